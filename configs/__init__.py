@@ -1,0 +1,1 @@
+"""Presets: one YAML file for each named agent."""

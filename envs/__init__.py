@@ -1,0 +1,1 @@
+"""Worlds, as pure functions (floor 1)."""

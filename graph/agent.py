@@ -1,0 +1,222 @@
+"""The bodies of the graph's nodes: one agent's config bound to what it built."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+
+from envs.protocols import Observation, World, is_legal
+from graph.config import Config
+from graph.state import (
+    State,
+    pack_decision,
+    pack_vector,
+    read_events,
+    require_task,
+    unpack_vector,
+)
+from nodes.build_context.render import describe
+from nodes.observe.page import PageSource
+from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
+from nodes.resources import Resources
+from stores.traces import Event
+
+_OVERRIDABLE = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
+
+
+class Agent:
+    """A config and the shared resources behind it; :meth:`bind` applies one call's overrides."""
+
+    def __init__(self, config: Config, resources: Resources | None = None) -> None:
+        self.config = config
+        self.resources = resources or Resources(config.llm, config.embedder)
+
+    def bind(self, runtime: Runtime[Any]) -> "BoundAgent":
+        """Return the agent as this call wants it (``runtime.context`` is None for most)."""
+        return self.bound(runtime.context, runtime)
+
+    def bound(self, overrides: Any = None, runtime: Runtime[Any] | None = None) -> "BoundAgent":
+        """Return the agent with ``overrides`` (an ``AgentContext`` or None) applied."""
+        changes = {slot: getattr(overrides, slot, None) for slot in _OVERRIDABLE}
+        changes = {slot: params for slot, params in changes.items() if params is not None}
+        if not changes:
+            return BoundAgent(self.config, self.resources, runtime)
+        config = self.config.model_copy(update=changes)
+        resources = self.resources.with_models(config.llm, config.embedder)
+        return BoundAgent(config, resources, runtime)
+
+
+class BoundAgent:
+    """Node bodies: state in, update out; everything heavy comes from ``resources``."""
+
+    def __init__(
+        self, config: Config, resources: Resources, runtime: Runtime[Any] | None = None
+    ) -> None:
+        self.config = config
+        self.resources = resources
+        self._runtime = runtime
+
+    @property
+    def world(self) -> World:
+        """The configured world."""
+        world: World = self.resources.get(self.config.env)
+        return world
+
+    def observe(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+        """Start the task that was passed, or draw the current page again."""
+        task = state.get("task")
+        if task is None and state.get("session") is not None:
+            observation = self.world.observe(state["session"])
+            self._tell("observe", state, page=observation.text[:200])
+            return {"observation": observation}
+        task = require_task(task, self.config.env.kind)
+        session, observation = self.world.reset({k: v for k, v in task.items() if k != "env"})
+        episodes = state.get("episodes", 0) + 1
+        thread = str((config.get("configurable") or {}).get("thread_id") or uuid.uuid4().hex)
+        started: dict[str, Any] = {
+            "task": None,
+            "episode": {"env": self.config.env.kind, **task},
+            "episodes": episodes,
+            "episode_id": thread if episodes == 1 else f"{thread}#{episodes}",
+            "session": thaw(session),
+            "before": None,
+            "recurrent": pack_vector(self._updater.initial()),
+            "events": [],
+            "decision": None,
+            "action": None,
+            "reward": 0.0,
+            "done": observation.done,
+            "steps": 0,
+            "tokens": 0,
+            "model_tokens": 0,
+            "cost": 0.0,
+            "fallbacks": 0,
+            "info": {},
+            "observation": observation,
+        }
+        self._tell("observe", started, page=observation.text[:200])  # type: ignore[arg-type]
+        return started
+
+    def update_state(self, state: State) -> dict[str, Any]:
+        """Fold the last action and this observation into the recurrent state."""
+        step = state["steps"]
+        last = state.get("action")
+        events = [] if last is None else [Event("ACT", last, step - 1)]
+        events.append(Event("OBS", self.observation(state).text, step))
+        vector = self._updater.update(unpack_vector(state.get("recurrent")), events)
+        self._tell("update_state", state, events=len(events))
+        return {"recurrent": pack_vector(vector)}
+
+    def build_context(self, state: State) -> dict[str, Any]:
+        """Build what the model gets to read."""
+        context = self.context(state)
+        self._tell("build_context", state, kind=self.config.context.kind, tokens=context.tokens)
+        return {"context": context}
+
+    def act(self, state: State) -> dict[str, Any]:
+        """Choose an action and take it; the session that it led from is kept for the memory."""
+        context = state.get("context") or self.context(state)
+        actor = self.resources.get(self.config.actor)
+        decision = actor(context, state["steps"])
+        self._tell("act", state, action=decision.action, fallback=decision.fallback)
+        return self.taken(state, decision, context)
+
+    def taken(self, state: State, decision: Decision, context: BuiltContext) -> dict[str, Any]:
+        """Return the update that ``decision`` makes (also used for a person's own action)."""
+        session, outcome = self.world.step(state["session"], decision.action)
+        parts = outcome.info.get("reward")
+        return {
+            "before": state["session"],
+            "session": thaw(session),
+            "decision": pack_decision(decision),
+            "action": decision.action,
+            "reward": float(outcome.reward),
+            "done": bool(outcome.done),
+            "tokens": state["tokens"] + context.tokens,
+            "model_tokens": state["model_tokens"] + decision.tokens_in + decision.tokens_out,
+            "cost": state["cost"] + (decision.cost or 0.0),
+            "fallbacks": state["fallbacks"] + (decision.fallback is not None),
+            "info": {"reward": thaw(parts)} if outcome.done and parts is not None else {},
+        }
+
+    def write_memory(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+        """Give the finished step to every writer; counts the step."""
+        record = self.record(state, config)
+        events = read_events(state)
+        for params in self.config.memory:
+            kept = self.resources.get(params)(record)
+            events = events if kept is None else tuple(kept)
+        self._tell("write_memory", state, reward=state["reward"], done=state["done"])
+        return {
+            "events": [event.to_list() for event in events],
+            "steps": state["steps"] + 1,
+            "before": None,
+        }
+
+    def record(self, state: State, config: RunnableConfig) -> StepRecord:
+        """Describe the step just taken, drawing again what a resumed run no longer has."""
+        earlier: State = {**state, "session": state["before"] or state["session"]}
+        earlier.pop("observation", None)
+        earlier.pop("context", None)
+        observation = state.get("observation") or self.observation(earlier)
+        decision = Decision(**(state["decision"] or {"action": state["action"] or ""}))
+        if decision.fallback is None and not self.accepts(decision.action, observation):
+            decision = replace(decision, fallback="illegal action: nothing happened")
+        thread = (config.get("configurable") or {}).get("thread_id")
+        return StepRecord(
+            thread_id=str(thread or state["episode_id"]),
+            episode_id=state["episode_id"],
+            step=state["steps"],
+            task=state["episode"],
+            instruction=self.world.instruction(earlier["session"]),
+            observation=observation,
+            context=state.get("context") or self.context(earlier),
+            decision=decision,
+            outcome=self.world.observe(state["session"]),
+            events=read_events(state),
+        )
+
+    def observation(self, state: State) -> Observation:
+        """Return this step's observation, drawn again if the run was resumed."""
+        return state.get("observation") or self.world.observe(state["session"])
+
+    def context(self, state: State) -> BuiltContext:
+        """Build the context of this step from state alone (builders are pure)."""
+        observation = self.observation(state)
+        chunks = self.config.env.chunk(observation)
+        request = ContextRequest(
+            instruction=self.world.instruction(state["session"]),
+            observation=observation,
+            source=PageSource(chunks, lambda: self.resources.embedder, describe),
+            events=read_events(state),
+            budget=self.config.context.budget,
+            state=unpack_vector(state.get("recurrent")),
+        )
+        context: BuiltContext = self.resources.get(self.config.context)(request)
+        return context
+
+    def accepts(self, action: str, observation: Observation) -> bool:
+        """Say whether the world will take ``action`` (WebShop takes a search on any page)."""
+        is_search = action.startswith("search[") and action.endswith("]") and action != "search[]"
+        return is_legal(action, observation.actions) or (is_search and not observation.done)
+
+    @property
+    def _updater(self) -> Any:
+        return self.resources.get(self.config.updater)
+
+    def _tell(self, node: str, state: State, **facts: Any) -> None:
+        """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
+        if self._runtime is not None:
+            self._runtime.stream_writer({"node": node, "step": state.get("steps", 0), **facts})
+
+
+def thaw(value: Any) -> Any:
+    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints."""
+    if isinstance(value, Mapping):
+        return {str(key): thaw(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [thaw(item) for item in value]
+    return value

@@ -1,0 +1,110 @@
+"""Where a graph's checkpoints go: memory, SQLite (sync and async), or PostgreSQL."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from stores.errors import UserError
+
+
+class SqliteCheckpoints(SqliteSaver):
+    """LangGraph's SQLite saver, whose async methods run its sync ones in a thread.
+
+    The package's own async saver is async only; an agent of ours serves ``invoke`` and ``ainvoke``.
+    """
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See ``get_tuple``."""
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """See ``list``."""
+
+        def collect() -> Sequence[CheckpointTuple]:
+            found: Iterator[CheckpointTuple] = self.list(
+                config, filter=filter, before=before, limit=limit
+            )
+            return list(found)
+
+        for item in await asyncio.to_thread(collect):
+            yield item
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: Any,
+    ) -> RunnableConfig:
+        """See ``put``."""
+        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """See ``put_writes``."""
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """See ``delete_thread``."""
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+
+def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
+    """Open the saver for a config's ``checkpoints``. Raises ``UserError`` if it cannot."""
+    if where is None or where == "memory":
+        return InMemorySaver()
+    if where.startswith(("postgresql://", "postgres://")):
+        return _postgres(where)
+    path = Path(where).expanduser()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, check_same_thread=False, timeout=30)
+        saver = SqliteCheckpoints(connection)
+        saver.setup()
+    except (sqlite3.Error, OSError) as error:
+        raise UserError(
+            f"cannot use '{path}' for checkpoints ({error}): name another file"
+        ) from None
+    return saver
+
+
+def _postgres(url: str) -> BaseCheckpointSaver[Any]:
+    try:
+        from langgraph.checkpoint.postgres import PostgresSaver
+        from psycopg import Connection, Error
+        from psycopg.rows import dict_row
+    except ImportError:
+        raise UserError("PostgreSQL needs an extra: pip install 'stategate[postgres]'") from None
+    try:
+        connection = Connection.connect(url, autocommit=True, row_factory=dict_row)
+        saver = PostgresSaver(connection)
+        saver.setup()
+    except Error as error:
+        problem = " ".join(str(error).split())
+        raise UserError(f"cannot reach the checkpoint database: {problem}") from None
+    checked: BaseCheckpointSaver[Any] = saver
+    return checked

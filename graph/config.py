@@ -1,0 +1,139 @@
+"""An agent as configuration: one kind for each slot, from YAML plus dotted overrides."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator
+
+from nodes.protocols import (
+    ActorParams,
+    ContextParams,
+    EmbedderParams,
+    EnvParams,
+    LlmParams,
+    MemoryParams,
+    Params,
+    UpdaterParams,
+)
+from nodes.registry import first_problem, registry
+from stores.errors import UserError
+
+
+class Config(BaseModel):
+    """One agent: what fills each slot, and the limits of an episode.
+
+    ``checkpoints`` is None for checkpoints in memory, a file for SQLite, or a ``postgresql://`` URL.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    env: SerializeAsAny[EnvParams] = Field(default={"kind": "webshop"}, validate_default=True)  # type: ignore[assignment]
+    llm: SerializeAsAny[LlmParams] | None = None
+    embedder: SerializeAsAny[EmbedderParams] = Field(
+        default={"kind": "minilm"},  # type: ignore[assignment]
+        validate_default=True,
+    )
+    updater: SerializeAsAny[UpdaterParams] = Field(default={"kind": "none"}, validate_default=True)  # type: ignore[assignment]
+    context: SerializeAsAny[ContextParams] = Field(default={"kind": "full"}, validate_default=True)  # type: ignore[assignment]
+    actor: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)  # type: ignore[assignment]
+    memory: tuple[SerializeAsAny[MemoryParams], ...] = Field(
+        default=({"kind": "short_term"},),  # type: ignore[assignment]
+        validate_default=True,
+    )
+    max_steps: int = Field(default=20, ge=1, le=10_000)
+    checkpoints: str | None = None
+
+    @field_validator("env", "llm", "embedder", "updater", "context", "actor", mode="before")
+    @classmethod
+    def _parse_slot(cls, value: Any, info: Any) -> Params | None:
+        return None if value is None else registry().parse(info.field_name, value)
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _parse_memory(cls, value: Any) -> tuple[Params, ...]:
+        if isinstance(value, str | Mapping | Params):
+            value = [value]
+        return tuple(registry().parse("memory", item) for item in value or ())
+
+
+def load_config(
+    source: str | os.PathLike[str] | Mapping[str, Any], overrides: Sequence[str] = ()
+) -> Config:
+    """Read a configuration.
+
+    ``source`` is a YAML file, the name of a preset in ``configs/``, or a mapping. ``overrides`` are
+    ``"context.kind=window"`` strings; the value is YAML. Changing a slot's kind drops the old kind's
+    parameters (a context keeps its budget). Raises ``UserError`` for anything that does not fit.
+    """
+    values = dict(source) if isinstance(source, Mapping) else _read(os.fspath(source))
+    values = json.loads(json.dumps(values, default=_jsonable))
+    for override in overrides:
+        _apply(values, override)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise UserError(f"config: {first_problem(error)}") from None
+
+
+def presets() -> list[str]:
+    """Return the names of the presets that ship with the package."""
+    return sorted(Path(f.name).stem for f in files("configs").iterdir() if f.name.endswith(".yaml"))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise UserError(f"config: {value!r} is not a plain value")
+
+
+def _read(source: str) -> dict[str, Any]:
+    path = Path(source)
+    try:
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+        else:
+            name = path.stem if path.parts[:-1] in ((), ("configs",)) else ""
+            if name not in presets():
+                raise UserError(
+                    f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
+                )
+            text = files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        problem = " ".join(str(error).split())
+        raise UserError(f"cannot read config '{source}': {problem}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"config '{source}' is not a mapping of slots: see configs/demo.yaml")
+    return values
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, equals, raw = override.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path):
+        raise UserError(f"write an override as slot.field=value, not '{override}'")
+    try:
+        value = yaml.safe_load(raw)
+    except yaml.YAMLError:
+        value = raw
+    node: dict[str, Any] = values
+    for part in path[:-1]:
+        child = node.get(part)
+        if isinstance(child, str):  # a bare kind
+            child = {"kind": child}
+        if child is None:
+            child = {}
+        if not isinstance(child, dict):
+            raise UserError(f"override '{override}': {part} is not a mapping")
+        node[part] = child
+        node = child
+    if path[-1] == "kind" and node.get("kind") not in (None, value):
+        budget = {"budget": node["budget"]} if path[0] == "context" and "budget" in node else {}
+        node.clear()
+        node.update(budget)
+    node[path[-1]] = value

@@ -1,0 +1,282 @@
+"""One episode in a person's hands: step, run, go back, fork, act."""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from envs.protocols import Observation
+from graph.agent import Agent
+from graph.build import Graph
+from graph.state import State, context_schema
+from nodes.protocols import BuiltContext, Decision
+from nodes.registry import registry
+from stores.errors import UserError
+
+_BEFORE = {"observe": "write_memory", "update_state": "observe", "build_context": "update_state"}
+_BEFORE |= {"act": "build_context", "write_memory": "act"}
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
+
+    step: int
+    observation: Observation
+    context: BuiltContext
+    decision: Decision
+    outcome: Observation
+    seconds: float
+
+    @property
+    def reward(self) -> float:
+        """The step's reward."""
+        return self.outcome.reward
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.outcome.done
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the built context."""
+        return self.context.tokens
+
+
+class Session:
+    """A thread of a graph, one step at a time. Needs a graph with a checkpointer.
+
+    Another ``Session`` with the same thread id, in this process or a later one (with a checkpointer
+    that persists), goes on where this one stopped.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        thread_id: str,
+        task: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not graph.checkpointer:
+            raise UserError("a Session needs a checkpointer: build_graph(config) brings one")
+        self.graph = graph
+        self.thread_id = thread_id
+        self.overrides = _overrides(context)
+        self._task: dict[str, Any] | None = None
+        if task is not None:
+            self.start(task)
+
+    @property
+    def config(self) -> RunnableConfig:
+        """The graph config of this thread."""
+        return {"configurable": {"thread_id": self.thread_id}}
+
+    @property
+    def agent(self) -> Agent:
+        """The agent behind the graph."""
+        agent: Agent = self.graph.agent  # type: ignore[attr-defined]
+        return agent
+
+    @property
+    def values(self) -> State:
+        """The state's tracked values ({} before the first step)."""
+        values: State = self.graph.get_state(self.config).values
+        return values
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over (done, or the step cap is reached)."""
+        if self._task is not None:
+            return False
+        values = self.values
+        if "session" not in values:
+            return False
+        return bool(values["done"]) or values["steps"] >= self.agent.config.max_steps
+
+    @property
+    def observation(self) -> Observation:
+        """The page that the next step will read (the last page when the episode is over)."""
+        if self._task is not None or "session" not in self.values:
+            self._advance(interrupt_after=["observe"])
+        return self._bound.world.observe(self.values["session"])
+
+    def start(self, task: Mapping[str, Any]) -> "Session":
+        """Set the task that the next step begins, such as ``{"env": "webshop", "goal": 3}``."""
+        inner = task.get("task", task)
+        if not isinstance(inner, Mapping):
+            raise UserError('give a task: {"env": "webshop", "goal": 3}')
+        self._task = dict(inner)
+        return self
+
+    def step(self) -> StepResult:
+        """Take one step with the session's actor. Raises ``UserError`` when there is none to take."""
+        self._require_running()
+        started = time.perf_counter()
+        found = self._half_done()
+        found.update(self._advance(interrupt_after=["write_memory"]))
+        return self._result(found, started)
+
+    def run(self) -> list[StepResult]:
+        """Take steps until the episode is over; returns those taken."""
+        return list(self.iterate())
+
+    def iterate(self) -> Iterator[StepResult]:
+        """Take steps until the episode is over, yielding each as it ends."""
+        while not self.done:
+            yield self.step()
+
+    def act(self, action: str) -> StepResult:
+        """Take a person's own action instead of the actor's. Raises ``UserError`` if illegal."""
+        self._require_running()
+        started = time.perf_counter()
+        self._to_act()
+        state: State = {**self.values}
+        observation = self._bound.observation(state)
+        action = self._settle(action, observation)
+        context = self._bound.context(state)
+        decision = Decision(action, reason="a person's own action")
+        update = self._bound.taken(state, decision, context)
+        self.graph.update_state(self.config, update, as_node="act")
+        self._advance(interrupt_after=["write_memory"])
+        return self._result({"observation": observation, "context": context}, started)
+
+    def preview(self, context: Mapping[str, Any] | None = None) -> tuple[BuiltContext, Decision]:
+        """Say what the agent would read and do now, with another context builder; changes nothing."""
+        self._to_act()
+        state: State = {**self.values}
+        bound = self.agent.bound(_validated({**self.overrides, **_overrides(context)}))
+        built = bound.context(state)
+        return built, bound.resources.get(bound.config.actor)(built, state["steps"])
+
+    def back(self, n: int = 1) -> "Session":
+        """Undo the last ``n`` steps; the undone ones stay in the checkpoint history."""
+        values = self.values
+        target = values.get("steps", 0) - n
+        if n < 1 or target < 0:
+            raise UserError(f"cannot go back {n} steps: {values.get('steps', 0)} were taken")
+        first = "observe" if target else "update_state"
+        for snapshot in self.graph.get_state_history(self.config):
+            same = snapshot.values.get("episode_id") == values["episode_id"]
+            if same and snapshot.values.get("steps") == target and snapshot.next == (first,):
+                self._write(self.config, snapshot.values, first)
+                self._task = None
+                return self
+        raise UserError(f"the checkpoint of step {target} is gone: start the task again")
+
+    def fork(
+        self, context: Mapping[str, Any] | None = None, thread_id: str | None = None
+    ) -> "Session":
+        """Return a copy of this moment on a thread of its own, perhaps with other nodes.
+
+        ``context`` is a context builder (``{"kind": "window"}``) or overrides of several slots
+        (``{"context": {...}, "actor": {...}}``). This session is left as it was.
+        """
+        new = Session(self.graph, thread_id or f"{self.thread_id}-{uuid.uuid4().hex[:8]}")
+        new.overrides = {**self.overrides, **_overrides(context)}
+        if self._task is not None:
+            return new.start(self._task)
+        snapshot = self.graph.get_state(self.config)
+        if "session" not in snapshot.values:
+            raise UserError("nothing to fork: start a task first")
+        following = snapshot.next[0] if snapshot.next else "observe"
+        values = {**snapshot.values, "episode_id": new.thread_id, "episodes": 1}
+        self._write(new.config, values, following)
+        for params in self.agent.config.memory:
+            writer = self.agent.resources.get(params)
+            if hasattr(writer, "fork"):
+                writer.fork(snapshot.values["episode_id"], new.thread_id, values["steps"])
+        return new
+
+    @property
+    def _bound(self) -> Any:
+        return self.agent.bound(_validated(self.overrides))
+
+    def _write(self, config: RunnableConfig, values: Mapping[str, Any], following: str) -> None:
+        """Make ``values`` the head of a thread whose next node is ``following``."""
+        tracked = {k: v for k, v in values.items() if k not in ("observation", "context")}
+        self.graph.update_state(config, tracked, as_node=_BEFORE[following])
+
+    def _to_act(self) -> None:
+        """Run up to, not into, the actor."""
+        if self._task is not None or self.graph.get_state(self.config).next != ("act",):
+            self._advance(interrupt_before=["act"])
+
+    def _advance(self, **where: list[str]) -> dict[str, Any]:
+        entry = {"task": self._task} if self._task is not None else None
+        if entry is None and "session" not in self.values:
+            raise UserError('no task yet: session.start({"env": "webshop", "goal": 3})')
+        seen: dict[str, Any] = {}
+        updates = self.graph.stream(
+            entry, self.config, context=_validated(self.overrides), stream_mode="updates", **where
+        )
+        for update in updates:
+            if update.get("__interrupt__"):
+                raise UserError("this agent's actor is a person: call session.act(action)")
+            for change in update.values():
+                seen.update(change if isinstance(change, dict) else {})
+            self._task = None
+        return seen
+
+    def _half_done(self) -> dict[str, Any]:
+        """Draw again what nodes made before an interruption in the middle of this step."""
+        snapshot = self.graph.get_state(self.config)
+        if self._task is not None or not snapshot.next or snapshot.next[0] == "observe":
+            return {}
+        state: State = {**snapshot.values}
+        state["session"] = state.get("before") or state["session"]
+        bound = self._bound
+        return {"observation": bound.observation(state), "context": bound.context(state)}
+
+    def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
+        values = self.values
+        decision = Decision(**(values["decision"] or {"action": values["action"] or ""}))
+        return StepResult(
+            step=values["steps"] - 1,
+            observation=seen["observation"],
+            context=seen["context"],
+            decision=decision,
+            outcome=self._bound.world.observe(values["session"]),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _require_running(self) -> None:
+        if self.done:
+            raise UserError("the episode is over: start another, go back, or fork")
+
+    def _settle(self, action: str, observation: Observation) -> str:
+        text = action.strip()
+        head, bracket, rest = text.partition("[")
+        text = f"{head.lower()}[{rest}" if bracket else text
+        if text.startswith("click["):
+            text = text.lower()
+        if self._bound.accepts(text, observation):
+            return text
+        legal = ", ".join(observation.actions[:12]) + (
+            " …" if len(observation.actions) > 12 else ""
+        )
+        raise UserError(f"illegal action '{action}': choose one of {legal}")
+
+
+def _overrides(context: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not context:
+        return {}
+    slots = {"context": dict(context)} if "kind" in context else dict(context)
+    unknown = set(slots) - set(context_schema().model_fields)
+    if unknown:
+        known = ", ".join(context_schema().model_fields)
+        raise UserError(f"no slot '{sorted(unknown)[0]}': the slots are {known}")
+    parsed: dict[str, Any] = {}
+    for slot, value in slots.items():
+        if slot == "memory":
+            parsed[slot] = [registry().parse(slot, item) for item in value]
+        elif value is not None:
+            parsed[slot] = registry().parse(slot, value)
+    return parsed
+
+
+def _validated(overrides: Mapping[str, Any]) -> Any:
+    return context_schema()(**overrides) if overrides else None

@@ -1,0 +1,127 @@
+"""The graph's state: constant in size, plain in type.
+
+The trajectory lives in the trace store; the observation and the built context are untracked and are
+made again from the session when a resumed run finds them gone.
+"""
+
+from typing import Annotated, Any, NotRequired, TypedDict
+
+import numpy as np
+from langgraph.channels import UntrackedValue
+from pydantic import BaseModel, create_model
+
+from envs.protocols import Observation
+from nodes.protocols import BuiltContext, Decision, Params, Vector
+from nodes.registry import registry
+from stores.errors import UserError
+from stores.traces import Event
+
+
+class Input(TypedDict):
+    """What a caller passes: the task to start, such as ``{"env": "webshop", "goal": 3}``."""
+
+    task: NotRequired[dict[str, Any] | None]
+
+
+class Output(TypedDict):
+    """What a run returns. ``tokens`` counts the built contexts of all steps, cl100k.
+
+    ``model_tokens`` is the model's own usage (in + out), ``cost`` US dollars, ``fallbacks`` the
+    steps in which the actor could not be understood.
+    """
+
+    reward: float
+    done: bool
+    steps: int
+    tokens: int
+    model_tokens: int
+    cost: float
+    fallbacks: int
+    episode_id: str
+    action: str | None
+    info: dict[str, Any]
+
+
+class State(TypedDict, total=False):
+    """All channels. ``recurrent`` is an fp16 array, ``events`` are ``Event.to_list`` rows."""
+
+    task: dict[str, Any] | None
+    episode: dict[str, Any]
+    episode_id: str
+    episodes: int
+    session: dict[str, Any]
+    before: dict[str, Any] | None
+    recurrent: Any
+    events: list[list[Any]]
+    decision: dict[str, Any] | None
+    action: str | None
+    reward: float
+    done: bool
+    steps: int
+    tokens: int
+    model_tokens: int
+    cost: float
+    fallbacks: int
+    info: dict[str, Any]
+    observation: Annotated[Observation, UntrackedValue]
+    context: Annotated[BuiltContext, UntrackedValue]
+
+
+def read_events(state: State) -> tuple[Event, ...]:
+    """Return the recent events as events."""
+    return tuple(Event.from_list(row) for row in state.get("events") or ())
+
+
+def pack_vector(vector: Vector | None) -> Any:
+    """Return a recurrent state as stored (fp16 array or None)."""
+    return None if vector is None else np.asarray(vector, dtype=np.float16)
+
+
+def unpack_vector(stored: Any) -> Vector | None:
+    """Return a stored recurrent state as float32."""
+    return None if stored is None else np.asarray(stored, dtype=np.float32)
+
+
+def pack_decision(decision: Decision) -> dict[str, Any]:
+    """Return a decision as plain values."""
+    return {**vars(decision), "probabilities": dict(decision.probabilities)}
+
+
+def context_schema() -> type[BaseModel]:
+    """Make the schema of per-call overrides from the registry: each slot a union over its kinds.
+
+    ``graph.invoke(task, context={"context": {"kind": "window"}})`` is checked against it, and
+    ``graph.get_context_jsonschema()`` shows every kind with its parameters.
+    """
+    fields: dict[str, Any] = {}
+    for slot in ("env", "llm", "embedder", "updater", "context", "actor"):
+        union = _union([kind.cls for kind in registry().kinds(slot).values()])
+        fields[slot] = (union | None, None)
+    memory = _union([kind.cls for kind in registry().kinds("memory").values()])
+    fields["memory"] = (list[memory] | None, None)  # type: ignore[valid-type]
+    return create_model("AgentContext", __base__=_Strict, **fields)
+
+
+class _Strict(BaseModel):
+    model_config = {"extra": "forbid"}
+
+
+def _union(classes: list[type[Params]]) -> Any:
+    from pydantic import Field
+
+    if not classes:
+        return Params
+    union: Any = classes[0]
+    for cls in classes[1:]:
+        union = union | cls
+    return Annotated[union, Field(discriminator="kind")] if len(classes) > 1 else union
+
+
+def require_task(task: Any, env_kind: str) -> dict[str, Any]:
+    """Check the task's shape. Raises ``UserError`` naming the form."""
+    if not isinstance(task, dict):
+        raise UserError('give a task: {"task": {"env": "webshop", "goal": 3}}')
+    wanted = task.get("env", env_kind)
+    if wanted != env_kind:
+        raise UserError(f"the task is for env '{wanted}', but this agent's env is '{env_kind}'")
+    return task

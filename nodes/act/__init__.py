@@ -1,0 +1,1 @@
+"""Actors: each chooses the next action from the built context alone."""

@@ -1,0 +1,163 @@
+"""``chat``: a language model chooses, by structured output over the legal actions.
+
+The prompt is a fixed system message (so that the server's prompt cache holds it) and the built
+context as it is; the legal actions are only in the schema, never listed twice. A reply that cannot
+be read gets one repair turn, then a safe fallback that is recorded as such.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from pydantic import Field
+
+from nodes.act.fallback import safe_action
+from nodes.act.guides import guided
+from nodes.act.replies import parse, schema, thought_of
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stores.errors import ModelUnavailable, UserError
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from nodes.resources import Resources
+
+SYSTEM = """You are shopping on a web site. Buy the product that the instruction asks for.
+Answer with one action as JSON: {"search": "words"} or {"click": "target"}.
+- Search page: search for the kind of product and its most important properties, without the price.
+- Results page: click the code (such as b01abc2345) of the product whose title fits the instruction \
+best and whose price is low enough. If none fits, click next >.
+- Product page: for each option, click the value that the instruction asks for, one at a time. When \
+all wanted options are chosen, click buy now. If it is the wrong product, click < prev."""
+
+PLAIN = """
+Write the action alone, as search[words] or click[target]."""
+
+
+class Chat(ActorParams):
+    """Ask the configured chat model. ``structured`` servers are held to the legal actions."""
+
+    kind: Literal["chat"] = "chat"
+    structured: Literal["auto", "schema", "parse"] = Field(
+        default="auto", description="'auto' tries a JSON schema and falls back to parsing"
+    )
+    thought: int = Field(default=0, ge=0, description="characters of reasoning before the action")
+    guide: bool = Field(
+        default=True,
+        description="withhold actions that the context itself shows to be pointless",
+    )
+
+    def build(self, resources: "Resources") -> Actor:
+        """Return the actor; the model's server starts on the first step."""
+        return ChatActor(self, resources)
+
+
+class ChatActor:
+    """One chat model behind the actor protocol."""
+
+    def __init__(self, params: Chat, resources: "Resources") -> None:
+        self._params = params
+        self._resources = resources
+        self._structured = params.structured != "parse"
+        resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
+
+    def __call__(self, context: BuiltContext, step: int) -> Decision:
+        """Choose; raises ``ModelUnavailable`` when the server does not answer."""
+        legal = guided(context) if self._params.guide else context.actions
+        if not legal:
+            action = safe_action((), _instruction(context))
+            return Decision(action, fallback="the context holds no action")
+        messages: list[BaseMessage] = [SystemMessage(SYSTEM), *context.messages]
+        usage = [0, 0]
+        reply = ""
+        for attempt in (1, 2):
+            answer = self._ask(messages, legal)
+            reply = str(answer.text)
+            _count(answer, usage)
+            action = parse(reply, legal)
+            if action is not None:
+                return self._decision(action, usage, attempt, thought_of(reply))
+            messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(_repair(legal))]
+        fallback = f"unreadable reply: {' '.join(reply.split())[:80] or 'empty'}"
+        action = safe_action(legal, _instruction(context))
+        return self._decision(action, usage, 2, "", fallback)
+
+    def _decision(
+        self,
+        action: str,
+        usage: Sequence[int],
+        attempts: int,
+        reason: str,
+        fallback: str | None = None,
+    ) -> Decision:
+        cost = _cost(self._resources.llm, usage)
+        return Decision(action, fallback, reason, usage[0], usage[1], cost, attempts)
+
+    def _ask(self, messages: list[BaseMessage], legal: Sequence[str]) -> AIMessage:
+        import openai
+
+        model = self._resources.llm
+        try:
+            if self._structured:
+                try:
+                    return _invoke(model, messages, self._response_format(legal))
+                except openai.BadRequestError:
+                    if self._params.structured == "schema":
+                        raise
+                    self._structured = False  # this server has no structured output
+            plain = [SystemMessage(SYSTEM + PLAIN), *messages[1:]]
+            return _invoke(model, plain, None)
+        except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as e:
+            problem = " ".join(str(e).split())[:160]
+            raise ModelUnavailable(
+                f"the model server at {_address(model)} does not answer ({problem}): "
+                "start it, or set llm.base_url"
+            ) from e
+        except openai.APIStatusError as e:
+            problem = " ".join(str(e).split())[:200]
+            raise UserError(f"the model server refused the request: {problem}") from e
+
+    def _response_format(self, legal: Sequence[str]) -> dict[str, Any]:
+        body = schema(legal, self._params.thought)
+        return {"type": "json_schema", "json_schema": {"name": "action", "schema": body}}
+
+
+def _invoke(model: "BaseChatModel", messages: list[BaseMessage], form: Any) -> AIMessage:
+    extra = {"response_format": form} if form is not None else {}
+    answer = model.invoke(messages, **extra)
+    return answer if isinstance(answer, AIMessage) else AIMessage(str(answer.content))
+
+
+def _count(answer: AIMessage, usage: list[int]) -> None:
+    if answer.usage_metadata is not None:
+        usage[0] += answer.usage_metadata["input_tokens"]
+        usage[1] += answer.usage_metadata["output_tokens"]
+
+
+def _address(model: "BaseChatModel") -> str:
+    return str(getattr(model, "openai_api_base", None) or "its default address")
+
+
+def _cost(model: "BaseChatModel", usage: Sequence[int]) -> float | None:
+    """Return US dollars by the public price list; 0 for a model on this machine, None if unknown."""
+    base = getattr(model, "openai_api_base", None) or ""
+    if "127.0.0.1" in base or "localhost" in base:
+        return 0.0
+    from genai_prices import Usage, calc_price
+
+    try:
+        name = str(getattr(model, "model_name", ""))
+        price = calc_price(Usage(input_tokens=usage[0], output_tokens=usage[1]), model_ref=name)
+    except LookupError:
+        return None
+    return float(price.total_price)
+
+
+def _instruction(context: BuiltContext) -> str:
+    first = context.text.partition("\n")[0]
+    return first.removeprefix("Instruction:").strip() if first.startswith("Instruction:") else ""
+
+
+def _repair(legal: Sequence[str]) -> str:
+    shown = ", ".join(legal[:20])
+    return f"That is not a legal action. Answer with exactly one of: {shown}"

@@ -1,0 +1,29 @@
+"""``human``: a person chooses, through LangGraph's own interrupt."""
+
+from typing import TYPE_CHECKING, Literal
+
+from langgraph.types import interrupt
+
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+
+class Human(ActorParams):
+    """Interrupt the graph until someone resumes it with an action.
+
+    From LangGraph: ``graph.invoke(Command(resume="click[buy now]"), thread)``. From a session:
+    ``session.act("click[buy now]")``.
+    """
+
+    kind: Literal["human"] = "human"
+
+    def build(self, resources: "Resources") -> Actor:
+        """Return the actor; nothing is loaded."""
+
+        def act(context: BuiltContext, step: int) -> Decision:
+            asked = {"step": step, "context": context.text, "actions": list(context.actions)}
+            return Decision(str(interrupt(asked)), reason="a person's own action")
+
+        return act

@@ -1,0 +1,1 @@
+"""Context builders: each file is a kind that decides what the model gets to read."""

@@ -1,0 +1,272 @@
+"""The vocabulary of nodes, and one Protocol for each slot.
+
+A node is chosen by ``kind``: a frozen pydantic params model whose ``build(resources)`` returns the
+callable that does the work. Params are what configuration files, run directories and the graph's
+context schema hold; what ``build`` returns may be heavy, is made once and is never stored in state.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from langchain_core.messages import BaseMessage
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from envs.protocols import Observation, World
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from nodes.resources import Resources
+
+Vector = NDArray[np.float32]
+SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A part of a page that is kept or dropped as one.
+
+    ``text`` is the page's own text (all chunks joined make the page again, see ``nodes.observe``),
+    ``actions`` the affordances that the chunk carries, ``data`` its parsed facts, such as a
+    product's asin, title and price.
+    """
+
+    id: str
+    kind: str
+    text: str
+    actions: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What became of one chunk in a built context: the audit trail of a context builder.
+
+    ``text`` is exactly what stands in the prompt ("" if dropped), ``actions`` the affordances still
+    readable there, ``tokens_before`` the chunk's size when shown whole, ``tokens_after`` the size
+    of ``text``. ``score`` is the builder's own (None if it does not score).
+    """
+
+    id: str
+    kind: str
+    text: str
+    actions: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+    score: float | None = None
+    dropped_actions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BuiltContext:
+    """What the model gets to read.
+
+    Invariants (checked by ``nodes.conformance``): the texts of ``pieces``, joined, are the contents
+    of ``messages``, joined; ``tokens`` is their size and at most the budget, unless
+    ``over_budget`` says that what must never be dropped alone exceeds it.
+    """
+
+    messages: tuple[BaseMessage, ...]
+    pieces: tuple[Piece, ...]
+    tokens: int
+    over_budget: bool = False
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The affordances that survived into the prompt, in order and without repeats."""
+        return tuple(dict.fromkeys(a for piece in self.pieces for a in piece.actions))
+
+    @property
+    def dropped_actions(self) -> tuple[str, ...]:
+        """The affordances of the page that the model cannot see."""
+        kept = set(self.actions)
+        gone = (a for piece in self.pieces for a in piece.dropped_actions)
+        return tuple(dict.fromkeys(a for a in gone if a not in kept))
+
+    @property
+    def text(self) -> str:
+        """The prompt as one string."""
+        return "".join(str(message.content) for message in self.messages)
+
+
+class Source(Protocol):
+    """Where candidate chunks come from: the page (WebShop) or a corpus (QA)."""
+
+    def all(self) -> Sequence[Chunk]:
+        """Return every candidate, in page order."""
+        ...
+
+    def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
+        """Return the ``k`` candidates nearest to ``vector`` (cosine), best first, with scores."""
+        ...
+
+
+@dataclass(frozen=True)
+class ContextRequest:
+    """Everything a context builder may read.
+
+    ``events`` are the last few events before this observation, oldest first. ``state`` is the
+    recurrent state's query view (float32, shape ``(d_state,)``), None if nothing is learned.
+    ``budget`` is in cl100k tokens.
+    """
+
+    instruction: str
+    observation: Observation
+    source: Source
+    events: tuple[Event, ...]
+    budget: int
+    state: Vector | None = None
+
+
+class ContextBuilder(Protocol):
+    """Choose what the model reads. Pure: same request, same context; changes nothing."""
+
+    def __call__(self, request: ContextRequest) -> BuiltContext: ...
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an actor chose, and how it came to it.
+
+    ``fallback`` says why the choice is not the model's own (None if it is). ``tokens_in`` and
+    ``tokens_out`` are the model's usage, ``cost`` is in US dollars (None if unknown).
+    """
+
+    action: str
+    fallback: str | None = None
+    reason: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    attempts: int = 1
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+
+
+class Actor(Protocol):
+    """Choose the next action from the built context alone; ``step`` counts from 0."""
+
+    def __call__(self, context: BuiltContext, step: int) -> Decision: ...
+
+
+class Updater(Protocol):
+    """A learned summary of constant size."""
+
+    def initial(self) -> Vector | None:
+        """Return the state before any event (shape ``(d_state,)``), None if nothing is kept."""
+        ...
+
+    def update(self, state: Vector | None, events: Sequence[Event]) -> Vector | None:
+        """Return the state after ``events``; O(1) per event."""
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors."""
+
+    name: str
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Return float32 unit rows, shape ``(len(texts), dimension)``; each text is computed once."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One finished step, as memory writers see it. ``step`` counts from 0."""
+
+    thread_id: str
+    episode_id: str
+    step: int
+    task: Mapping[str, Any]
+    instruction: str
+    observation: Observation
+    context: BuiltContext | None
+    decision: Decision
+    outcome: Observation
+    events: tuple[Event, ...]
+
+
+class MemoryWriter(Protocol):
+    """Keep something of a finished step; idempotent by (episode, step).
+
+    Returns the state's new list of recent events, or None to leave it alone.
+    """
+
+    def __call__(self, record: StepRecord) -> Sequence[Event] | None: ...
+
+
+class Params(BaseModel, ABC):
+    """Parameters of one kind: JSON-serialisable, frozen, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    slot: ClassVar[str]
+    kind: str
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> Any:
+        """Return the slot's callable or object; heavy parts are made here, once."""
+
+
+class EnvParams(Params):
+    slot: ClassVar[str] = "env"
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> World: ...
+
+    @abstractmethod
+    def chunk(self, observation: Observation) -> "list[Chunk]":
+        """Split an observation of this world into chunks (see ``nodes.observe``)."""
+
+
+class LlmParams(Params):
+    slot: ClassVar[str] = "llm"
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> "BaseChatModel": ...
+
+
+class EmbedderParams(Params):
+    slot: ClassVar[str] = "embedder"
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> Embedder: ...
+
+
+class UpdaterParams(Params):
+    slot: ClassVar[str] = "updater"
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> Updater: ...
+
+
+class ContextParams(Params):
+    slot: ClassVar[str] = "context"
+    budget: int = Field(
+        default=2000, ge=1, description="tokens (cl100k) the built context may have"
+    )
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> ContextBuilder: ...
+
+
+class ActorParams(Params):
+    slot: ClassVar[str] = "actor"
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> Actor: ...
+
+
+class MemoryParams(Params):
+    slot: ClassVar[str] = "memory"
+
+    @abstractmethod
+    def build(self, resources: "Resources") -> MemoryWriter: ...
+
+
+Slot = Literal["env", "llm", "embedder", "updater", "context", "actor", "memory"]

@@ -1,0 +1,135 @@
+"""Which kinds there are, who brought them, and what is wrong with those that did not load.
+
+One entry-point group, ``stategate.nodes``, is the only door: built-in kinds come through it like a
+stranger's. An entry point names a ``Params`` subclass (see ``nodes.protocols``); its ``slot`` and
+its ``kind`` default decide where it goes.
+"""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from pydantic import ValidationError
+
+from nodes.protocols import SLOTS, Params
+from stores.errors import UserError
+
+GROUP = "stategate.nodes"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A loaded kind: its params class and the distribution that owns it."""
+
+    cls: type[Params]
+    owner: str
+
+
+@dataclass
+class Registry:
+    """Kinds by slot, and the entry points that failed by name."""
+
+    slots: dict[str, dict[str, Kind]] = field(default_factory=lambda: {slot: {} for slot in SLOTS})
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def kinds(self, slot: str) -> dict[str, Kind]:
+        """Return the kinds of ``slot``, by name."""
+        return self.slots[slot]
+
+    def add(self, cls: type[Params], owner: str) -> None:
+        """Register a params class. Raises ``UserError`` if its kind is taken, naming both owners."""
+        slot, kind = _identity(cls)
+        taken = self.slots[slot].get(kind)
+        if taken is not None and taken.cls is not cls:
+            raise UserError(
+                f"two packages offer {slot} kind '{kind}': {taken.owner} "
+                f"({_place(taken.cls)}) and {owner} ({_place(cls)}): uninstall one"
+            )
+        self.slots[slot][kind] = Kind(cls, owner)
+
+    def parse(self, slot: str, values: Any) -> Params:
+        """Turn ``{"kind": ..., **params}`` (or a bare kind, or params) into params.
+
+        Raises ``UserError`` for an unknown kind (listing the known ones) or wrong parameters.
+        """
+        if isinstance(values, Params):
+            if values.slot != slot:
+                raise UserError(f"'{values.kind}' is a kind of {values.slot}, not of {slot}")
+            return values
+        if isinstance(values, str):
+            values = {"kind": values}
+        if not isinstance(values, Mapping) or not isinstance(values.get("kind"), str):
+            raise UserError(f"{slot}: write a mapping with a kind, such as {{kind: ...}}")
+        found = self.slots[slot].get(values["kind"])
+        if found is None:
+            raise UserError(self._unknown(slot, values["kind"]))
+        try:
+            return found.cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise UserError(f"{slot} {values['kind']}: {first_problem(error)}") from None
+
+    def _unknown(self, slot: str, kind: str) -> str:
+        known = ", ".join(sorted(self.slots[slot])) or "none"
+        broken = "".join(
+            f"; '{name}' did not load ({why})" for name, why in self.broken.items() if kind in name
+        )
+        return f"unknown {slot} kind '{kind}': the known kinds are {known}{broken}"
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem of a pydantic error in one line."""
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"]) or "value"
+    shown = repr(problem.get("input"))
+    got = f" (got {shown[:60]})" if problem["type"] != "missing" else ""
+    return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
+
+
+def load(points: Iterable[EntryPoint]) -> Registry:
+    """Load ``points`` into a new registry.
+
+    One that fails to import or is no params class is kept in ``broken`` and harms nothing else;
+    two owners of one kind are an error, since silence would make results depend on luck.
+    """
+    registry = Registry()
+    for point in sorted(points, key=lambda p: (p.dist.name if p.dist else "", p.name)):
+        owner = point.dist.name if point.dist else point.value
+        name = f"{owner}: {point.name}"
+        try:
+            cls = point.load()
+            _identity(cls)
+        except Exception as error:  # a stranger's import may raise anything
+            problem = " ".join(str(error).split()) or "no message"
+            registry.broken[name] = f"{type(error).__name__}: {problem}"
+            continue
+        registry.add(cls, owner)
+    return registry
+
+
+@cache
+def registry() -> Registry:
+    """Return this process's registry, loaded from the installed entry points on first use."""
+    return load(entry_points(group=GROUP))
+
+
+def _identity(cls: Any) -> tuple[str, str]:
+    if not (inspect.isclass(cls) and issubclass(cls, Params)):
+        raise TypeError(f"{cls!r} is not a subclass of nodes.protocols.Params")
+    slot = getattr(cls, "slot", None)
+    if slot not in SLOTS:
+        raise TypeError(f"slot {slot!r} is not one of {', '.join(SLOTS)}")
+    kind = cls.model_fields["kind"].default
+    if not isinstance(kind, str) or not kind:
+        raise TypeError('give it a kind: `kind: Literal["name"] = "name"`')
+    if inspect.isabstract(cls):
+        raise TypeError(
+            f"{cls.__name__} does not define {', '.join(sorted(cls.__abstractmethods__))}"
+        )
+    return slot, kind
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"

@@ -1,0 +1,82 @@
+"""What a node may ask for while it is built: other nodes, shared and made once."""
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nodes.protocols import Embedder, EmbedderParams, LlmParams, Params
+from stores.errors import UserError
+from stores.home import home
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+#: Slots whose nodes may lean on the configured models; the others depend on their params alone.
+_LEANING = ("updater", "context", "actor", "memory")
+
+
+class Resources:
+    """Builds params into nodes and keeps what it built.
+
+    Equal params (same class, same values, same models behind them) give the same object for the
+    life of this instance, so a model or a catalogue is loaded once however often a step asks.
+    """
+
+    def __init__(
+        self, llm: LlmParams | None = None, embedder: EmbedderParams | None = None
+    ) -> None:
+        self._llm = llm
+        self._embedder = embedder
+        self._built: dict[tuple[str, ...], Any] = {}
+        self._lock = threading.RLock()
+
+    def with_models(self, llm: LlmParams | None, embedder: EmbedderParams | None) -> "Resources":
+        """Return a view with other default models that shares everything built so far."""
+        view = Resources(llm, embedder)
+        view._built, view._lock = self._built, self._lock
+        return view
+
+    def get(self, params: Params) -> Any:
+        """Return what ``params.build`` makes, building at most once for equal params."""
+        key = self._key(params)
+        with self._lock:
+            if key not in self._built:
+                self._built[key] = params.build(self)
+            return self._built[key]
+
+    def _key(self, params: Params) -> tuple[str, ...]:
+        models = (self._llm, self._embedder) if params.slot in _LEANING else ()
+        named = [params, *(model for model in models if model is not None)]
+        return tuple(
+            f"{type(p).__module__}:{type(p).__qualname__}{p.model_dump_json()}" for p in named
+        )
+
+    @property
+    def llm(self) -> "BaseChatModel":
+        """The configured chat model. Raises ``UserError`` where the config names none."""
+        model: BaseChatModel = self.get(self.llm_params)
+        return model
+
+    @property
+    def llm_params(self) -> LlmParams:
+        """The parameters of the configured chat model. Raises ``UserError`` if there are none."""
+        if self._llm is None:
+            raise UserError(
+                "this node needs a language model: set llm.kind, such as llm.kind=embedded"
+            )
+        return self._llm
+
+    @property
+    def embedder(self) -> Embedder:
+        """The configured embedder. Raises ``UserError`` where the config names none."""
+        if self._embedder is None:
+            raise UserError(
+                "this node needs an embedder: set embedder.kind, such as embedder.kind=minilm"
+            )
+        embedder: Embedder = self.get(self._embedder)
+        return embedder
+
+    @property
+    def folder(self) -> Path:
+        """The cache folder of this machine."""
+        return home()

@@ -1,0 +1,1 @@
+"""State updaters: a summary of constant size, updated with each event."""

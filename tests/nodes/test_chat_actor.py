@@ -1,0 +1,104 @@
+"""The chat actor: schema, parsing, repair, fallback, dead servers."""
+
+import json
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from envs.protocols import SEARCH
+from nodes.act.chat import Chat
+from nodes.act.guides import guided
+from nodes.act.replies import parse, schema
+from nodes.models.llms import FakeLlm, OpenAILlm
+from nodes.protocols import BuiltContext, Piece
+from nodes.resources import Resources
+from stores.errors import ModelUnavailable, UserError
+
+ACTIONS = ("click[< prev]", "click[dark blue]", 'click[28" x 28"]', "click[buy now]")
+
+
+def context(text="Instruction: Find me a scarf\n", actions=ACTIONS):
+    piece = Piece("p", "page", text, tuple(actions), 1, 1)
+    return BuiltContext((HumanMessage(text),), (piece,), 1)
+
+
+def actor(*replies, **params):
+    llm = FakeLlm(replies=replies)
+    return Chat(**params).build(Resources(llm, None))
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ('{"click": "buy now"}', "click[buy now]"),
+        ('Sure!\n```json\n{"click": "Dark Blue"}\n```', "click[dark blue]"),
+        ('{"thought": "size", "click": "28\\" x 28\\""}', 'click[28" x 28"]'),
+        ('{"action": "click[buy now]"}', "click[buy now]"),
+        ("I will click[Buy Now].", "click[buy now]"),
+        ("click[back to search]", None),
+        ('{"click": 3}', None),
+        ('{"search": "scarf"}', None),
+        ("", None),
+        ("{", None),
+    ],
+)
+def test_parse_accepts_legal_actions_only(reply, action):
+    assert parse(reply, ACTIONS) == action
+
+
+def test_search_words_are_free_but_only_where_there_is_a_search_bar():
+    assert parse('{"search": "Wool  Scarf"}', (SEARCH,)) == "search[Wool Scarf]"
+    assert parse(f'{{"search": "{SEARCH}"}}', ("click[x]",)) is None
+
+
+def test_schema_admits_exactly_the_legal_actions():
+    body = schema(("click[a b]", SEARCH))
+    assert body["anyOf"][0]["properties"]["click"]["enum"] == ["a b"]
+    assert "search" in body["anyOf"][1]["properties"]
+    assert "anyOf" not in schema(("click[a]",))
+    json.dumps(body)
+
+
+def test_a_readable_reply_is_the_models_own():
+    decision = actor('{"click": "dark blue"}')(context(), 0)
+    assert (decision.action, decision.fallback, decision.attempts) == ("click[dark blue]", None, 1)
+
+
+def test_a_malformed_reply_gets_one_repair_turn():
+    decision = actor("hm", '{"click": "buy now"}')(context(), 0)
+    assert (decision.action, decision.fallback, decision.attempts) == ("click[buy now]", None, 2)
+
+
+def test_two_malformed_replies_end_in_a_recorded_fallback_that_never_buys():
+    decision = actor("hm", "still nothing")(context(), 0)
+    assert decision.action == "click[< prev]"
+    assert decision.fallback is not None
+    assert "still nothing" in decision.fallback
+
+
+def test_an_empty_context_is_a_recorded_fallback():
+    decision = actor("never asked")(BuiltContext((), (), 0), 0)
+    assert decision.fallback == "the context holds no action"
+
+
+def test_guides_read_only_the_prompt():
+    text = (
+        "Option color: dark blue\nChosen: color = dark blue\nNot chosen yet: size\n"
+        "Actions so far:\n1. click[description]\n"
+    )
+    offered = guided(context(text, (*ACTIONS, "click[description]")))
+    assert offered == ("click[< prev]", 'click[28" x 28"]')
+    assert guided(context("no such lines\n")) == ACTIONS
+    assert guided(context("Not chosen yet: size\n", ("click[buy now]",))) == ("click[buy now]",)
+
+
+def test_a_dead_server_is_one_clear_line():
+    llm = OpenAILlm(model="m", base_url="http://127.0.0.1:9/v1", timeout=2)
+    with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:9.*does not answer") as error:
+        Chat().build(Resources(llm, None))(context(), 0)
+    assert "\n" not in str(error.value)
+
+
+def test_no_model_in_the_config_is_a_clear_error():
+    with pytest.raises(UserError, match="set llm.kind"):
+        Chat().build(Resources(None, None))

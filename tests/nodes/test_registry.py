@@ -1,0 +1,82 @@
+"""The registry: known kinds, strangers, duplicates, broken plug-ins."""
+
+from importlib.metadata import EntryPoint
+from typing import Literal
+
+import pytest
+
+from nodes.build_context.full import Full
+from nodes.protocols import ContextParams
+from nodes.registry import Registry, load, registry
+from stores.errors import UserError
+
+
+class Stranger(ContextParams):
+    kind: Literal["stranger"] = "stranger"
+
+    def build(self, resources):
+        raise NotImplementedError
+
+
+class SecondFull(Stranger):
+    kind: Literal["full"] = "full"
+
+
+class NoKind(ContextParams):
+    def build(self, resources):
+        raise NotImplementedError
+
+
+NOT_PARAMS = 3
+
+
+def point(name, value):
+    return EntryPoint(name, value, "stategate.nodes")
+
+
+def test_built_ins_come_through_the_entry_points():
+    assert {"full", "window", "query_rag"} <= set(registry().kinds("context"))
+    assert {"chat", "rule", "scripted", "human"} <= set(registry().kinds("actor"))
+    assert registry().kinds("context")["full"].owner == "stategate"
+    assert not [name for name in registry().broken if name.startswith("stategate:")]
+
+
+def test_unknown_kind_lists_the_known_ones():
+    with pytest.raises(UserError, match=r"unknown context kind 'fulll'.*full.*query_rag.*window"):
+        registry().parse("context", {"kind": "fulll"})
+
+
+def test_wrong_type_names_the_field():
+    with pytest.raises(UserError, match=r"context full: budget: .*integer.*'many'"):
+        registry().parse("context", {"kind": "full", "budget": "many"})
+
+
+def test_a_stranger_is_added_and_selected_by_kind():
+    loaded = load([point("stranger", f"{__name__}:Stranger")])
+    assert isinstance(loaded.parse("context", "stranger"), Stranger)
+
+
+def test_a_duplicate_kind_names_both_owners():
+    found = Registry()
+    found.add(Full, "stategate")
+    with pytest.raises(UserError, match=r"'full'.*stategate.*Full.*other-package.*SecondFull"):
+        found.add(SecondFull, "other-package")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("no_such_module:Thing", "ModuleNotFoundError"),
+        (f"{__name__}:NOT_PARAMS", "not a subclass"),
+        (f"{__name__}:NoKind", "give it a kind"),
+        (f"{__name__}:missing", "AttributeError"),
+    ],
+)
+def test_a_broken_plugin_is_reported_by_name_and_harms_nothing_else(value, why):
+    loaded = load([point("broken_one", value), point("stranger", f"{__name__}:Stranger")])
+    assert "stranger" in loaded.kinds("context")
+    (name, problem) = next(iter(loaded.broken.items()))
+    assert "broken_one" in name
+    assert why in problem
+    with pytest.raises(UserError, match="'.*broken_one' did not load"):
+        loaded.parse("context", "broken_one")

@@ -1,0 +1,267 @@
+"""The rule actor on hand-made contexts: reading the prompt back, and the policy step by step."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+
+from envs.protocols import SEARCH, is_legal
+from nodes.act.fallback import safe_action
+from nodes.act.reading import overlap, read, read_wish, words_of
+from nodes.act.rule import Rule
+from nodes.protocols import BuiltContext, Piece
+
+WISH = (
+    "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "
+    "and price lower than 50.00 dollars"
+)
+NAVIGATION = ("click[back to search]", "click[< prev]", "click[next >]")
+RESULTS = [
+    "Page 1 (Total results: 50). Buttons: back to search | next >",
+    "b07aaaaaa1 | Garden Hose, 50 Feet | $13.99",
+    "b07aaaaaa2 | Men's Long Sleeve Shirt, Machine Wash | $39.99",
+    "b07aaaaaa3 | Men's Long Sleeve Shirt, Machine Wash, Gold Buttons | $99.99",
+]
+LINKS = tuple(f"click[b07aaaaaa{i}]" for i in (1, 2, 3))
+ITEM = [
+    "Buttons: back to search | < prev",
+    "Option color: black | blue | 2 | 4 pack",
+    "Option size: large | x-large",
+    "Product: Men's Shirt",
+    "Price: $39.99",
+    "Rating: N.A.",
+    "Buttons: description | features | reviews | buy now",
+]
+VALUES = ("black", "blue", "2 | 4 pack", "large", "x-large")
+BUTTONS = ("back to search", "< prev", "description", "features", "reviews", "buy now")
+ON_ITEM = tuple(f"click[{target}]" for target in (*BUTTONS, *VALUES))
+ON_DETAIL = NAVIGATION[:2]
+OPENED = ["search[shirts]", "click[b07aaaaaa2]"]
+
+
+def context(lines, actions, history=(), wish=WISH):
+    lines = [f"Instruction: {wish}", *lines] if wish else list(lines)
+    if history:
+        lines += ["Actions so far:", *(f"{i}. {a}" for i, a in enumerate(history, 1))]
+    text = "".join(f"{line}\n" for line in lines)
+    piece = Piece("page", "page", text, tuple(actions), 0, 0)
+    return BuiltContext((HumanMessage(text),), (piece,), 0)
+
+
+@pytest.fixture(scope="module")
+def act():
+    return Rule().build(None)
+
+
+def choose(act, lines, actions, history=(), step=None, **kw):
+    step = len(history) if step is None else step
+    decision = act(context(lines, actions, history, **kw), step)
+    assert decision.fallback is None, decision
+    return decision.action
+
+
+# --- reading
+
+
+def test_the_wish_is_taken_apart():
+    wish = read_wish(WISH)
+    assert wish.phrases == ("machine wash men's shirts", "long sleeve")
+    assert wish.options == (("color", "black"), ("size", "x-large"))
+    assert wish.limit == 50.0
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "limit"),
+    [
+        ("Find me ultra hd cameras for stereo sound", (), None),
+        ("Find me lamps with color: a with b, and price lower than 1000000 dollars",
+         (("color", "a with b"),), 1_000_000.0),
+        ("Find me pads with fit type: men, and item package quantity: 2",
+         (("fit type", "men"), ("item package quantity", "2")), None),
+        ("", (), None),
+        ("i need a thing, and price lower than 20.", (), 20.0),
+    ],
+)  # fmt: skip
+def test_wishes_of_other_forms(text, options, limit):
+    wish = read_wish(text)
+    assert (wish.options, wish.limit) == (options, limit)
+
+
+def test_results_are_read():
+    page = read(context(RESULTS, (*NAVIGATION, *LINKS)))
+    assert page.page == "results"
+    assert [p.asin for p in page.products] == ["b07aaaaaa1", "b07aaaaaa2", "b07aaaaaa3"]
+    assert page.products[1].title == "Men's Long Sleeve Shirt, Machine Wash"
+    assert [p.price for p in page.products] == [13.99, 39.99, 99.99]
+
+
+def test_a_product_line_may_be_cut_anywhere():
+    whole = "b07aaaaaa2 | Men's Shirt | $19.99 to $27.99"
+    for end in range(10, len(whole) + 1):
+        page = read(context([whole[:end]], LINKS))
+        assert [p.asin for p in page.products] in (["b07aaaaaa2"], []), whole[:end]
+    assert page.products[0].price == 19.99
+    assert page.products[0].title == "Men's Shirt"
+
+
+def test_an_item_is_read_and_a_value_may_hold_the_bar():
+    page = read(context([*ITEM, "Chosen: color = black"], ON_ITEM))
+    assert page.page == "item"
+    groups = {name: [value for value, _ in values] for name, values in page.options}
+    assert groups == {"color": ["black", "blue", "2 | 4 pack"], "size": ["large", "x-large"]}
+    assert (page.title, page.price, page.chosen) == ("Men's Shirt", 39.99, {"color": "black"})
+
+
+def test_values_that_cannot_be_clicked_are_not_offered():
+    page = read(context(ITEM, [a for a in ON_ITEM if a != "click[blue]"]))
+    assert [value for value, _ in page.options[0][1]] == ["black", "2 | 4 pack"]
+
+
+def test_words_are_compared_by_stem():
+    assert overlap(words_of("drying shoes"), "It dries? no: shoe, dry, DRYING") == 1.0
+    assert overlap(words_of("red lamp"), "a blue lamp") == 0.5
+
+
+# --- policy
+
+
+def test_searches_without_the_price(act):
+    action = choose(act, ["Search bar: search[<query>]"], (SEARCH,))
+    assert action == "search[machine wash men's shirts long sleeve black x-large]"
+
+
+def test_opens_the_best_title_within_the_price(act):
+    assert choose(act, RESULTS, (*NAVIGATION, *LINKS)) == LINKS[1]
+
+
+def test_does_not_open_what_it_left(act):
+    history = [*OPENED, "click[< prev]"]
+    assert choose(act, RESULTS, (*NAVIGATION, *LINKS), history) == LINKS[0]
+
+
+def test_a_seen_mark_counts_as_opened(act):
+    lines = [line.replace("aa2 |", "aa2 (seen) |") for line in RESULTS]
+    assert choose(act, lines, (*NAVIGATION, *LINKS)) == LINKS[0]
+
+
+def test_turns_the_page_then_takes_the_first_again(act):
+    history = [*OPENED, "click[< prev]", "click[b07aaaaaa1]", "click[< prev]"]
+    assert choose(act, RESULTS, (*NAVIGATION, *LINKS), history) == "click[next >]"
+    last = [line.replace("Page 1", "Page 2") for line in RESULTS]
+    assert choose(act, last, (*NAVIGATION, *LINKS), history) == LINKS[1]
+
+
+def test_reads_the_features_when_the_title_does_not_say_it_all(act):
+    assert choose(act, ITEM, ON_ITEM, OPENED) == "click[features]"
+
+
+def test_a_telling_title_needs_no_reading(act):
+    lines = [line.replace("Men's Shirt", "Men's Shirts Long Sleeve Machine Wash") for line in ITEM]
+    assert choose(act, lines, ON_ITEM, OPENED) == "click[black]"
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("Text: long sleeve shirts for men, machine wash", "click[< prev]"),
+        ("Text: a hose for the garden", "click[back to search]"),
+        ("Rating: 5", "click[< prev]"),
+    ],
+)
+def test_the_features_decide(act, text, action):
+    lines = ["Buttons: back to search | < prev", text, "Text: "]
+    assert choose(act, lines, ON_DETAIL, [*OPENED, "click[features]"]) == action
+
+
+def test_chooses_each_option_once_then_buys(act):
+    history = [*OPENED, "click[features]", "click[< prev]"]
+    for wanted in ("click[black]", "click[x-large]", "click[buy now]"):
+        assert choose(act, ITEM, ON_ITEM, history, step=4) == wanted
+        history.append(wanted)
+
+
+def test_chosen_lines_replace_the_history(act):
+    lines = [*ITEM, "Chosen: color = black", "Chosen: size = x-large"]
+    assert choose(act, lines, ON_ITEM, step=20) == "click[buy now]"
+
+
+def test_another_color_is_chosen_over(act):
+    assert choose(act, [*ITEM, "Chosen: color = blue"], ON_ITEM, step=20) == "click[black]"
+
+
+def test_leaves_an_item_without_the_wanted_value_or_too_dear(act):
+    without = [line.replace(" | x-large", "") for line in ITEM]
+    legal = [a for a in ON_ITEM if a != "click[x-large]"]
+    assert choose(act, without, legal, OPENED) == "click[< prev]"
+    dear = [line.replace("$39.99", "$59.99") for line in ITEM]
+    assert choose(act, dear, ON_ITEM, OPENED) == "click[< prev]"
+
+
+def test_a_second_visit_settles_for_the_most_similar_value(act):
+    lines = [line.replace("large | x-large", "large | x-large tall") for line in ITEM]
+    legal = [*ON_ITEM[:-1], "click[x-large tall]"]
+    history = [*OPENED, "click[< prev]", *OPENED[1:], "click[black]"]
+    assert choose(act, lines, legal, history) == "click[x-large tall]"
+
+
+def test_a_persons_instruction_names_values_without_groups(act):
+    wish = "i need a black shirt in x-large, and price lower than 50.00 dollars"
+    history = [*OPENED, "click[features]", "click[< prev]", "click[black]"]
+    assert choose(act, ITEM, ON_ITEM, history, wish=wish) == "click[x-large]"
+
+
+# --- bad contexts
+
+
+def test_without_buy_now_the_fallback_is_recorded(act):
+    legal = [a for a in ON_ITEM if a != "click[buy now]"]
+    decision = act(context([*ITEM, "Chosen: color = black", "Chosen: size = x-large"], legal), 20)
+    assert decision.action == "click[< prev]"
+    assert decision.fallback
+
+
+def test_nothing_readable_searches_for_the_instruction(act):
+    decision = act(context([], ()), 3)
+    assert decision.action.startswith("search[machine wash")
+    assert "price" not in decision.action
+    assert decision.fallback == "no action is readable"
+
+
+@pytest.mark.parametrize(
+    ("actions", "action"),
+    [
+        (("click[buy now]", "click[back to search]", "click[< prev]"), "click[< prev]"),
+        (("click[red]", "click[back to search]"), "click[back to search]"),
+        (("click[red]", SEARCH), "search[lamps]"),
+        (("click[buy now]",), "search[lamps]"),
+        (("click[buy now]", "click[red]"), "click[red]"),
+        ((), "search[lamps]"),
+    ],
+)
+def test_safe_action(actions, action):
+    assert safe_action(actions, "Find me lamps, and price lower than 9.00 dollars") == action
+
+
+def test_safe_action_never_searches_for_nothing():
+    assert safe_action((), "") != "search[]"
+
+
+PARTS = [WISH, *RESULTS, *ITEM, "Text: black", "Chosen: ", "Actions so far:", "1. click[", "Page", "$"]
+LINES = st.lists(st.sampled_from(PARTS).flatmap(lambda p: st.integers(0, 80).map(lambda n: p[:n])))
+LEGAL = st.lists(st.sampled_from([*NAVIGATION, *LINKS, *ON_ITEM, SEARCH]), unique=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(LINES, LEGAL, st.integers(0, 40), st.sampled_from([WISH, "", "i want black"]))
+def test_any_ruin_of_a_prompt_gives_a_legal_action(lines, legal, step, wish):
+    act = Rule().build(None)
+    made = context(lines, legal, wish=wish)
+    decision = act(made, step)
+    assert decision == act(made, step)
+    if not legal or decision.action.startswith("search["):
+        assert decision.action.startswith("search[")
+        assert len(decision.action) > len("search[]")
+    else:
+        assert is_legal(decision.action, made.actions)
+    if decision.action.startswith("search[") and SEARCH not in legal:
+        assert decision.fallback

@@ -1,0 +1,1 @@
+"""Trainers: each makes one checkpoint or bank that a node loads (floor 4)."""
