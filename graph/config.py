@@ -32,17 +32,17 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    env: SerializeAsAny[EnvParams] = Field(default={"kind": "webshop"}, validate_default=True)  # type: ignore[assignment]
+    env: SerializeAsAny[EnvParams] = Field(default={"kind": "webshop"}, validate_default=True)
     llm: SerializeAsAny[LlmParams] | None = None
     embedder: SerializeAsAny[EmbedderParams] = Field(
-        default={"kind": "minilm"},  # type: ignore[assignment]
+        default={"kind": "minilm"},
         validate_default=True,
     )
-    updater: SerializeAsAny[UpdaterParams] = Field(default={"kind": "none"}, validate_default=True)  # type: ignore[assignment]
-    context: SerializeAsAny[ContextParams] = Field(default={"kind": "full"}, validate_default=True)  # type: ignore[assignment]
-    actor: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)  # type: ignore[assignment]
+    updater: SerializeAsAny[UpdaterParams] = Field(default={"kind": "none"}, validate_default=True)
+    context: SerializeAsAny[ContextParams] = Field(default={"kind": "full"}, validate_default=True)
+    actor: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)
     memory: tuple[SerializeAsAny[MemoryParams], ...] = Field(
-        default=({"kind": "short_term"},),  # type: ignore[assignment]
+        default=({"kind": "short_term"},),
         validate_default=True,
     )
     max_steps: int = Field(default=20, ge=1, le=10_000)

@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
@@ -84,8 +84,7 @@ class Session:
     @property
     def values(self) -> State:
         """The state's tracked values ({} before the first step)."""
-        values: State = self.graph.get_state(self.config).values
-        return values
+        return cast(State, self.graph.get_state(self.config).values)
 
     @property
     def done(self) -> bool:
@@ -102,7 +101,8 @@ class Session:
         """The page that the next step will read (the last page when the episode is over)."""
         if self._task is not None or "session" not in self.values:
             self._advance(interrupt_after=["observe"])
-        return self._bound.world.observe(self.values["session"])
+        seen: Observation = self._bound.world.observe(self.values["session"])
+        return seen
 
     def start(self, task: Mapping[str, Any]) -> "Session":
         """Set the task that the next step begins, such as ``{"env": "webshop", "goal": 3}``."""
@@ -134,7 +134,7 @@ class Session:
         self._require_running()
         started = time.perf_counter()
         self._to_act()
-        state: State = {**self.values}
+        state = self.values
         observation = self._bound.observation(state)
         action = self._settle(action, observation)
         context = self._bound.context(state)
@@ -147,7 +147,7 @@ class Session:
     def preview(self, context: Mapping[str, Any] | None = None) -> tuple[BuiltContext, Decision]:
         """Say what the agent would read and do now, with another context builder; changes nothing."""
         self._to_act()
-        state: State = {**self.values}
+        state = self.values
         bound = self.agent.bound(_validated({**self.overrides, **_overrides(context)}))
         built = bound.context(state)
         return built, bound.resources.get(bound.config.actor)(built, state["steps"])
@@ -205,7 +205,7 @@ class Session:
         if self._task is not None or self.graph.get_state(self.config).next != ("act",):
             self._advance(interrupt_before=["act"])
 
-    def _advance(self, **where: list[str]) -> dict[str, Any]:
+    def _advance(self, **where: Any) -> dict[str, Any]:
         entry = {"task": self._task} if self._task is not None else None
         if entry is None and "session" not in self.values:
             raise UserError('no task yet: session.start({"env": "webshop", "goal": 3})')
@@ -226,7 +226,7 @@ class Session:
         snapshot = self.graph.get_state(self.config)
         if self._task is not None or not snapshot.next or snapshot.next[0] == "observe":
             return {}
-        state: State = {**snapshot.values}
+        state = cast(State, dict(snapshot.values))
         state["session"] = state.get("before") or state["session"]
         bound = self._bound
         return {"observation": bound.observation(state), "context": bound.context(state)}

@@ -4,6 +4,7 @@ import hashlib
 import os
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ PATIENCE = 5.0
 #: Seconds without a byte after which a running download is given up.
 _STALL = 60.0
 _BLOCK = 1 << 20
-_silent_hosts: dict[str, str] = {}
+#: Seconds for which a host that did not answer is not asked again.
+_SILENCE = 60.0
+_silent_hosts: dict[str, tuple[float, str]] = {}
 
 
 class SourceError(Exception):
@@ -61,16 +64,19 @@ def sha256(path: Path, bar: "tqdm[Any] | None" = None) -> str:
     return digest.hexdigest()
 
 
-def download(url: str, target: Path, bar: "tqdm[Any] | None" = None) -> None:
+def download(
+    url: str, target: Path, bar: "tqdm[Any] | None" = None, *, patience: float = PATIENCE
+) -> None:
     """Fetch ``url`` into ``target``, going on from the bytes that are already there.
 
+    The first answer may take ``patience`` seconds.
     Raises :class:`SourceError` if the host is unreachable, refuses, or stops sending; what has come
     so far stays in ``target`` for the next attempt.
     """
     have = target.stat().st_size if target.exists() else 0
     headers = {"User-Agent": "stategate"} | ({"Range": f"bytes={have}-"} if have else {})
-    response = _open(urllib.request.Request(url, headers=headers))  # noqa: S310
-    if response is None:  # the server says that there is nothing after what we have
+    response = _open(urllib.request.Request(url, headers=headers), patience)  # noqa: S310
+    if response is None:
         _advance(bar, have)
         return
     with response:
@@ -105,11 +111,15 @@ def _pour(response: Any, sink: IO[bytes], bar: "tqdm[Any] | None") -> None:
         raise SourceError(f"the download stopped after {received} of {expected} bytes")
 
 
-def _open(request: urllib.request.Request) -> Any:
-    """Open a request, waiting at most ``PATIENCE`` for the first answer, name look-up included."""
+def _open(request: urllib.request.Request, patience: float) -> Any:
+    """Open a request, waiting ``patience`` seconds for the first answer, name look-up included.
+
+    Returns None where the server says that there is nothing after the bytes asked for.
+    """
     host = urlsplit(request.full_url).netloc
-    if host in _silent_hosts:
-        raise SourceError(_silent_hosts[host])
+    since, why = _silent_hosts.get(host, (-_SILENCE, ""))
+    if time.monotonic() - since < _SILENCE:
+        raise SourceError(why)
     answer: dict[str, Any] = {}
 
     def ask() -> None:
@@ -121,18 +131,16 @@ def _open(request: urllib.request.Request) -> Any:
     # A thread, because no socket timeout bounds the system's name look-up.
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(PATIENCE)
-    if not answer:
-        _silent_hosts[host] = f"no answer within {PATIENCE:g} s"
-        raise SourceError(_silent_hosts[host])
+    asking.join(patience)
     error = answer.get("error")
     if isinstance(error, urllib.error.HTTPError):
         if error.code == 416:
             return None
         raise SourceError(f"HTTP {error.code} {error.reason}")
-    if error is not None:
-        _silent_hosts[host] = f"unreachable ({_reason(error)})"
-        raise SourceError(_silent_hosts[host])
+    if "response" not in answer:
+        why = f"unreachable ({_reason(error)})" if error else f"no answer within {patience:g} s"
+        _silent_hosts[host] = (time.monotonic(), why)
+        raise SourceError(why)
     return answer["response"]
 
 

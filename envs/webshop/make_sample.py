@@ -16,9 +16,11 @@ from typing import Any
 
 import yaml
 
+from envs.webshop.sample import wording
+
 SEED = 7
 #: How many siblings a type has: from fewer than a results page shows to more.
-SIBLINGS = (4, 5, 6, 8, 10, 13)
+SIBLINGS = (4, 4, 5, 6, 8, 22)
 #: Every such product carries no goal; it is there to be mistaken for one that does.
 DISTRACTOR_EVERY = 6
 FOLDER = Path(__file__).parent / "sample"
@@ -54,10 +56,12 @@ def build(recipe: Recipe) -> tuple[list[Product], dict[str, Tags], dict[str, lis
                 product["asin"] = _asin(rng)
             entry: Tags = {"attributes": attributes}
             if (len(products) + 1) % DISTRACTOR_EVERY:
-                entry["instruction"] = _instruction(kind["query"], goal, recipe["attributes"])
+                entry["instruction"] = wording.instruction(
+                    kind["query"], goal, recipe["attributes"]
+                )
                 entry["instruction_attributes"] = goal
             if len(products) % 20 == 3:
-                human[product["asin"]] = [_human(product, kind, goal, recipe, rng)]
+                human[product["asin"]] = [wording.human(product, kind, goal, rng)]
             tags[product["asin"]] = entry
             products.append(product)
     rng.shuffle(products)
@@ -98,10 +102,12 @@ def _attribute_sets(
     """
     roles = recipe["attributes"]
     chosen: list[tuple[list[str], list[str]]] = []
-    for number in range(rng.choice(SIBLINGS)):
+    siblings = rng.choice(SIBLINGS)
+    asked = (2, 2, 3) if siblings < 10 else (3, 3, 4)
+    for number in range(siblings):
         for _ in range(200):
-            attributes = rng.sample(pool, rng.randint(3, 5))
-            goal = rng.sample(attributes, rng.choice((2, 2, 3)))
+            attributes = rng.sample(pool, rng.randint(max(asked), 5))
+            goal = rng.sample(attributes, rng.choice(asked))
             shared = any(
                 set(goal) <= set(a) or set(g) <= set(attributes) for a, g in chosen[:number]
             )
@@ -128,16 +134,17 @@ def _product(
     bullets = [said[a].pop() for a in in_bullets]
     bullets += rng.sample(recipe["fillers"], 2)
     rng.shuffle(bullets)
-    description = [rng.choice(recipe["openings"]), *(f"{said[a].pop()}." for a in told if said[a])]
+    described = [a for a in told if a not in in_bullets or rng.random() < 0.3]
+    description = [rng.choice(recipe["openings"]), *(f"{said[a].pop()}." for a in described)]
     description.append(f"{rng.choice(recipe['fillers'])}.")
 
     def fill(text: str) -> str:
-        filled = text.replace("{n}", _countable(noun)).replace("{m}", maker)
+        filled = text.replace("{n}", wording.countable(noun)).replace("{m}", maker)
         return re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", filled)
 
     options = _options(kind["options"], rng)
     return {
-        "name": _title(maker, noun, kind, attributes, options, recipe["attributes"], rng),
+        "name": wording.title(maker, noun, kind, attributes, options, recipe["attributes"], rng),
         "full_description": fill(" ".join(description)),
         "pricing": _pricing(kind["price"], rng),
         "images": [""],
@@ -151,35 +158,6 @@ def _product(
     }
 
 
-def _title(
-    maker: str,
-    noun: str,
-    kind: Mapping[str, Any],
-    attributes: Sequence[str],
-    options: Mapping[str, Any],
-    known: Mapping[str, Any],
-    rng: random.Random,
-) -> str:
-    shown = [a for a in attributes if rng.random() < 0.5]
-    before = [a for a in shown if known[a]["role"] == "pre"][:1]
-    after = [a for a in shown if a not in before]
-    head = _capitals(" ".join([maker, *before, noun]))
-    parts = rng.sample(kind["extras"], rng.randint(2, 3))
-    parts += [("for " if known[a]["role"] == "for" else "") + _capitals(a) for a in after]
-    other = rng.choice(kind["nouns"])
-    if other != noun and rng.random() < 0.6:
-        parts.append(_capitals(other))
-    more = [extra for extra in kind["extras"] if extra not in parts]
-    while len(" ".join([head, *parts]).split()) < 9 and more:
-        parts.append(more.pop())
-    rng.shuffle(parts)
-    title = ", ".join([head, *parts])
-    if options and rng.random() < 0.4:  # as sellers do: one value of an option ends the title
-        group = rng.choice(sorted(options))
-        title += f" ({rng.choice(options[group])['value']})"
-    return title
-
-
 def _options(groups: Mapping[str, Sequence[Any]], rng: random.Random) -> dict[str, Any]:
     """Return official option groups; now and then a group, or every group, is missing."""
     chosen: dict[str, Any] = {}
@@ -191,23 +169,10 @@ def _options(groups: Mapping[str, Sequence[Any]], rng: random.Random) -> dict[st
         count = rng.randint(2, most)
         kept = set(rng.sample(pool, count))
         chosen[name.title()] = [
-            {"is_selected": i == 0, "url": None, "value": _capitals(value), "image": None}
+            {"is_selected": i == 0, "url": None, "value": wording.capitals(value), "image": None}
             for i, value in enumerate(v for v in pool if v in kept)
         ]
     return chosen
-
-
-def _capitals(text: str) -> str:
-    """Write ``text`` as marketplaces do: "women's 6mm usb mat" becomes "Women's 6mm USB Mat"."""
-    words = re.sub(r"(?<![\w'’])[a-z]", lambda found: found.group().upper(), text)
-    return re.sub(r"\b(Usb|Led|Bpa|Gmo|Hdmi)\b", lambda found: found.group().upper(), words)
-
-
-def _countable(noun: str) -> str:
-    """Return ``noun`` so that "a" and "is" go with it."""
-    if not noun.endswith("s") or noun.endswith("ss"):
-        return noun
-    return f"pair of {noun}" if re.search("shoes|sneakers|headphones", noun) else f"pack of {noun}"
 
 
 def _pricing(span: tuple[float, float], rng: random.Random) -> str:
@@ -223,49 +188,6 @@ def _pricing(span: tuple[float, float], rng: random.Random) -> str:
 
 def _asin(rng: random.Random) -> str:
     return "B0" + "".join(rng.choices("0123456789BCDFGHJKLMNPQRSTVWXYZ", k=8))
-
-
-def _instruction(query: str, goal: Sequence[str], known: Mapping[str, Any]) -> str:
-    """Word a goal as the official synthetic instructions do."""
-    by_role: dict[str, list[str]] = {"pre": [], "with": [], "for": []}
-    for attribute in goal:
-        by_role[known[attribute]["role"]].append(attribute)
-    words = ["Find me", ", ".join(by_role["pre"]), query]
-    words += [f"{role} {', '.join(by_role[role])}" for role in ("with", "for") if by_role[role]]
-    return " ".join(word for word in words if word)
-
-
-def _human(
-    product: Product,
-    kind: Mapping[str, Any],
-    goal: Sequence[str],
-    recipe: Recipe,
-    rng: random.Random,
-) -> Tags:
-    """Word a goal as a person would, in the format of the official human instructions."""
-    options = {
-        name.lower(): rng.choice(values)["value"].lower()
-        for name, values in (product["customization_options"] or {}).items()
-    }
-    asked = f" in {' and '.join(options.values())}" if options else ""
-    noun = kind["nouns"][0]
-    style = rng.choice(
-        (
-            "i am looking for {n}{o}. it should say {a}.",
-            "i need {n}{o}, and please make sure about this: {a}",
-            "hello, can you find {n}{o} for me? my list says {a}",
-        )
-    )
-    return {
-        "asin": product["asin"],
-        "instruction": style.format(n=noun, o=asked, a=" and ".join(goal)),
-        "attributes": list(goal),
-        "options": [f"{name}: {value}" for name, value in options.items()],
-        "instruction_attributes": list(goal),
-        "instruction_options": list(options.values()),
-        "assignment_id": f"SAMPLE{rng.randrange(10**8):08d}",
-        "worker_id": "SAMPLE",
-    }
 
 
 if __name__ == "__main__":

@@ -74,9 +74,9 @@ class ChatActor:
             answer = self._ask(messages, legal)
             reply = str(answer.text)
             _count(answer, usage)
-            action = parse(reply, legal)
-            if action is not None:
-                return self._decision(action, usage, attempt, thought_of(reply))
+            chosen = parse(reply, legal)
+            if chosen is not None:
+                return self._decision(chosen, usage, attempt, thought_of(reply))
             messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(_repair(legal))]
         fallback = f"unreadable reply: {' '.join(reply.split())[:80] or 'empty'}"
         action = safe_action(legal, _instruction(context))

@@ -100,7 +100,7 @@ def read(context: BuiltContext) -> Reading:
     detail: list[str] = []
     chosen: dict[str, str] = {}
     history: list[str] = []
-    acting = False
+    acting = numbered = False
     for line in context.text.split("\n"):
         head, _, rest = line.partition(": ")
         if line.startswith("Actions so far"):
@@ -121,11 +121,16 @@ def read(context: BuiltContext) -> Reading:
             group, _, value = rest.partition(" = ")
             chosen[group] = value
         elif found := _PAGE.match(line):
-            number = int(found[1])
+            number, numbered = int(found[1]), True
         elif (product := _PRODUCT.fullmatch(line)) and f"click[{product[1]}]" in legal:
             products.append(_product(product))
     return Reading(
-        page=_page_kind(context.actions, products, options, title, detail, context.text),
+        page=_page_kind(
+            context.actions,
+            is_results=numbered or bool(products),
+            is_item=bool(title or options),
+            has_detail=bool(detail),
+        ),
         instruction=instruction,
         wish=read_wish(instruction),
         actions=context.actions,
@@ -221,17 +226,12 @@ def _values(line: str, legal: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _page_kind(
-    actions: Sequence[str],
-    products: Sequence[Product],
-    options: Sequence[object],
-    title: str,
-    detail: Sequence[str],
-    text: str,
+    actions: Sequence[str], is_results: bool, is_item: bool, has_detail: bool
 ) -> PageKind:
     if SEARCH in actions:
         return "search"
-    if "click[buy now]" in actions or "click[features]" in actions or options or title:
+    if is_item or "click[buy now]" in actions or "click[features]" in actions:
         return "item"
-    if products or "click[next >]" in actions or _PAGE.search(text):
+    if is_results or "click[next >]" in actions:
         return "results"
-    return "detail" if detail else "unknown"
+    return "detail" if has_detail else "unknown"

@@ -3,20 +3,22 @@
 It makes context builders comparable over hundreds of episodes: whatever a builder drops, this actor
 does not know, and everything that it does know stands in the prompt. Its policy:
 
-1. *Search* for the instruction's words and option values, without the price.
-2. *Results*: score every readable product by the words it shares with the instruction (a word that
-   few titles on the page hold counts more; one with the option values counts half; earlier places
-   win ties), leave out what is too dear or was opened before, and open the best. With none left,
-   turn the page, up to ``pages``; then open the best one again.
+1. *Search* for the instruction's words and option values, without the price (the third search leaves
+   the option values out).
+2. *Results*: score every readable product by the words that its title shares with the instruction (a
+   word that few titles on the page hold counts more, the words of option values half; each place
+   further down costs a little), leave out what is too dear or was opened before, and open the best.
+   With none left, turn the page, up to ``pages``. With none left there either, or from step
+   ``patience`` on, open again the best of those whose features were read.
 3. *Item*, first visit: go back if the price is above the limit or a wanted option value is not
    offered. Else, unless the title already says all that is wanted, read the features.
-4. *Features*: if at least ``threshold`` of the instruction's phrases stand there, go back to the item,
-   else back to search. That is how the verdict is remembered: in the actions so far.
+4. *Features*: if they name at least the share ``threshold`` of the wanted attributes, go back to the
+   item, else back to search. That is how the verdict is remembered: in the actions so far.
 5. *Item*, accepted: click each wanted option value once (the same words first, then the most
    similar), as "Chosen" lines or the actions so far confirm, and buy.
 
-A second visit, or any visit from step ``patience`` on, takes the best values there are and buys. So
-an episode ends within about ``patience`` + 6 steps while products and buttons are readable. Where
+A second visit, or any visit from step ``patience`` + 3 on, takes the best values there are and buys. So
+an episode ends within ``patience`` + 8 steps or so, as long as products and buttons are readable. Where
 nothing of this can be done, the decision is a recorded fallback (``nodes.act.fallback``).
 """
 
@@ -46,13 +48,13 @@ class Rule(ActorParams):
     """Shop by fixed rules over the readable lines (see the module's docstring)."""
 
     kind: Literal["rule"] = "rule"
-    patience: int = Field(default=10, ge=0, description="the step from which it settles")
+    patience: int = Field(default=9, ge=0, description="the step from which it settles")
     pages: int = Field(default=2, ge=1, description="how many results pages it looks at")
     threshold: float = Field(
-        default=0.7,
+        default=0.5,
         ge=0,
         le=1,
-        description="share of the wish that features must confirm; 0: never read",
+        description="share of the wanted attributes that the features must name; 0: never read them",
     )
 
     def build(self, resources: "Resources") -> Actor:
@@ -113,10 +115,10 @@ class RuleActor:
             chosen = self._detail(page)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
-        problem = (
-            "no action is readable" if not page.actions else f"nothing to do on a {page.page} page"
-        )
-        if chosen is not None:
+        problem = f"nothing to do on this page ({page.page})"
+        if not page.actions:
+            problem = "no action is readable"
+        elif chosen is not None:
             problem = f"{chosen[0]} is not readable"
         return Decision(safe_action(page.actions, page.instruction), fallback=problem)
 
@@ -134,32 +136,38 @@ class RuleActor:
         if page.number < self._params.pages and _NEXT in page.actions:
             return _NEXT, "nothing left on this page"
         rest = known or ranked or page.products
-        if rest:
-            return rest[0].action, "the best of those tried"
-        return None
+        return (rest[0].action, "the best of those tried") if rest else None
 
     def _item(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
-        settles = step >= self._params.patience + _GRACE
-        settles = settles or trail.opened.count(trail.item or "") > 1
-        accepted = settles or bool(trail.since)
+        late = step - self._params.patience - _GRACE
+        settles = late >= 0 or trail.opened.count(trail.item or "") > 1
+        blind = step > 0 and not page.history
+        # A verdict that will not be remembered is not worth the reading.
+        accepted = settles or blind or bool(trail.since)
         too_dear = page.price is not None and page.wish.limit is not None
         too_dear = too_dear and (page.price or 0) > (page.wish.limit or 0)
         picks = list(_picks(page, exact=not settles))
-        if not accepted and too_dear and _PREV in page.actions:
+        stays = settles or bool(trail.since) or _PREV not in page.actions
+        if not stays and too_dear:
             return _PREV, "above the price limit"
-        if not accepted and None in picks and _PREV in page.actions:
+        if not stays and None in picks:
             return _PREV, "a wanted option is not offered"
         told = all(overlap(words_of(p), page.title) == 1.0 for p in page.wish.phrases)
         reads = self._params.threshold > 0 and _FEATURES in page.actions
         if not accepted and reads and not told:
             return _FEATURES, "the title does not say it all"
         shown = set(page.chosen.items())
-        for pick in picks:
-            if pick is None:
-                continue
-            group, value, action = pick
-            if (group, value) not in shown and action not in trail.since:
-                return action, f"wanted {group}"
+        waiting = [
+            (action, f"wanted {group}")
+            for group, value, action in filter(None, picks)
+            if (group, value) not in shown and _folded(action) not in trail.since
+        ]
+        if waiting and blind and not shown:
+            # Nothing says what is chosen: click the values in turn, and buy when it grows late.
+            if late < len(waiting) or _BUY not in page.actions:
+                return waiting[step % len(waiting)]
+        elif waiting:
+            return waiting[0]
         return (_BUY, "everything wanted is chosen") if _BUY in page.actions else None
 
     def _detail(self, page: Reading) -> tuple[str, str]:
@@ -167,6 +175,11 @@ class RuleActor:
         if page.detail and share < self._params.threshold and _BACK in page.actions:
             return _BACK, f"only {share:.0%} of the wish is confirmed"
         return _PREV, "confirmed" if page.detail else "nothing to read"
+
+
+def _folded(action: str) -> str:
+    """Return ``action`` as the prompt's history writes it, on one line with single spaces."""
+    return " ".join(action.split())
 
 
 def _confirmed(page: Reading) -> float:
@@ -193,7 +206,7 @@ def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
     titles = {p.asin: set(words_of(p.title)) for p in page.products}
     total = len(titles) + 1
-    wanted = {word: 1.0 for word in page.wish.words}
+    wanted = dict.fromkeys(page.wish.words, 1.0)
     for _, value in page.wish.options:
         for word in words_of(value):
             wanted.setdefault(word, 0.5)
@@ -204,7 +217,7 @@ def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
 
     def score(product: Product) -> float:
         shared = sum(weight for word, weight in wanted.items() if word in titles[product.asin])
-        return shared - 0.1 * places[product.asin]
+        return shared - 0.3 * places[product.asin]
 
     return sorted(products, key=lambda product: (-score(product), places[product.asin]))
 

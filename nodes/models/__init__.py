@@ -1,1 +1,1 @@
-
+"""Models behind the nodes: chat models, the embedded server, embedders."""

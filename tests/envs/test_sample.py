@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from envs.webshop import make_sample
+from envs.webshop import WebShop, make_sample
 
 FOLDER = files("envs.webshop.sample")
 NAMES = ("items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json")
@@ -111,3 +111,33 @@ def test_number_of_goals(products, tags):
         if "instruction" in tags[product["asin"]]
     )
     assert 800 <= goals <= 2500
+
+
+# --- in the shop
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return WebShop.load("sample")
+
+
+def test_search_finds_most_goal_products_but_not_all_of_them(shop):
+    goals = shop.goals[::3]
+    top10 = [g["asin"] in shop.search(g["instruction_text"], 10) for g in goals]
+    first = [g["asin"] in shop.search(g["instruction_text"], 1) for g in goals]
+    assert 0.9 < sum(top10) / len(goals) < 1
+    assert 0.5 < sum(first) / len(goals) < 0.85
+
+
+def test_buying_what_the_goal_names_earns_everything(shop):
+    for goal in range(0, len(shop.goals), 20):
+        wish = shop.goals[goal]
+        name = shop.catalogue.products[wish["asin"]].name
+        session, observation = shop.reset(goal=goal)
+        link = f"click[{wish['asin'].lower()}]"
+        steps = [f"search[{name}]", link]
+        steps += [f"click[{value}]" for value in wish["goal_options"].values()]
+        for action in [*steps, "click[buy now]"]:
+            session, observation = shop.step(session, action)
+        assert observation.done
+        assert observation.reward == 1.0, (goal, observation.info["reward"])

@@ -153,7 +153,9 @@ def test_dev_graph_is_importable_and_brings_no_checkpointer():
     assert not graph.checkpointer
 
 
-@pytest.mark.parametrize("task", [{"goal": 10**6}, {"goal": -1}, {"goal": "three"}, {"env": "qa"}, {}])
+@pytest.mark.parametrize(
+    "task", [{"goal": 10**6}, {"goal": -1}, {"goal": "three"}, {"env": "qa"}, {}]
+)
 def test_a_wrong_task_is_a_clear_error(task):
     with pytest.raises(UserError):
         build_graph(config()).invoke({"task": task}, config=thread())

@@ -1,6 +1,7 @@
 """Context builders: conformance, and what each one chooses."""
 
 import pytest
+from nodes.models.embedders import Hashing
 
 from envs.protocols import SEARCH
 from nodes.build_context.full import Full
@@ -8,7 +9,6 @@ from nodes.build_context.query_rag import QueryRag
 from nodes.build_context.render import describe
 from nodes.build_context.window import Window
 from nodes.conformance import check_built, check_context, observations, requests
-from nodes.models.embedders import Hashing
 from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page, reassemble
 from nodes.protocols import ContextRequest

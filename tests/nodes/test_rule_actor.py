@@ -9,7 +9,9 @@ from envs.protocols import SEARCH, is_legal
 from nodes.act.fallback import safe_action
 from nodes.act.reading import overlap, read, read_wish, words_of
 from nodes.act.rule import Rule
+from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
+from nodes.resources import Resources
 
 WISH = (
     "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "
@@ -117,6 +119,14 @@ def test_values_that_cannot_be_clicked_are_not_offered():
     assert [value for value, _ in page.options[0][1]] == ["black", "2 | 4 pack"]
 
 
+def test_a_quoted_old_page_is_not_the_page():
+    old = (
+        "Page seen at step 2: Instruction: lamps Page 1 (Total results: 50) B07AAAAAA1 Hose $13.99"
+    )
+    page = read(context(["Buttons: back to search | < prev", "Text: soft", old], ON_DETAIL))
+    assert (page.page, page.products, page.number) == ("detail", (), 1)
+
+
 def test_words_are_compared_by_stem():
     assert overlap(words_of("drying shoes"), "It dries? no: shoe, dry, DRYING") == 1.0
     assert overlap(words_of("red lamp"), "a blue lamp") == 0.5
@@ -180,6 +190,17 @@ def test_chooses_each_option_once_then_buys(act):
         history.append(wanted)
 
 
+def test_a_value_with_odd_spaces_is_clicked_as_it_is_and_only_once(act):
+    legal = [*ON_ITEM, "click[wine\xa0red]"]
+    lines = [line.replace("black |", "black | wine red |") for line in ITEM]
+    wish = WISH.replace("color: black", "color: wine\xa0red")
+    wish = " ".join(wish.split())
+    history = [*OPENED, "click[features]", "click[< prev]"]
+    assert choose(act, lines, legal, history, wish=wish) == "click[wine\xa0red]"
+    history.append("click[wine red]")
+    assert choose(act, lines, legal, history, wish=wish) == "click[x-large]"
+
+
 def test_chosen_lines_replace_the_history(act):
     lines = [*ITEM, "Chosen: color = black", "Chosen: size = x-large"]
     assert choose(act, lines, ON_ITEM, step=20) == "click[buy now]"
@@ -210,7 +231,22 @@ def test_a_persons_instruction_names_values_without_groups(act):
     assert choose(act, ITEM, ON_ITEM, history, wish=wish) == "click[x-large]"
 
 
+def test_without_any_memory_it_still_chooses_everything_and_buys(act):
+    clicked = []
+    for step in range(2, 30):
+        clicked.append(choose(act, ITEM, ON_ITEM, step=step))
+        if clicked[-1] == "click[buy now]":
+            break
+    assert clicked[-1] == "click[buy now]"
+    assert {"click[black]", "click[x-large]"} <= set(clicked)
+    assert len(clicked) < 16
+
+
 # --- bad contexts
+
+
+def test_it_keeps_to_the_conformance_kit():
+    check_actor(Rule(), Resources())
 
 
 def test_without_buy_now_the_fallback_is_recorded(act):
@@ -246,7 +282,17 @@ def test_safe_action_never_searches_for_nothing():
     assert safe_action((), "") != "search[]"
 
 
-PARTS = [WISH, *RESULTS, *ITEM, "Text: black", "Chosen: ", "Actions so far:", "1. click[", "Page", "$"]
+PARTS = [
+    WISH,
+    *RESULTS,
+    *ITEM,
+    "Text: black",
+    "Chosen: ",
+    "Actions so far:",
+    "1. click[",
+    "Page",
+    "$",
+]
 LINES = st.lists(st.sampled_from(PARTS).flatmap(lambda p: st.integers(0, 80).map(lambda n: p[:n])))
 LEGAL = st.lists(st.sampled_from([*NAVIGATION, *LINKS, *ON_ITEM, SEARCH]), unique=True)
 

@@ -1,0 +1,235 @@
+"""WebShop's official data files: fetched from their publisher, or copied from a local folder.
+
+The publisher (princeton-nlp/WebShop, ``setup.sh``) shares them on Google Drive. Every file that
+arrives is checked: downloads against the official SHA-256, local copies for the fields that the
+world reads. ``manifest.json`` beside them records what was kept.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stores.downloads import SourceError, download, progress, sha256
+from stores.errors import UserError
+
+MANIFEST = "manifest.json"
+_ADDRESS = "https://drive.usercontent.google.com/download?id={id}&export=download&confirm=t"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """An official file: its id at the publisher's, its SHA-256, its size in bytes."""
+
+    name: str
+    drive_id: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that was kept. ``official`` says whether it is byte for byte the publisher's."""
+
+    name: str
+    bytes: int
+    sha256: str
+    official: bool
+
+
+_HUMAN = DataFile(
+    "items_human_ins.json",
+    "14Kb5SPBk_jfdLZ_CDBNitW98QLDlKR5O",
+    "cf78667548a71786e1d9049c24b802e48e1084ad4bb021cae56ce1f6d96954a3",
+    5_137_548,
+)
+
+#: The 1000 products of most published results.
+SMALL = (
+    DataFile(
+        "items_shuffle_1000.json",
+        "1EgHdxQ_YxqIQlvvq5iKlCrkEKR6-j0Ib",
+        "30a4765c3a327af72d9a9a95a6b2486d516f0fa1d3ecd83681901ce82a21b269",
+        4_467_013,
+    ),
+    DataFile(
+        "items_ins_v2_1000.json",
+        "1IduG0xl544V_A_jv3tHXC0kyFi7PnyBu",
+        "f88a36314a397b53b3d9c3fa5878e5f7b26d35019a51ec83fbedeca61a948f6f",
+        147_099,
+    ),
+    _HUMAN,
+)
+
+#: All 1.18 million products.
+FULL = (
+    DataFile(
+        "items_shuffle.json",
+        "1A2whVgOO0euk5O13n2iYDM0bQRkkRduB",
+        "2ef591d65df3af89e972ab72468eb82cbf124d876552d9f3678667edd620a6c8",
+        5_479_720_229,
+    ),
+    DataFile(
+        "items_ins_v2.json",
+        "1s2j6NgHljiZzQNL3veZaAiyW_qDEgBNi",
+        "1d36af476bdb8f82a5da62bd8acdabe54cd8de2fa84010d37da5c4890feb447e",
+        186_295_270,
+    ),
+    _HUMAN,
+)
+
+_PRODUCT_FIELDS = (
+    "asin",
+    "name",
+    "category",
+    "query",
+    "product_category",
+    "full_description",
+    "small_description",
+    "customization_options",
+)
+
+
+def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> list[FileRecord]:
+    """Put WebShop's three files into ``folder`` and return what is there now.
+
+    ``source`` is a local folder that has them; without it they are downloaded. ``full`` takes the
+    1.18 million products (5.7 GB) instead of the 1000. A downloaded file must be the official one; a
+    local one may differ, and then its record says so. Files change all together or not at all.
+
+    Raises ``UserError`` if a file is missing, not valid JSON or without a required field, if its
+    download has the wrong SHA-256, and if the publisher cannot be reached.
+    """
+    files = FULL if full else SMALL
+    folder = folder.expanduser()
+    try:
+        if source is None:
+            return _download_all(folder, files)
+        return _copy_all(folder, source.expanduser(), files)
+    except OSError as error:
+        raise UserError(
+            f"cannot write WebShop's data to {folder}: {error.strerror or error}"
+        ) from error
+
+
+def read_manifest(folder: Path) -> list[FileRecord]:
+    """Return the records of an earlier :func:`fetch`, or an empty list."""
+    try:
+        rows = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        return [FileRecord(**row) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _download_all(folder: Path, files: tuple[DataFile, ...]) -> list[FileRecord]:
+    partial = folder.with_name(folder.name + ".partial")  # kept on failure: downloads resume
+    partial.mkdir(parents=True, exist_ok=True)
+    fresh = []
+    for file in files:
+        if (folder / file.name).is_file() and sha256(folder / file.name) == file.sha256:
+            continue
+        target = partial / file.name
+        try:
+            with progress(file.size, f"fetching {file.name}") as bar:
+                download(_ADDRESS.format(id=file.drive_id), target, bar, patience=30)
+        except SourceError as error:
+            with suppress(OSError):
+                partial.rmdir()  # where nothing has come
+            raise UserError(
+                f"could not download WebShop's {file.name}: {error}; connect to the network, or copy "
+                "local files with `stategate data webshop --from FOLDER`"
+            ) from error
+        found = sha256(target)
+        if found != file.sha256:
+            target.unlink()
+            raise UserError(
+                f"WebShop's {file.name} arrived with SHA-256 {found}, expected {file.sha256}; removed "
+                "it: try again later, or use `stategate data webshop --from FOLDER`"
+            )
+        fresh.append(file.name)
+    records = [FileRecord(f.name, f.size, f.sha256, official=True) for f in files]
+    _install(folder, partial, fresh, records, "the publisher's Google Drive")
+    shutil.rmtree(partial)
+    return records
+
+
+def _copy_all(folder: Path, source: Path, files: tuple[DataFile, ...]) -> list[FileRecord]:
+    missing = [file.name for file in files if not (source / file.name).is_file()]
+    if missing:
+        raise UserError(
+            f"{source} has no {', '.join(missing)}: give the folder that has them with --from FOLDER"
+        )
+    with _staging(folder) as staging:
+        records = []
+        for file in files:
+            target = staging / file.name
+            shutil.copyfile(source / file.name, target)
+            target.chmod(0o644)  # the copy is ours, also where the original is read-only
+            found = sha256(target)
+            if found != file.sha256:
+                _check_content(source / file.name, file)
+            record = FileRecord(file.name, target.stat().st_size, found, found == file.sha256)
+            records.append(record)
+        _install(folder, staging, [file.name for file in files], records, "a local folder")
+    return records
+
+
+@contextmanager
+def _staging(folder: Path) -> Iterator[Path]:
+    import tempfile
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as staging:
+        yield Path(staging)
+
+
+def _install(
+    folder: Path, staging: Path, names: list[str], records: list[FileRecord], origin: str
+) -> None:
+    """Move checked files into place; the manifest comes last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = staging / MANIFEST
+    known = {record.name: record for record in read_manifest(folder)}
+    known |= {record.name: record for record in records}
+    content = {"origin": origin, "files": [asdict(record) for record in known.values()]}
+    manifest.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    for name in [*names, MANIFEST]:
+        (staging / name).replace(folder / name)
+
+
+def _check_content(path: Path, file: DataFile) -> None:
+    """Raise ``UserError`` unless ``path`` is JSON with the fields that the world reads."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            content = json.load(stream)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid JSON ({error}): give an undamaged copy") from error
+    problem = _problem(content, file.name)
+    if problem:
+        raise UserError(f"{path}: {problem}; is this WebShop's {file.name}?")
+
+
+def _problem(content: Any, name: str) -> str | None:
+    if name.startswith("items_shuffle"):
+        if not isinstance(content, list) or not content:
+            return "expected a list of products"
+        for number, product in enumerate(content):
+            lacking = [
+                f for f in _PRODUCT_FIELDS if not isinstance(product, dict) or f not in product
+            ]
+            if lacking:
+                return f"product {number} has no {lacking[0]}"
+        return None
+    if not isinstance(content, dict):
+        return "expected a mapping from ASIN"
+    wanted: type = list if name == _HUMAN.name else dict
+    wrong = next((asin for asin, value in content.items() if not isinstance(value, wanted)), None)
+    if wrong is not None:
+        return f"the entry of {wrong} is not a {wanted.__name__}"
+    if wanted is dict:
+        bare = next((asin for asin, value in content.items() if "attributes" not in value), None)
+        return None if bare is None else f"the entry of {bare} has no attributes"
+    return None

@@ -1,0 +1,89 @@
+"""Goals as the original makes them: the cartesian product of options, prices drawn, shuffled."""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envs.webshop.catalogue import Catalogue, Product
+
+_LIMITS = [10.0 * i for i in range(1, 100)]
+_SHUFFLE_SEED = 233
+_NO_LIMIT = 1_000_000.0
+
+
+def draw_prices(products: Sequence[Product], rng: random.Random) -> dict[str, float]:
+    """Return each product's price: its own, or a uniform draw from its range."""
+    return {p.asin: p.prices[0] if len(p.prices) == 1 else rng.uniform(*p.prices) for p in products}
+
+
+def synthetic_goals(
+    catalogue: Catalogue, prices: Mapping[str, float], rng: random.Random
+) -> list[dict[str, Any]]:
+    """Return the synthetic goals in the original's order.
+
+    ``rng`` must be the one that drew ``prices``: the original shares one stream between them.
+    """
+    goals: list[dict[str, Any]] = []
+    uses: Counter[str] = Counter()
+    for product in catalogue.products.values():
+        if product.instruction is None or not product.instruction_attributes:
+            continue
+        limit, text = _limit(prices[product.asin], rng)
+        names = sorted(product.options)
+        for values in itertools.product(*(product.options[name] for name in names)):
+            options = dict(zip(names, values, strict=True))
+            spoken = ", and ".join(f"{name}: {value}" for name, value in options.items())
+            wish = f"{product.instruction}{' with ' + spoken if spoken else ''}{text}"
+            goals.append(_goal(product, wish, product.instruction_attributes, limit, options))
+            uses.update(product.instruction_attributes)
+    for goal in goals:
+        shares = (1.0 / uses[attribute] for attribute in goal["attributes"])
+        goal["weight"] = sum(shares) / len(goal["attributes"])
+    random.Random(_SHUFFLE_SEED).shuffle(goals)
+    return [{"index": i, **goal} for i, goal in enumerate(goals)]
+
+
+def human_goals(
+    catalogue: Catalogue, prices: Mapping[str, float], rng: random.Random
+) -> list[dict[str, Any]]:
+    """Return the goals that people wrote, for the products that have them."""
+    goals = []
+    for asin, written in catalogue.human.items():
+        product = catalogue.products.get(asin)
+        for wish in written if product is not None else ():
+            if not wish["instruction_attributes"]:
+                continue
+            limit, text = _limit(prices[asin], rng)
+            wished = str(wish["instruction"]).strip(".") + text
+            attributes = tuple(wish["instruction_attributes"])
+            goal = _goal(product, wished, attributes, limit, wish["instruction_options"])
+            goals.append({**goal, "weight": 1})
+    random.Random(_SHUFFLE_SEED).shuffle(goals)
+    return [{"index": i, **goal} for i, goal in enumerate(goals)]
+
+
+def _limit(price: float, rng: random.Random) -> tuple[float, str]:
+    limits = [limit for limit in _LIMITS if limit > price][:4]
+    if len(limits) < 2:
+        return _NO_LIMIT, ""
+    _, upper = sorted(rng.sample(limits, 2))
+    return upper, f", and price lower than {upper:.2f} dollars"
+
+
+def _goal(
+    product: Product | None, text: str, attributes: Sequence[str], limit: float, options: Any
+) -> dict[str, Any]:
+    assert product is not None  # noqa: S101 - callers skip goals of unknown products
+    return {
+        "asin": product.asin,
+        "category": product.category,
+        "query": product.query,
+        "name": product.name,
+        "product_category": product.product_category,
+        "instruction_text": text,
+        "attributes": list(attributes),
+        "price_upper": limit,
+        "goal_options": options,
+    }

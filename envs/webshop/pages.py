@@ -1,0 +1,150 @@
+"""Pages as the original shows them: text nodes, drawn in its two observation modes."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from envs.webshop.catalogue import Product
+
+PER_PAGE = 10
+SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
+BACK, PREV, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One visible text node. ``role`` says what one can do with it."""
+
+    text: str
+    role: Literal["text", "button", "link", "option"] = "text"
+    group: str = ""
+
+
+def search_nodes(instruction: str) -> Iterator[Node]:
+    """Yield the search page."""
+    yield from (Node("WebShop"), Node("Instruction: "), Node(instruction))
+    yield Node("Search", "button")
+
+
+def results_nodes(
+    instruction: str, products: Sequence[Product], number: int, total: int
+) -> Iterator[Node]:
+    """Yield one page of results."""
+    yield from _head(instruction)
+    yield Node(f"Page {number} (Total results: {total})")
+    if number > 1:
+        yield Node(PREV, "button")
+    yield Node(NEXT, "button")
+    for product in products:
+        yield Node(product.asin, "link")
+        yield Node(product.name)
+        yield Node(product.price_tag)
+
+
+def item_nodes(instruction: str, product: Product) -> Iterator[Node]:
+    """Yield a product's page."""
+    yield from _head(instruction)
+    yield Node(PREV, "button")
+    for name, values in product.options.items():
+        yield Node(name)
+        for value in values:
+            yield Node(value, "option", name)
+    yield Node(product.name)
+    yield Node(f"Price: {product.price_tag}")
+    yield Node("Rating: N.A.")
+    for label in (*SUB_PAGES[:3], BUY):
+        yield Node(label, "button")
+
+
+def sub_nodes(instruction: str, product: Product, sub: str) -> Iterator[Node]:
+    """Yield a product's description, features or reviews (of which the data has none)."""
+    yield from _head(instruction)
+    yield Node(PREV, "button")
+    if sub == "Description":
+        yield Node(product.description)
+    elif sub == "Features":
+        for bullet in product.bullets:
+            yield Node(f" {bullet}")
+
+
+def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[Node]:
+    """Yield the receipt."""
+    facts = ("attrs", "category", "query", "product category")
+    lead = ("Thank you for shopping with us!", "Your code: ", "None")
+    bought = ("Purchased", "asin", asin, "options", _html_json(options))
+    wanted = ("asin", "options", "attrs", "price upper", "instuction text", "category")
+    tail = ("product category", "query", "Goal ", "None", "Reward")
+    result = ("Your score (min 0.0, max 1.0)", str(reward), "Reward Details ", "None")
+    texts = (
+        *lead,
+        " (Paste it in your MTurk interface.)",
+        *bought,
+        *(part for fact in facts for part in (fact, "None")),
+        "Target",
+        *wanted,
+        *tail,
+        *result,
+    )
+    for text in texts:
+        yield Node(text)
+
+
+def draw_text(nodes: Sequence[Node]) -> str:
+    """Draw in ``text`` mode: nodes stripped and joined by ``[SEP]``."""
+    return " [SEP] ".join(node.text.strip() for node in nodes if node.text not in ("", "\n"))
+
+
+def draw_rich(nodes: Sequence[Node], url: str, visited: Sequence[str]) -> str:
+    """Draw in ``rich`` mode: a line a node, with buttons marked and choices noted first.
+
+    The original looks for a chosen value, in quotes, in its page's ``url``, whose options are JSON:
+    a value with a quote or beyond ASCII in it never shows as clicked. Kept, for parity.
+    """
+    notes = ""
+    lines = []
+    for node in nodes:
+        text = node.text
+        if text in ("", "\n"):
+            continue
+        if node.role == "button":
+            text = f"[button] {text} [button_]"
+        elif node.role == "option":
+            is_chosen = f'"{text}"' in url
+            notes = f"You have clicked {text}.\n{notes}" if is_chosen else notes
+            text = f"  {_marked(text, is_chosen)}"
+        elif node.role == "link":
+            text = f"\n{_marked(text, text in visited)}"
+        lines.append(f"{text}\n")
+    return notes + "".join(lines)
+
+
+def clickables(nodes: Sequence[Node]) -> dict[str, Node]:
+    """Return what can be clicked by its lower-case label: buttons, links, then options.
+
+    A value that two option groups share belongs to the later group, as in the original.
+    """
+    found = {n.text.lower(): n for n in nodes if n.role == "button"}
+    found.update({n.text.lower(): n for n in nodes if n.role == "link"})
+    found.update({n.text: n for n in nodes if n.role == "option"})
+    return found
+
+
+def item_url(keywords: Sequence[str], number: int, asin: str, options: dict[str, str]) -> str:
+    """Return the part of an item page's address in which chosen values are looked for."""
+    return f"{asin}/{'+'.join(keywords)}/{number}/{json.dumps(options)}"
+
+
+def _head(instruction: str) -> Iterator[Node]:
+    yield from (Node("Instruction:"), Node(instruction), Node(BACK, "button"))
+
+
+def _marked(text: str, is_clicked: bool) -> str:
+    word = "clicked button" if is_clicked else "button"
+    return f"[{word}] {text} [{word}_]"
+
+
+def _html_json(value: Any) -> str:
+    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}
+    drawn = json.dumps(value, sort_keys=True)
+    return "".join(escapes.get(character, character) for character in drawn)

@@ -1,0 +1,108 @@
+"""The reward of a purchase, part by part, as the WebShop paper defines and its code computes it."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from envs.webshop.catalogue import Product
+from envs.webshop.nouns import nouns
+
+#: The colour words of the original's normalisation, in its order (the first that occurs wins).
+COLORS = (
+    "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown"
+    " burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee"
+    " cognac copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia gold"
+    " granite grape graphite grass gray green grey heather indigo ivory ivy khaki lavender lemon"
+    " leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor mushroom"
+    " mustard natural navy nude olive orange peach pewter pink plum purple rainbow red rose royal"
+    " rust sand sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal"
+    " tiger turquoise violet walnut wheat white wine yellow"
+).split()
+
+
+def score(
+    bought: Product, goal: Mapping[str, Any], price: float, options: Mapping[str, str]
+) -> tuple[float, dict[str, Any]]:
+    """Return the reward in [0, 1] and its parts (``r_type``, ``r_att``, …, with their weights)."""
+    kind = type_parts(bought, goal)
+    attributes: Sequence[str] = goal["attributes"]
+    matched = sum(has_attribute(bought, attribute) for attribute in attributes)
+    wanted = _wanted(goal["goal_options"])
+    chosen = [normal_color(value) for value in options.values()]
+    taken = sum(any(_close(value, want) for value in chosen) for want in wanted)
+    affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
+    total = len(attributes) + len(goal["goal_options"]) + 1
+    reward = (matched + taken + bool(affordable)) / total * kind["r_type"]
+    parts: dict[str, Any] = {
+        "r_type": kind["r_type"],
+        "r_att": matched / len(attributes),
+        "w_att": len(attributes) / total,
+        "query_match": kind["query_match"],
+        "category_match": kind["category_match"],
+        "title_score": kind["title_score"],
+    }
+    if wanted:
+        parts |= {"r_option": taken / len(wanted), "w_option": len(wanted) / total}
+    if affordable is not None:
+        parts |= {"r_price": affordable, "w_price": 1 / total}
+    return reward, parts
+
+
+def type_parts(bought: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how far the bought product is of the wanted type, by query, category and title nouns."""
+    query_match = bought.query == goal["query"]
+    shared = _categories(bought.product_category) & _categories(goal["product_category"])
+    category_match = len(shared) >= 2
+    wanted = nouns(goal["name"])
+    common = set(nouns(bought.name)) & set(wanted)
+    title_score = len(common) / len(wanted) if wanted else 0.2
+    r_type = 1.0 if query_match or category_match or title_score > 0.2 else 0.5
+    if title_score < 0.1:
+        r_type = 0.1
+    if title_score == 0.0:
+        r_type = 0.0
+    return {
+        "r_type": r_type,
+        "query_match": query_match,
+        "category_match": category_match,
+        "title_score": title_score,
+    }
+
+
+def has_attribute(product: Product, attribute: str) -> bool:
+    """Say whether ``product`` has ``attribute``: among its own, or in its words."""
+    return (
+        any(_ratio(own, attribute) > 85 for own in product.attributes)
+        or attribute in product.name.lower()
+        or attribute in " ".join(product.bullets).lower()
+        or attribute in product.description.lower()
+    )
+
+
+def normal_color(value: Any) -> Any:
+    """Return the first colour word in ``value``, or ``value``.
+
+    In synthetic goals an option is a (name, value) pair, in which only an exact element counts as
+    "in": the original has this quirk, and published scores contain it.
+    """
+    return next((color for color in COLORS if color in value), value)
+
+
+def _wanted(options: Any) -> list[Any]:
+    pairs = options.items() if isinstance(options, Mapping) else options
+    return [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
+
+
+def _close(chosen: str, wanted: Any) -> bool:
+    return _ratio(chosen, str(wanted)) > 85
+
+
+@lru_cache(maxsize=1 << 16)
+def _ratio(first: str, second: str) -> int:
+    from thefuzz import fuzz
+
+    return int(fuzz.token_set_ratio(first, second))
+
+
+def _categories(path: str) -> set[str]:
+    return {part.strip() for part in path.split("›")}

@@ -1,0 +1,241 @@
+"""WebShop as a pure function from (session, action) to (session, observation).
+
+Reproduces princeton-nlp/WebShop's text environment (Yao et al., 2022) without its server, its HTML
+and its Java index. A world never changes after loading: share one among threads and episodes.
+"""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from envs.protocols import SEARCH, Observation, Session
+from envs.webshop import pages
+from envs.webshop.bm25 import Bm25
+from envs.webshop.catalogue import Catalogue, Product, read_catalogue
+from envs.webshop.goals import draw_prices, human_goals, synthetic_goals
+from envs.webshop.reward import score
+from envs.webshop.session import Frozen, restore, start
+from stores.errors import UserError
+
+HITS = 50
+_ACTION = re.compile(r"(.+)\[(.+)\]")
+
+
+class WebShop:
+    """The world. ``goals`` are dicts in the original's order; ``products`` are by ASIN."""
+
+    name = "webshop"
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        observation: Literal["text", "rich"] = "text",
+        seed: int = 0,
+        goals: Literal["synthetic", "human"] = "synthetic",
+    ) -> None:
+        if observation not in ("text", "rich"):
+            raise UserError(f"observation must be 'text' or 'rich', not '{observation}'")
+        self.observation = observation
+        self.seed = seed
+        self.catalogue = catalogue
+        self.products: dict[str, Product] = catalogue.products
+        self._order = list(catalogue.products.values())
+        rng = random.Random(seed)  # noqa: S311 - the original's own stream
+        self.prices = draw_prices(self._order, rng)
+        make = {"synthetic": synthetic_goals, "human": human_goals}[goals]
+        self.goals: list[dict[str, Any]] = make(catalogue, self.prices, rng)
+        # Equal scores come out by ASIN, as in the original's index: so index in that order.
+        self._by_asin = sorted(self._order, key=lambda product: product.asin)
+        self._engine = Bm25(_document(product) for product in self._by_asin)
+        self._search = lru_cache(maxsize=1024)(self._find)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path = "sample",
+        observation: Literal["text", "rich"] = "text",
+        seed: int = 0,
+        goals: Literal["synthetic", "human"] = "synthetic",
+    ) -> "WebShop":
+        """Load the official files from ``folder``, or the catalogue that ships ("sample").
+
+        ``seed`` drives the price draws (0 gives the published goals). Raises ``UserError`` for
+        missing or broken data.
+        """
+        return cls(read_catalogue(folder), observation, seed, goals)
+
+    def reset(
+        self, task: Mapping[str, Any] | None = None, *, goal: int | None = None
+    ) -> tuple[Session, Observation]:
+        """Start goal number ``goal`` (or ``{"goal": i}``, or ``{"instruction": "free text"}``).
+
+        A free instruction has no goal: buying ends the episode with reward 0.
+        """
+        wish = dict(task or {})
+        if goal is not None:
+            wish["goal"] = goal
+        unknown = set(wish) - {"goal", "instruction"}
+        if unknown or len(wish) != 1:
+            raise UserError('a WebShop task is {"goal": number} or {"instruction": "free text"}')
+        if "instruction" in wish:
+            text = " ".join(str(wish["instruction"]).split())
+            if not text:
+                raise UserError("the instruction is empty: say what to buy")
+            session = start(None, text)
+        else:
+            session = start(self._goal_number(wish["goal"]), None)
+        return session, self.observe(session)
+
+    def step(self, session: Session, action: str) -> tuple[Frozen, Observation]:
+        """Return the next session and its observation.
+
+        An action that the page does not offer changes nothing and has reward 0, as in the
+        original; a search is accepted on any page until the purchase.
+        """
+        here = restore(session)
+        there = self._follow(here, action)
+        seen = self.observe(there)
+        return there, replace(seen, reward=0.0) if there is here else seen
+
+    def observe(self, session: Session) -> Observation:
+        """Draw the page of ``session``."""
+        here = restore(session)
+        nodes = list(self._nodes(here))
+        links = pages.clickables(nodes)
+        has_bar = here["page"] == "search"
+        actions = tuple(SEARCH if label == "search" and has_bar else f"click[{label}]" for label in links)
+        info: dict[str, Any] = {
+            "available": {"has_search_bar": has_bar, "clickables": list(links)},
+        }
+        reward = 0.0
+        if here["page"] == "done":
+            reward, info["reward"] = self._reward(here)
+        return Observation(self._draw(here, nodes), actions, reward, here["page"] == "done", info)
+
+    def instruction(self, session: Session) -> str:
+        """Return what the user asked for."""
+        here = restore(session)
+        if here["instruction"] is not None:
+            return str(here["instruction"])
+        return str(self.goals[self._goal_number(here["goal"])]["instruction_text"])
+
+    def search(self, query: str, k: int = HITS) -> list[str]:
+        """Return the ASINs of the ``k`` best products for ``query``, best first (BM25)."""
+        return [self._by_asin[i].asin for i, _ in self._engine.search(query, k)]
+
+    def search_scores(self, query: str, k: int = HITS) -> list[tuple[str, float]]:
+        """Return (ASIN, BM25 score) of the ``k`` best products, best first."""
+        return [(self._by_asin[i].asin, value) for i, value in self._engine.search(query, k)]
+
+    def oracle(self, goal: int) -> float:
+        """Return the reward of buying exactly the goal's product with exactly its options."""
+        wanted = self.goals[self._goal_number(goal)]
+        options = wanted["goal_options"]
+        chosen = options if isinstance(options, Mapping) else dict(enumerate(options))
+        product = self.products[wanted["asin"]]
+        return score(product, wanted, self.prices[product.asin], chosen)[0]
+
+    def _goal_number(self, goal: Any) -> int:
+        if isinstance(goal, bool) or not isinstance(goal, int):
+            raise UserError(f"goal must be a number, not {goal!r}")
+        if not 0 <= goal < len(self.goals):
+            raise UserError(f"no goal {goal}: this catalogue has goals 0 to {len(self.goals) - 1}")
+        return goal
+
+    def _follow(self, here: Frozen, action: str) -> Frozen:
+        """Return the session after ``action``, or ``here`` itself where it does nothing."""
+        match = _ACTION.match(action)
+        if match is None or here["page"] == "done":
+            return here
+        verb, target = match[1], match[2].lower()
+        if verb == "search":
+            return self._results(here, tuple(target.split(" ")), 1)
+        links = pages.clickables(list(self._nodes(here)))
+        if verb != "click" or target not in links or target == "search":
+            return here
+        return self._click(here, target, links[target])
+
+    def _click(self, here: Frozen, target: str, node: pages.Node) -> Frozen:
+        page = here["page"]
+        if target == pages.BUY.lower():
+            return here.having(page="done")
+        if target == pages.BACK.lower():
+            return start(here["goal"], here["instruction"])
+        if page == "results" and target in (pages.NEXT.lower(), pages.PREV.lower()):
+            turn = 1 if target == pages.NEXT.lower() else -1
+            return self._results(here, here["keywords"], here["number"] + turn)
+        if page == "item" and target == pages.PREV.lower():
+            return self._results(here, here["keywords"], here["number"])
+        if page == "sub" and target == pages.PREV.lower():
+            return here.having(page="item", sub=None)
+        sub = next((name for name in pages.SUB_PAGES if name.lower() == target), None)
+        if sub is not None:
+            return here.having(page="sub", sub=sub)
+        if node.role == "link":
+            visited = tuple(dict.fromkeys((*here["visited"], node.text)))
+            return here.having(page="item", asin=node.text, visited=visited)
+        return here.having(options=Frozen({**here["options"], node.group: target}))
+
+    def _results(self, here: Frozen, keywords: Sequence[str], number: int) -> Frozen:
+        return here.having(
+            page="results", keywords=tuple(keywords), number=number,
+            asin=None, options=Frozen(), sub=None,
+        )  # fmt: skip
+
+    def _nodes(self, here: Frozen) -> Any:
+        wish = self.instruction(here)
+        page = here["page"]
+        if page == "search":
+            return pages.search_nodes(wish)
+        if page == "results":
+            found = self._search(here["keywords"])
+            first = (here["number"] - 1) * pages.PER_PAGE
+            return pages.results_nodes(
+                wish, found[first : first + pages.PER_PAGE], here["number"], len(found)
+            )
+        product = self.products[here["asin"]]
+        if page == "item":
+            return pages.item_nodes(wish, product)
+        if page == "sub":
+            return pages.sub_nodes(wish, product, here["sub"])
+        return pages.done_nodes(product.asin, dict(here["options"]), self._reward(here)[0])
+
+    def _draw(self, here: Frozen, nodes: Sequence[pages.Node]) -> str:
+        if self.observation == "text":
+            return pages.draw_text(nodes)
+        url = ""
+        if here["page"] == "item":
+            url = pages.item_url(here["keywords"], here["number"], here["asin"], here["options"])
+        return pages.draw_rich(nodes, url, here["visited"])
+
+    def _reward(self, here: Frozen) -> tuple[float, dict[str, Any] | None]:
+        if here["goal"] is None:
+            return 0.0, None
+        goal = self.goals[self._goal_number(here["goal"])]
+        return score(self.products[here["asin"]], goal, self.prices[here["asin"]], here["options"])
+
+    def _find(self, keywords: tuple[str, ...]) -> tuple[Product, ...]:
+        """Return the products of a results page; the first word may name a field (`<c>` …)."""
+        field, rest = keywords[0], " ".join(keywords[1:]).strip()
+        if field == "<r>":  # random in the original; here the same for the same seed and words
+            drawn = random.Random(f"{self.seed} {rest}")  # noqa: S311
+            return tuple(drawn.sample(self._order, min(HITS, len(self._order))))
+        if field == "<a>":
+            return tuple(p for p in self._order if rest in p.attributes)
+        if field == "<c>":
+            category = keywords[1].strip() if len(keywords) > 1 else ""
+            return tuple(p for p in self._order if p.category == category)
+        if field == "<q>":
+            return tuple(p for p in self._order if p.query == rest)
+        return tuple(self._by_asin[i] for i, _ in self._engine.search(" ".join(keywords), HITS))
+
+
+def _document(product: Product) -> str:
+    """Return the text that the search indexes."""
+    options = ", and ".join(f"{name}: {', '.join(vs)}" for name, vs in product.options.items())
+    first = product.bullets[0] if product.bullets else ""
+    return f"{product.name} {product.description} {first} {options}".lower()

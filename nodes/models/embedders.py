@@ -1,0 +1,177 @@
+"""Embedders: ``minilm`` (local, the default), ``openai`` (any server), ``hashing`` (no model)."""
+
+import hashlib
+import re
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+from pydantic import Field
+
+from nodes.models.llms import OPENAI, key_from, on_loopback
+from nodes.protocols import Embedder, EmbedderParams, Vector
+from stores.embeddings import EmbeddingCache, embedding_cache
+from stores.errors import ModelUnavailable, UserError
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+
+class MiniLM(EmbedderParams):
+    """all-MiniLM-L6-v2 on the CPU: 384 dimensions, the first 256 word pieces of a text.
+
+    The model is loaded when the first text comes that the cache does not know.
+    """
+
+    kind: Literal["minilm"] = "minilm"
+
+    def build(self, resources: "Resources") -> Embedder:
+        """Return the embedder; nothing is loaded yet."""
+        return MiniLMEmbedder(embedding_cache())
+
+
+class MiniLMEmbedder:
+    """MiniLM behind the cache."""
+
+    name = "all-MiniLM-L6-v2"
+    dimension = 384
+
+    def __init__(self, cache: EmbeddingCache) -> None:
+        self._cache = cache
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Return float32 unit rows (len(texts), 384). Raises ``UserError`` if there is no model."""
+        return self._cache.through(self.name, texts, self.dimension, self._compute)
+
+    def _compute(self, texts: Sequence[str]) -> Vector:
+        with self._lock:
+            if self._model is None:
+                self._model = _load_minilm()
+            # One text at a time: padding to a batch would change the last bits of a vector, and two
+            # cores are busy with one text already.
+            encode = self._model.encode
+            options = {"normalize_embeddings": True, "show_progress_bar": False}
+            rows = [encode([text], **options)[0] for text in texts]
+        return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
+
+
+def _load_minilm() -> Any:
+    from stores.assets import asset_path
+
+    folder = asset_path("minilm")
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+
+
+class OpenAIEmbedder(EmbedderParams):
+    """OpenAI's embeddings, or those of any server that speaks its protocol at ``base_url``.
+
+    ``dimension`` must be what the model returns. The key is read from the environment only.
+    """
+
+    kind: Literal["openai"] = "openai"
+    model: str = "text-embedding-3-small"
+    dimension: int = Field(default=1536, ge=1)
+    base_url: str = OPENAI
+    api_key_env: str = Field(default="OPENAI_API_KEY", description="variable that holds the key")
+    timeout: float = Field(default=60.0, gt=0, description="seconds for one request")
+
+    def build(self, resources: "Resources") -> Embedder:
+        """Return the embedder. Raises ``UserError`` without a key; sends nothing."""
+        return _RemoteEmbedder(self, embedding_cache())
+
+
+class _RemoteEmbedder:
+    def __init__(self, params: OpenAIEmbedder, cache: EmbeddingCache) -> None:
+        self.name = f"{params.model}@{urlsplit(params.base_url).netloc}/{params.dimension}"
+        self.dimension = params.dimension
+        self._params = params
+        self._cache = cache
+        self._client = _embeddings_client(params)
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        return self._cache.through(self.name, texts, self.dimension, self._compute)
+
+    def _compute(self, texts: Sequence[str]) -> Vector:
+        import openai
+
+        where = f"the embedding server {self._params.base_url}"
+        try:
+            # The protocol refuses an empty text.
+            answer = self._client.embed_documents([text or " " for text in texts])
+        except openai.APIConnectionError as error:
+            problem = f"{where} does not answer: start it, or set embedder.base_url"
+            raise ModelUnavailable(problem) from error
+        except openai.APIStatusError as error:
+            problem = f"{where} refused ({error.status_code}): check embedder.model and the key"
+            raise UserError(problem) from error
+        rows = np.asarray(answer, dtype=np.float32)
+        if rows.shape != (len(texts), self.dimension):
+            raise UserError(
+                f"{where} returned {rows.shape[-1]} dimensions: set embedder.dimension={rows.shape[-1]}"
+            )
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
+
+
+def _embeddings_client(params: OpenAIEmbedder) -> Any:
+    from langchain_openai import OpenAIEmbeddings
+    from pydantic import SecretStr
+
+    options: dict[str, Any] = {}
+    if on_loopback(params.base_url):
+        import httpx
+
+        options["http_client"] = httpx.Client(trust_env=False)
+    return OpenAIEmbeddings(
+        model=params.model,
+        base_url=params.base_url,
+        api_key=SecretStr(key_from(params.api_key_env, params.base_url)),
+        timeout=params.timeout,
+        max_retries=0,
+        # Texts, not token ids: other servers than OpenAI's do not know its tokens.
+        check_embedding_ctx_length=False,
+        **options,
+    )
+
+
+class Hashing(EmbedderParams):
+    """Feature hashing of words: signed counts in ``dimension`` buckets. No model, no download.
+
+    Texts are near where they share words, and only there. For tests and tiny machines.
+    """
+
+    kind: Literal["hashing"] = "hashing"
+    dimension: int = Field(default=256, ge=8)
+
+    def build(self, resources: "Resources") -> Embedder:
+        """Return the embedder."""
+        return HashingEmbedder(self.dimension)
+
+
+class HashingEmbedder:
+    """Signed word counts, hashed into ``dimension`` buckets and scaled to length one."""
+
+    def __init__(self, dimension: int = 256) -> None:
+        self.name = f"hashing/{dimension}"
+        self.dimension = dimension
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Return float32 unit rows (len(texts), dimension)."""
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in re.findall(r"\w+", text.lower()):
+                digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
+                number = int.from_bytes(digest, "little")
+                row[(number >> 1) % self.dimension] += 1 if number & 1 else -1
+            length = np.linalg.norm(row)
+            if length:
+                row /= length
+            else:
+                row[0] = 1  # no words, or words that cancel out
+        return rows

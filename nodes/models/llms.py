@@ -1,0 +1,160 @@
+"""Chat models: ``embedded`` (llama.cpp in this process), ``openai`` (any server), ``fake``."""
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from nodes.protocols import LlmParams
+from stores.errors import UserError
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from nodes.resources import Resources
+
+OPENAI = "https://api.openai.com/v1"
+
+
+def on_loopback(url: str) -> bool:
+    """Say whether ``url`` points at this machine."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def key_from(variable: str, base_url: str) -> str:
+    """Return the API key in the environment variable ``variable``.
+
+    A server on loopback gets a placeholder where there is none; elsewhere that is a ``UserError``.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not key and not on_loopback(base_url):
+        raise UserError(f"no API key for {base_url}: set the environment variable {variable}")
+    return key or "none"
+
+
+class EmbeddedLlm(LlmParams):
+    """A model in this process, served by llama.cpp on loopback (``nodes.models.server``).
+
+    ``model`` is an asset's name, ``default`` (qwen2.5-coder-1.5b), ``small`` (smollm2-135m, for
+    smoke tests only), or the path of a .gguf file. Building it fetches the file and starts the
+    server. Temperature 0 picks the likeliest token each time; still, a prompt read partly from the
+    prefix cache can round differently from the same prompt read whole.
+    """
+
+    ALIASES: ClassVar[dict[str, str]] = {
+        "default": "qwen2.5-coder-1.5b",
+        "small": "smollm2-135m",
+    }
+
+    kind: Literal["embedded"] = "embedded"
+    model: str = Field(default="default", description="asset, alias, or path of a .gguf file")
+    n_ctx: int = Field(default=4096, ge=256, description="tokens of prompt and answer together")
+    threads: int | None = Field(default=None, ge=1, description="cores; all of them if not set")
+    port: int = Field(default=0, ge=0, le=65535, description="0 takes a free port")
+    temperature: float = Field(default=0.0, ge=0)
+    seed: int = 0
+    max_tokens: int = Field(default=256, ge=1, description="tokens an answer may have")
+    timeout: float = Field(default=300.0, gt=0, description="seconds for one answer")
+
+    def model_file(self) -> Path:
+        """Return the GGUF file, fetched if it is an asset. Raises ``UserError``."""
+        from stores.assets import ASSETS, asset_path
+
+        name = self.ALIASES.get(self.model, self.model)
+        if name.endswith(".gguf"):
+            return Path(name)
+        models = [a.name for a in ASSETS.values() if not a.is_folder]
+        if name not in models:
+            known = ", ".join([*self.ALIASES, *models])
+            raise UserError(
+                f"unknown model {name!r}: known are {known}, or the path of a .gguf file"
+            )
+        return asset_path(name)
+
+    def build(self, resources: "Resources") -> "BaseChatModel":
+        """Start the server, or join the one that runs, and return its client."""
+        from nodes.models.server import serve
+
+        server = serve(
+            self.model_file(),
+            n_ctx=self.n_ctx,
+            threads=self.threads,
+            port=self.port,
+            timeout=self.timeout,
+        )
+        return _client(
+            server.base_url,
+            server.api_key,
+            model=server.model.stem,
+            temperature=self.temperature,
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+            timeout=self.timeout,
+            stream_usage=True,
+        )
+
+
+class OpenAILlm(LlmParams):
+    """OpenAI, or any server that speaks its protocol (vLLM, Ollama, llama.cpp) at ``base_url``.
+
+    The key is read from the environment only; a server on loopback needs none.
+    """
+
+    kind: Literal["openai"] = "openai"
+    model: str = "gpt-4o-mini"
+    base_url: str = OPENAI
+    api_key_env: str = Field(default="OPENAI_API_KEY", description="variable that holds the key")
+    temperature: float | None = Field(default=0.0, description="null where a model refuses it")
+    seed: int | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    timeout: float = Field(default=60.0, gt=0, description="seconds for one answer")
+    max_retries: int = Field(default=0, ge=0, description="the graph retries model calls itself")
+
+    def build(self, resources: "Resources") -> "BaseChatModel":
+        """Return the client. Raises ``UserError`` without a key; sends nothing."""
+        return _client(
+            self.base_url,
+            key_from(self.api_key_env, self.base_url),
+            model=self.model,
+            temperature=self.temperature,
+            seed=self.seed,
+            max_tokens=self.max_tokens,
+            timeout=self.timeout,
+            max_retries=self.max_retries,
+        )
+
+
+class FakeLlm(LlmParams):
+    """LangChain's own fake: says ``replies`` in order, then from the start. For tests."""
+
+    kind: Literal["fake"] = "fake"
+    replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
+
+    def build(self, resources: "Resources") -> "BaseChatModel":
+        """Return the fake model; it takes and ignores any call options."""
+        from langchain_core.language_models import FakeListChatModel
+
+        return FakeListChatModel(responses=list(self.replies))
+
+
+def _client(base_url: str, key: str, **options: Any) -> "BaseChatModel":
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    if on_loopback(base_url):
+        import httpx
+
+        # A proxy named in the environment must not see what is meant for this machine.
+        options["http_client"] = httpx.Client(trust_env=False)
+        options["http_async_client"] = httpx.AsyncClient(trust_env=False)
+    options.setdefault("max_retries", 0)
+    return ChatOpenAI(base_url=base_url, api_key=SecretStr(key), use_responses_api=False, **options)

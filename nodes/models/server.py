@@ -1,0 +1,246 @@
+"""The embedded model server: llama.cpp (package ``xllamacpp``) on loopback, behind a random key.
+
+``serve(model)`` starts at most one server per model file for this process and returns it; later
+calls share it. It speaks the OpenAI protocol, keeps the last prompt's prefix (a prompt that begins
+like the one before is read from where they part), and ends when this process does.
+
+The library runs in a process of its own, tied to this one by a pipe. In this very process it was
+tried and has three faults: loading a model blocks every Python thread, stopping in the middle of an
+answer waits forever, and leaving it to the interpreter's exit crashes.
+"""
+
+import atexit
+import json
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from nodes.models.gguf import GgufHeader, read_header
+from stores.errors import ModelUnavailable, UserError
+
+_CHILD = Path(__file__).with_name("llama_child.py")
+#: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
+_PREFIX_CACHE_MIB = 512
+#: Bytes that llama.cpp needs beside weights and context: compute buffers and vocabulary.
+_OVERHEAD = 350_000_000
+
+_running: "dict[tuple[Path, int], LlamaServer]" = {}
+_lock = threading.Lock()
+
+
+@dataclass
+class LlamaServer:
+    """A running server. ``base_url`` ends in /v1; the key is valid for this server only."""
+
+    model: Path
+    header: GgufHeader
+    n_ctx: int
+    base_url: str
+    api_key: str = field(repr=False)
+    process: "subprocess.Popen[str]" = field(repr=False)
+    owner: int = field(default_factory=os.getpid, repr=False)
+
+    def stop(self) -> None:
+        """End the server at once and free its memory; safe to call twice."""
+        _end(self.process)
+        for key in [k for k, server in list(_running.items()) if server is self]:
+            _running.pop(key, None)
+
+    def healthy(self) -> bool:
+        """Say whether the server answers."""
+        return self.process.poll() is None and _answers(self.base_url, self.api_key)
+
+
+def serve(
+    model: Path,
+    *,
+    n_ctx: int = 4096,
+    threads: int | None = None,
+    port: int = 0,
+    timeout: float = 120.0,
+) -> LlamaServer:
+    """Return the server of a GGUF file, started if it is not running yet.
+
+    A running server with at least ``n_ctx`` tokens of context and the same port wish is shared; a
+    larger ``n_ctx`` starts a second one beside it (weights are memory-mapped, so they are shared
+    too). ``port`` 0 takes a free one; ``threads`` defaults to the cores this process may use;
+    ``timeout`` in seconds is how long a start may take.
+
+    Raises ``UserError`` for a missing or damaged file, a context beyond the model's, too little
+    memory, a port that is taken, and a server that does not come up in time.
+    """
+    model = model.expanduser().resolve()
+    with _lock:
+        for (path, wish), server in list(_running.items()):
+            if server.process.poll() is not None or server.owner != os.getpid():
+                del _running[path, wish]
+            elif path == model and wish == port and server.n_ctx >= n_ctx:
+                return server
+        header = read_header(model)
+        _check(model, header, n_ctx, port)
+        server = _start(model, header, n_ctx, threads or _cores(), port, timeout)
+        _running[model, port] = server
+        return server
+
+
+def stop_all() -> None:
+    """Stop every server that this process started."""
+    for server in list(_running.values()):
+        if server.owner == os.getpid():  # a forked copy of us must not end our servers
+            server.stop()
+
+
+atexit.register(stop_all)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
+    if n_ctx > header.context_length:
+        raise UserError(
+            f"{model.name} reads at most {header.context_length} tokens: set llm.n_ctx to that or less"
+        )
+    needed = model.stat().st_size + n_ctx * header.kv_bytes_per_token + _OVERHEAD
+    free = _available_memory()
+    if free is not None and needed > free:
+        raise UserError(
+            f"{model.name} needs about {needed / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are "
+            "available: set llm.model=small or a smaller llm.n_ctx"
+        )
+    if port:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise UserError(
+                    f"cannot listen on port {port} ({error.strerror}): set llm.port=0 for a free one"
+                ) from error
+
+
+def _available_memory() -> int | None:
+    """Return the bytes that can be had without swapping, where the system tells."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if found is None else int(found) * 1024
+
+
+def _start(
+    model: Path, header: GgufHeader, n_ctx: int, threads: int, port: int, timeout: float
+) -> LlamaServer:
+    key = secrets.token_urlsafe(24)
+    settings = {
+        "model": str(model),
+        "n_ctx": n_ctx,
+        "threads": threads,
+        "port": port,
+        "key": key,  # through the pipe: arguments and environments can be read by others
+        "prefix_cache_mib": _PREFIX_CACHE_MIB,
+        "verbosity": 1,  # errors only
+    }
+    with tempfile.TemporaryFile("w+") as errors:
+        # -P keeps this folder off the child's import path; a session of its own keeps a Ctrl-C that
+        # is meant for us from ending it under us.
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-P", str(_CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            address = _converse(process, settings, timeout)
+            deadline = time.monotonic() + timeout
+            while address and not _answers(f"{address}/v1", key):
+                if time.monotonic() > deadline:
+                    address = ""
+                time.sleep(0.05)
+        except BaseException:
+            _end(process)
+            raise
+        if not address:
+            ended = process.poll()
+            _end(process)
+            raise _failure(model, ended, errors, timeout)
+    return LlamaServer(model, header, n_ctx, f"{address}/v1", key, process)
+
+
+def _converse(process: "subprocess.Popen[str]", settings: dict[str, Any], timeout: float) -> str:
+    """Send the settings and return the address, or "" if none came in ``timeout`` seconds."""
+    heard: list[str] = []
+
+    def talk() -> None:
+        try:
+            assert process.stdin is not None  # noqa: S101
+            assert process.stdout is not None  # noqa: S101
+            process.stdin.write(json.dumps(settings) + "\n")
+            process.stdin.flush()
+            heard.append(str(json.loads(process.stdout.readline())["address"]))
+        except (OSError, ValueError):
+            return  # the child ended; what it said on standard error is the reason
+
+    talking = threading.Thread(target=talk, daemon=True)
+    talking.start()
+    talking.join(timeout)
+    if not talking.is_alive() and not heard:
+        process.wait(10)
+    return heard[0] if heard else ""
+
+
+def _failure(model: Path, ended: int | None, errors: IO[str], timeout: float) -> UserError:
+    if ended is None:
+        return ModelUnavailable(
+            f"the server of {model.name} did not answer within {timeout:g} s: "
+            "set llm.model=small or a larger llm.timeout"
+        )
+    if ended < 0:
+        return UserError(
+            f"the system ended the server of {model.name} (signal {-ended}), most likely for want of "
+            "memory: set llm.model=small or a smaller llm.n_ctx"
+        )
+    errors.seek(0)
+    lines = errors.read().splitlines()
+    said = next(
+        (line for line in lines if re.match(r"[\d.]+ E ", line)), lines[-1] if lines else ""
+    )
+    reason = re.sub(r"^[\d.]+ E |\s+", " ", said).strip()[:200]
+    return UserError(
+        f"llama.cpp could not load {model} ({reason}): fetch it again or give another file"
+    )
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.kill()  # it has nothing to save
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def _answers(base_url: str, key: str) -> bool:
+    headers = {"Authorization": f"Bearer {key}"}
+    request = urllib.request.Request(f"{base_url}/models", headers=headers)  # noqa: S310
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback: no proxy
+    try:
+        with opener.open(request, timeout=2) as response:
+            return bool(json.load(response)["data"])
+    except (OSError, ValueError, KeyError):
+        return False

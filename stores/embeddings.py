@@ -1,0 +1,151 @@
+"""The embedding cache: each text is embedded once, in any process and any run.
+
+One SQLite file, one row per (embedder, SHA-256 of the text), vectors as float32 bytes, so that what
+comes out is exactly what went in. Recently used vectors also stay in memory.
+"""
+
+import hashlib
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.errors import UserError
+from stores.home import home
+
+Vector = NDArray[np.float32]
+Compute = Callable[[Sequence[str]], Vector]
+
+_TABLE = """CREATE TABLE IF NOT EXISTS embeddings (
+    embedder TEXT NOT NULL, text_sha256 BLOB NOT NULL, vector BLOB NOT NULL,
+    PRIMARY KEY (embedder, text_sha256)) WITHOUT ROWID"""
+_QUESTION_MARKS = 500  # SQLite allows 999 parameters where it is old
+_BLOCK = 64  # texts computed between two writes, so that a killed run keeps nearly all it did
+_SHOW_FROM = 128  # texts from which computing takes over two seconds
+
+
+class EmbeddingCache:
+    """Embeddings by embedder and text. Safe for threads and for processes.
+
+    ``memory_mb`` bounds the vectors kept in memory; the file is not bounded.
+    """
+
+    def __init__(self, path: Path | None = None, memory_mb: float = 64) -> None:
+        """Open ``path``, by default the file in the cache folder. Raises ``UserError``."""
+        self.path = path or home() / "embeddings.sqlite"
+        self._memory: OrderedDict[tuple[str, bytes], Vector] = OrderedDict()
+        self._memory_bytes = 0
+        self._memory_limit = int(memory_mb * 1e6)
+        self._lock = threading.RLock()
+        try:
+            self._connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+            self._connection.execute("PRAGMA busy_timeout = 30000")
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            with self._connection:
+                self._connection.execute(_TABLE)
+        except sqlite3.Error as error:
+            raise UserError(
+                f"cannot use the embedding cache {self.path} ({error}): delete it"
+            ) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def get(self, embedder: str, texts: Sequence[str]) -> dict[str, Vector]:
+        """Return the known vectors among ``texts``, by text."""
+        keys = {_digest(text): text for text in texts}
+        found: dict[str, Vector] = {}
+        with self._lock:
+            for key, text in keys.items():
+                if (embedder, key) in self._memory:
+                    self._memory.move_to_end((embedder, key))
+                    found[text] = self._memory[embedder, key]
+            wanted = [key for key, text in keys.items() if text not in found]
+            for start in range(0, len(wanted), _QUESTION_MARKS):
+                part = wanted[start : start + _QUESTION_MARKS]
+                marks = ",".join("?" * len(part))
+                rows = self._connection.execute(
+                    "SELECT text_sha256, vector FROM embeddings "  # noqa: S608 (question marks only)
+                    f"WHERE embedder = ? AND text_sha256 IN ({marks})",
+                    [embedder, *part],
+                )
+                for key, blob in rows:
+                    found[keys[key]] = vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
+                    self._remember(embedder, key, vector)
+        return found
+
+    def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
+        """Keep one row of ``vectors`` (n, dimension) per text; the first vector of a text stays."""
+        rows = [
+            (embedder, _digest(text), np.asarray(vector, dtype="<f4").tobytes())
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+        with self._lock:
+            with self._connection:
+                self._connection.executemany(
+                    "INSERT OR IGNORE INTO embeddings VALUES (?, ?, ?)", rows
+                )
+            for _, key, blob in rows:
+                self._remember(embedder, key, np.frombuffer(blob, dtype="<f4").astype(np.float32))
+
+    def through(
+        self, embedder: str, texts: Sequence[str], dimension: int, compute: Compute
+    ) -> Vector:
+        """Return ``(len(texts), dimension)`` vectors, computing each text that is not known once.
+
+        ``compute`` takes texts and returns one float32 row each; it is not called if all are known.
+        """
+        known = self.get(embedder, texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        from tqdm import tqdm
+
+        hidden = len(missing) < _SHOW_FROM
+        total = len(missing)
+        with tqdm(total=total, desc="embedding", unit="text", disable=hidden) as bar:
+            for start in range(0, len(missing), _BLOCK):
+                part = missing[start : start + _BLOCK]
+                vectors = np.asarray(compute(part), dtype=np.float32)
+                self.put(embedder, part, vectors)
+                known.update(zip(part, vectors, strict=True))
+                bar.update(len(part))
+        result = np.empty((len(texts), dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            result[row] = known[text]
+        return result
+
+    def __len__(self) -> int:
+        """Return the number of vectors in the file."""
+        with self._lock:
+            (count,) = self._connection.execute("SELECT count(*) FROM embeddings").fetchone()
+        return int(count)
+
+    def _remember(self, embedder: str, key: bytes, vector: Vector) -> None:
+        vector.flags.writeable = False
+        if self._memory.pop((embedder, key), None) is not None:
+            self._memory_bytes -= vector.nbytes
+        self._memory[embedder, key] = vector
+        self._memory_bytes += vector.nbytes
+        while self._memory_bytes > self._memory_limit and self._memory:
+            _, dropped = self._memory.popitem(last=False)
+            self._memory_bytes -= dropped.nbytes
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+@lru_cache(maxsize=8)
+def _open(path: Path) -> EmbeddingCache:
+    return EmbeddingCache(path)
+
+
+def embedding_cache() -> EmbeddingCache:
+    """Return this process's cache in the cache folder of the moment."""
+    return _open(home() / "embeddings.sqlite")

@@ -1,0 +1,117 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs.webshop import data
+from envs.webshop.data import FULL, SMALL, DataFile, fetch, read_manifest
+from stores.downloads import SourceError, sha256
+from stores.errors import UserError
+
+SAMPLE = Path(data.__file__).parent / "sample"
+NAMES = {file.name for file in SMALL}
+
+
+def official(monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Make the sample's files the official ones, and a publisher that serves them."""
+    files = tuple(
+        DataFile(f.name, f.name, sha256(SAMPLE / f.name), (SAMPLE / f.name).stat().st_size)
+        for f in SMALL
+    )
+    served = {f.name: SAMPLE / f.name for f in SMALL}
+
+    def download(url: str, target: Path, *_: Any, **__: Any) -> None:
+        name = next(n for n in served if f"id={n}&" in url)
+        target.write_bytes(served[name].read_bytes())
+
+    monkeypatch.setattr(data, "SMALL", files)
+    monkeypatch.setattr(data, "download", download)
+    return served
+
+
+def test_local_files_are_copied_and_recorded(tmp_path: Path) -> None:
+    records = fetch(tmp_path / "webshop", SAMPLE)
+    assert {p.name for p in (tmp_path / "webshop").iterdir()} == NAMES | {"manifest.json"}
+    assert [p.name for p in tmp_path.iterdir()] == ["webshop"]
+    for record in records:
+        assert (
+            record.sha256
+            == sha256(SAMPLE / record.name)
+            == sha256(tmp_path / "webshop" / record.name)
+        )
+        assert not record.official
+    assert read_manifest(tmp_path / "webshop") == records
+
+
+def test_downloads_are_checked_and_official(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    official(monkeypatch)
+    records = fetch(tmp_path / "webshop")
+    assert all(record.official for record in records)
+    assert [p.name for p in tmp_path.iterdir()] == ["webshop"]
+    monkeypatch.setattr(data, "download", None)  # nothing is fetched a second time
+    assert fetch(tmp_path / "webshop") == records
+
+
+def test_a_download_with_another_hash_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = official(monkeypatch)
+    served["items_human_ins.json"] = tmp_path / "page.html"
+    served["items_human_ins.json"].write_text("<html>quota exceeded</html>")
+    with pytest.raises(
+        UserError, match=r"items_human_ins.json arrived with SHA-256 .*--from FOLDER"
+    ):
+        fetch(tmp_path / "webshop")
+    assert not (tmp_path / "webshop").exists()
+
+
+def test_no_network_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: Any, **__: Any) -> None:
+        raise SourceError("unreachable")
+
+    monkeypatch.setattr(data, "download", unreachable)
+    with pytest.raises(UserError, match=r"unreachable; .*--from FOLDER"):
+        fetch(tmp_path / "webshop")
+    assert list(tmp_path.iterdir()) == []
+
+
+def broken(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir()
+    for file in SMALL:
+        (folder / file.name).write_bytes((SAMPLE / file.name).read_bytes())
+    (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("items_shuffle_1000.json", "[{", "not valid JSON"),
+        ("items_shuffle_1000.json", "{}", "expected a list of products"),
+        ("items_shuffle_1000.json", json.dumps([{"asin": "B0"}]), "product 0 has no name"),
+        ("items_ins_v2_1000.json", '{"B0": {}}', "entry of B0 has no attributes"),
+        ("items_ins_v2_1000.json", "[]", "expected a mapping"),
+        ("items_human_ins.json", '{"B0": {}}', "entry of B0 is not a list"),
+    ],
+)
+def test_bad_local_files_change_nothing(tmp_path: Path, name: str, text: str, problem: str) -> None:
+    fetch(tmp_path / "webshop", SAMPLE)
+    before = {p.name: p.read_bytes() for p in (tmp_path / "webshop").iterdir()}
+    with pytest.raises(UserError, match=problem) as caught:
+        fetch(tmp_path / "webshop", broken(tmp_path / "bad", name, text))
+    assert "\n" not in str(caught.value)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "webshop").iterdir()} == before
+
+
+def test_missing_local_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no items_shuffle.json, items_ins_v2.json: .*--from"):
+        fetch(tmp_path / "webshop", SAMPLE, full=True)
+    assert not (tmp_path / "webshop").exists()
+
+
+def test_the_table_names_the_publishers_files() -> None:
+    assert len({file.drive_id for file in SMALL + FULL}) == 5
+    assert all(len(file.sha256) == 64 and len(file.drive_id) == 33 for file in SMALL + FULL)

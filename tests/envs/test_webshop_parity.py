@@ -1,0 +1,80 @@
+"""Parity with the original WebShop on its own golden episodes, goals and search results."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from envs.protocols import SEARCH
+from envs.webshop import WebShop
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("STATEGATE_DATA", ROOT.parent / "shared" / "data")) / "webshop"
+pytestmark = pytest.mark.skipif(
+    not (DATA / "golden").is_dir(), reason=f"no WebShop data in {DATA}: set STATEGATE_DATA"
+)
+
+
+def golden(name):
+    with gzip.open(DATA / "golden" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module", params=["text", "rich"])
+def shop(request):
+    return WebShop.load(DATA, observation=request.param)
+
+
+@pytest.fixture(scope="module")
+def text_shop():
+    return WebShop.load(DATA)
+
+
+def test_goals_are_the_originals_in_order(text_shop):
+    assert len(text_shop.goals) == 6910
+    for expected in golden("goals"):
+        goal = text_shop.goals[expected["index"]]
+        assert {key: goal[key] for key in expected} == expected
+
+
+def test_every_step_of_every_episode(shop):
+    session = None
+    for row in golden("episodes"):
+        if row["action"] is None:
+            session, seen = shop.reset(goal=row["session"])
+        else:
+            session, seen = shop.step(json.loads(json.dumps(session)), row["action"])
+        assert seen.text == row["obs_text" if shop.observation == "text" else "obs_rich"]
+        assert seen.info["available"] == row["available"]
+        clickable = [a.removeprefix("click[").removesuffix("]") for a in seen.actions if a != SEARCH]
+        assert clickable == [c for c in row["available"]["clickables"] if c != "search"]
+        assert (seen.reward, seen.done) == (row["reward"], row["done"])
+        if row["done"]:
+            assert seen.info["reward"] == row["reward_info"]
+            assert {**shop.goals[row["session"]], "index": None} == {**row["goal"], "index": None}
+        again = shop.observe(json.loads(json.dumps(session)))
+        assert again.text == seen.text
+        assert again.actions == seen.actions
+
+
+def test_search_returns_the_originals_fifty_in_order(text_shop):
+    for row in golden("bm25"):
+        assert text_shop.search(row["query"]) == [asin for asin, _ in row["hits"]]
+        for (_, ours), (_, theirs) in zip(
+            text_shop.search_scores(row["query"]), row["hits"], strict=True
+        ):
+            assert ours == pytest.approx(theirs, abs=2e-3)
+
+
+def test_the_ceiling_of_buying_exactly_what_was_asked_for(text_shop):
+    perfect = sum(text_shop.oracle(goal["index"]) == 1.0 for goal in text_shop.goals)
+    assert perfect == 6452
+
+
+def test_gymnasium_accepts_the_real_data():
+    import gymnasium
+    from gymnasium.utils.env_checker import check_env
+
+    check_env(gymnasium.make("stategate/WebShop-v0", folder=str(DATA)).unwrapped)

@@ -1,0 +1,222 @@
+"""The world as pure functions, on the sample catalogue and on small broken ones."""
+
+import json
+import pickle
+import shutil
+import threading
+
+import pytest
+
+from envs.protocols import SEARCH, World, is_legal
+from envs.webshop import WebShop
+from envs.webshop.bm25 import Bm25, lossy_length
+from envs.webshop.catalogue import SAMPLE, read_price
+from envs.webshop.reward import normal_color
+from envs.webshop.text import analyze
+from stores.errors import UserError
+
+
+@pytest.fixture(scope="module", params=["text", "rich"])
+def shop(request):
+    return WebShop.load("sample", observation=request.param)
+
+
+def buy(shop, goal):
+    wanted = shop.goals[goal]
+    session, seen = shop.reset(goal=goal)
+    name = shop.products[wanted["asin"]].name
+    clicks = [wanted["asin"].lower(), *wanted["goal_options"].values(), "buy now"]
+    for action in [f"search[{name}]", *(f"click[{target}]" for target in clicks)]:
+        assert action in seen.actions or action.startswith("search[")
+        session, seen = shop.step(session, action)
+    return seen
+
+
+def test_is_a_world(shop):
+    assert isinstance(shop, World)
+
+
+def test_buying_what_was_asked_for_earns_the_ceiling(shop):
+    for goal in range(0, len(shop.goals), max(len(shop.goals) // 25, 1)):
+        seen = buy(shop, goal)
+        assert seen.done
+        assert seen.reward == shop.oracle(goal)
+        assert 0 < seen.info["reward"]["r_type"] <= 1
+
+
+def test_sessions_are_immutable_json_values(shop):
+    session, _ = shop.reset(goal=0)
+    later, seen = shop.step(session, "search[lamp]")
+    for change in (
+        lambda: session.__setitem__("page", "done"),
+        lambda: session.update(page="done"),
+        lambda: session.pop("page"),
+        lambda: session["options"].__setitem__("a", "b"),
+    ):
+        with pytest.raises(TypeError):
+            change()
+    assert json.loads(json.dumps(later)) == json.loads(json.dumps(dict(later)))
+    thawed = json.loads(json.dumps(later))
+    assert shop.observe(thawed) == shop.observe(later) == seen
+    action = seen.actions[-1]
+    assert shop.step(thawed, action) == shop.step(later, action)
+    assert pickle.loads(pickle.dumps(later)) == later
+
+
+def test_step_is_pure_under_threads(shop):
+    session, _ = shop.reset(goal=1)
+    session, seen = shop.step(session, "search[lamp]")
+    action = seen.actions[-1]
+    results = []
+
+    def work():
+        results.extend(shop.step(session, action) for _ in range(20))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 80
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["", "buy", "click[]", "search[]", "click[nowhere]", "click[search]", "click[buy now]", "[x]"],
+)
+def test_what_the_page_does_not_offer_changes_nothing(shop, action):
+    session, seen = shop.reset(goal=0)
+    assert shop.step(session, action) == (session, seen)
+
+
+def test_after_the_purchase_nothing_changes(shop):
+    wanted = shop.goals[0]
+    session, _ = shop.reset(goal=0)
+    for action in ("search[lamp]", None, "click[buy now]"):
+        if action is None:
+            action = next(a for a in shop.observe(session).actions if a.startswith("click[b0"))
+        session, seen = shop.step(session, action)
+    assert seen.done
+    assert not seen.actions
+    again, after = shop.step(session, "search[lamp]")
+    assert (again, after.reward, after.done) == (session, 0.0, True)
+    assert shop.observe(session).reward == seen.reward
+    assert wanted == shop.goals[0]
+
+
+def test_pages_turn_and_options_are_replaced_and_cleared():
+    shop = WebShop.load("sample", observation="rich")
+    goal = next(g for g in shop.goals if len(g["goal_options"]) >= 2)
+    product = shop.products[goal["asin"]]
+    session, seen = shop.reset(goal=goal["index"])
+    session, seen = shop.step(session, f"search[{product.name}]")
+    session, seen = shop.step(session, "click[next >]")
+    assert "Page 2" in seen.text
+    session, seen = shop.step(session, "click[< prev]")
+    assert "Page 1" in seen.text
+    session, seen = shop.step(session, f"click[{product.asin.lower()}]")
+    name, values = next((n, v) for n, v in product.options.items() if len(v) > 1)
+    for value in values[:2]:
+        session, seen = shop.step(session, f"click[{value}]")
+        assert dict(session["options"]) == {name: value}
+        assert seen.text.startswith(f"You have clicked {value}.")
+    session, seen = shop.step(session, "click[description]")
+    session, seen = shop.step(session, "click[< prev]")
+    assert dict(session["options"]) == {name: values[1]}
+    session, seen = shop.step(session, "click[< prev]")
+    assert not session["options"]
+    assert f"[clicked button] {product.asin} [clicked button_]" in seen.text
+    session, seen = shop.step(session, "click[back to search]")
+    assert seen.actions == (SEARCH,)
+    assert not session["visited"]
+
+
+def test_a_free_instruction_has_no_goal(shop):
+    session, seen = shop.reset({"instruction": "a desk lamp that folds"})
+    assert "a desk lamp that folds" in seen.text
+    session, seen = shop.step(session, "search[desk lamp]")
+    session, seen = shop.step(session, next(a for a in seen.actions if a.startswith("click[b0")))
+    session, seen = shop.step(session, "click[buy now]")
+    assert (seen.done, seen.reward, seen.info["reward"]) == (True, 0.0, None)
+
+
+@pytest.mark.parametrize("task", [{"goal": -1}, {"goal": 10**6}, {"goal": "1"}, {"goal": True}, {}])
+def test_wrong_tasks_are_one_clear_line(shop, task):
+    with pytest.raises(UserError) as error:
+        shop.reset(task)
+    assert "\n" not in str(error.value)
+
+
+def test_special_searches(shop):
+    product = next(iter(shop.products.values()))
+    session, _ = shop.reset(goal=0)
+    for words in (f"<c> {product.category}", f"<q> {product.query}", "<r>", "<r> again"):
+        _, seen = shop.step(session, f"search[{words}]")
+        assert len(seen.actions) > 2
+    _, seen = shop.step(session, "search[zzzzqqq]")
+    assert "Total results: 0" in seen.text
+
+
+def test_missing_and_broken_data_are_named(tmp_path):
+    with pytest.raises(UserError, match="stategate data webshop"):
+        WebShop.load(tmp_path / "nothing")
+    with pytest.raises(UserError, match="items_shuffle_1000.json"):
+        WebShop.load(tmp_path)
+    shutil.copytree(SAMPLE, tmp_path / "broken")
+    (tmp_path / "broken" / "items_shuffle_1000.json").write_text('[{"asin": ')
+    with pytest.raises(UserError, match="items_shuffle_1000.json"):
+        WebShop.load(tmp_path / "broken")
+    (tmp_path / "broken" / "items_shuffle_1000.json").write_text('[{"asin": "B000000001"}]')
+    with pytest.raises(UserError, match="product 0 is malformed"):
+        WebShop.load(tmp_path / "broken")
+
+
+def test_gymnasium_accepts_the_sample():
+    import gymnasium
+    from gymnasium.utils.env_checker import check_env
+
+    env = gymnasium.make("stategate/WebShop-v0")
+    check_env(env.unwrapped)
+    first, info = env.reset(options={"goal": 3})
+    assert info["goal"] == 3
+    assert env.reset(seed=5)[0] == env.reset(seed=5)[0]
+    seen, reward, done, cut, info = env.step("search[lamp]")
+    assert seen != first
+    assert (reward, done, cut) == (0.0, False, False)
+    assert all(is_legal(a, tuple(info["actions"])) for a in info["actions"] if a != SEARCH)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("The Women's running SHOES", ["women", "run", "shoe"]),
+        ("color:red size: 28", ["color:r", "size", "28"]),
+        ("U.S.A 10.5mm 1,000 a_b", ["u.s.a", "10.5mm", "1,000", "a_b"]),
+        ("us assembly \u2605 \u2764\ufe0f \u98df\u54c1", None),
+    ],
+)
+def test_analysis_is_lucenes(text, terms):
+    found = analyze(text)
+    if terms is None:
+        assert found[:2] == ["us", "assembl"]
+        assert len(found) == 6
+    else:
+        assert found == terms
+
+
+def test_bm25_ties_keep_document_order_and_lengths_are_lossy():
+    engine = Bm25(["red lamp", "blue lamp", "red lamp"])
+    assert [i for i, _ in engine.search("red lamp")] == [0, 2, 1]
+    assert engine.search("nothing") == []
+    assert engine.search("lamp", k=1)[0][0] == 0
+    assert [lossy_length(n) for n in (0, 23, 39, 40, 41, 100, 1000)] == [0, 23, 39, 40, 40, 96, 984]
+
+
+def test_prices_and_colours():
+    assert read_price("$5.00 to $9.50") == ((5.0, 9.5), "$5.0 to $9.5")
+    assert read_price("") == ((100.0,), "$100.0")
+    assert read_price("$1,299.00") == ((1299.0,), "$1299.0")
+    assert normal_color("dark blue") == "blue"
+    assert normal_color(("color", "dark blue")) == ("color", "dark blue")
+    assert normal_color(("color", "blue")) == "blue"

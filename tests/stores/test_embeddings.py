@@ -1,0 +1,105 @@
+import multiprocessing
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stores.embeddings import EmbeddingCache, Vector, embedding_cache
+from stores.errors import UserError
+
+
+def vectors_of(texts: Sequence[str]) -> Vector:
+    rows = [np.random.default_rng(len(t) + ord(t[-1])).normal(size=5) for t in texts]
+    return np.asarray(rows, dtype=np.float32)
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __call__(self, texts: Sequence[str]) -> Vector:
+        self.seen += texts
+        return vectors_of(texts)
+
+
+def test_each_text_is_computed_once_also_across_runs(tmp_path: Path) -> None:
+    compute = Counting()
+    texts = [f"t{i % 150}" for i in range(400)]
+    first = EmbeddingCache(tmp_path / "c.sqlite")
+    out = first.through("m", texts, 5, compute)
+    assert len(compute.seen) == 150
+    first.close()
+    second = EmbeddingCache(tmp_path / "c.sqlite")
+    again = second.through("m", texts, 5, compute)
+    assert len(compute.seen) == 150
+    assert out.tobytes() == again.tobytes() == vectors_of(texts).tobytes()
+    assert len(second) == 150
+
+
+def test_embedders_do_not_share_vectors(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path / "c.sqlite")
+    cache.put("a", ["x"], np.ones((1, 3), dtype=np.float32))
+    assert cache.get("b", ["x"]) == {}
+
+
+def test_no_texts_give_no_rows(tmp_path: Path) -> None:
+    compute = Counting()
+    assert EmbeddingCache(tmp_path / "c.sqlite").through("m", [], 384, compute).shape == (0, 384)
+    assert compute.seen == []
+
+
+def test_memory_is_bounded_and_the_file_answers_for_the_rest(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path / "c.sqlite", memory_mb=100 / 1e6)  # five vectors
+    texts = [f"t{i}" for i in range(20)]
+    cache.put("m", texts, vectors_of(texts))
+    assert len(cache._memory) == 5
+    found = cache.get("m", texts)
+    assert np.array_equal(np.stack([found[t] for t in texts]), vectors_of(texts))
+
+
+def test_what_comes_out_cannot_be_changed_in_place(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path / "c.sqlite")
+    cache.put("m", ["x"], np.ones((1, 3), dtype=np.float32))
+    with pytest.raises(ValueError):
+        cache.get("m", ["x"])["x"][0] = 7
+    cache.through("m", ["x"], 3, Counting())[0, 0] = 7  # the caller's own copy
+    assert cache.get("m", ["x"])["x"][0] == 1
+
+
+def _fill(path: Path, start: int) -> None:
+    cache = EmbeddingCache(path)
+    for i in range(start, start + 60):
+        cache.through("m", [f"t{i}"], 5, vectors_of)
+
+
+def test_processes_and_threads_write_side_by_side(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_fill, args=(path, start)) for start in (0, 30)]
+    for worker in workers:
+        worker.start()
+    threads = [threading.Thread(target=_fill, args=(path, start)) for start in (60, 90)]
+    for thread in threads:
+        thread.start()
+    for job in [*workers, *threads]:
+        job.join(60)
+    assert [w.exitcode for w in workers] == [0, 0]
+    assert len(EmbeddingCache(path)) == 150
+
+
+def test_a_damaged_file_is_one_line_with_the_fix(tmp_path: Path) -> None:
+    (tmp_path / "c.sqlite").write_bytes(
+        b"not a database at all, but long enough to be read as one" * 40
+    )
+    with pytest.raises(UserError, match="delete it"):
+        EmbeddingCache(tmp_path / "c.sqlite")
+
+
+def test_the_shared_cache_lives_in_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    assert embedding_cache() is embedding_cache()
+    assert embedding_cache().path == tmp_path / "embeddings.sqlite"
