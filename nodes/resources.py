@@ -44,6 +44,11 @@ class Resources:
                 self._built[key] = params.build(self)
             return self._built[key]
 
+    def forget(self, params: Params) -> None:
+        """Build ``params`` anew the next time, because what was built has died."""
+        with self._lock:
+            self._built.pop(self._key(params), None)
+
     def _key(self, params: Params) -> tuple[str, ...]:
         models = (self._llm, self._embedder) if params.slot in _LEANING else ()
         named = [params, *(model for model in models if model is not None)]

@@ -23,3 +23,11 @@ class Event:
     def from_list(cls, row: Sequence[Any]) -> "Event":
         """Read :meth:`to_list` back."""
         return cls(row[0], str(row[1]), int(row[2]))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TraceStore":  # the store imports Event from here
+        from stores.trace_store import TraceStore
+
+        return TraceStore
+    raise AttributeError(f"module 'stores.traces' has no attribute '{name}'")

@@ -64,7 +64,9 @@ def read_catalogue(folder: str | Path) -> Catalogue:
     human_path = path / HUMAN_FILE
     human = _read(human_path, digest) if human_path.is_file() else {}
     if not isinstance(items, list) or not isinstance(attributes, dict):
-        raise UserError(f"'{path}' does not hold WebShop's files: a list of items and their attributes")
+        raise UserError(
+            f"'{path}' does not hold WebShop's files: a list of items and their attributes"
+        )
     products: dict[str, Product] = {}
     for number, item in enumerate(items):
         try:

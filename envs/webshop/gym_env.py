@@ -62,7 +62,7 @@ class WebShopGym(gymnasium.Env[str, str]):
         cut = self.max_steps is not None and self._steps >= self.max_steps and not seen.done
         return seen.text, float(seen.reward), seen.done, cut, self._info(seen)
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the page as text (``render_mode="ansi"``)."""
         return self._text if self.render_mode == "ansi" else None
 

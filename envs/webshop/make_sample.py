@@ -44,7 +44,7 @@ def read_recipe() -> Recipe:
 
 def build(recipe: Recipe) -> tuple[list[Product], dict[str, Tags], dict[str, list[Tags]]]:
     """Return products in shop order, then attributes and human instructions by asin."""
-    rng = random.Random(SEED)  # noqa: S311  (a fixed catalogue, not a secret)
+    rng = random.Random(SEED)
     products: list[Product] = []
     tags: dict[str, Tags] = {}
     human: dict[str, list[Tags]] = {}

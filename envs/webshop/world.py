@@ -44,7 +44,7 @@ class WebShop:
         self.catalogue = catalogue
         self.products: dict[str, Product] = catalogue.products
         self._order = list(catalogue.products.values())
-        rng = random.Random(seed)  # noqa: S311 - the original's own stream
+        rng = random.Random(seed)
         self.prices = draw_prices(self._order, rng)
         make = {"synthetic": synthetic_goals, "human": human_goals}[goals]
         self.goals: list[dict[str, Any]] = make(catalogue, self.prices, rng)
@@ -107,7 +107,9 @@ class WebShop:
         nodes = list(self._nodes(here))
         links = pages.clickables(nodes)
         has_bar = here["page"] == "search"
-        actions = tuple(SEARCH if label == "search" and has_bar else f"click[{label}]" for label in links)
+        actions = tuple(
+            SEARCH if label == "search" and has_bar else f"click[{label}]" for label in links
+        )
         info: dict[str, Any] = {
             "available": {"has_search_bar": has_bar, "clickables": list(links)},
         }
@@ -135,7 +137,8 @@ class WebShop:
         """Return the reward of buying exactly the goal's product with exactly its options."""
         wanted = self.goals[self._goal_number(goal)]
         options = wanted["goal_options"]
-        chosen = options if isinstance(options, Mapping) else dict(enumerate(options))
+        values = options.values() if isinstance(options, Mapping) else options
+        chosen = {str(i): str(value) for i, value in enumerate(values)}
         product = self.products[wanted["asin"]]
         return score(product, wanted, self.prices[product.asin], chosen)[0]
 
@@ -222,7 +225,7 @@ class WebShop:
         """Return the products of a results page; the first word may name a field (`<c>` …)."""
         field, rest = keywords[0], " ".join(keywords[1:]).strip()
         if field == "<r>":  # random in the original; here the same for the same seed and words
-            drawn = random.Random(f"{self.seed} {rest}")  # noqa: S311
+            drawn = random.Random(f"{self.seed} {rest}")
             return tuple(drawn.sample(self._order, min(HITS, len(self._order))))
         if field == "<a>":
             return tuple(p for p in self._order if rest in p.attributes)

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from pydantic import Field
 
 from nodes.act.fallback import safe_action
-from nodes.act.guides import guided
+from nodes.act.guides import Offer, guided
 from nodes.act.replies import parse, schema, thought_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stores.errors import ModelUnavailable, UserError
@@ -22,16 +22,21 @@ if TYPE_CHECKING:
 
     from nodes.resources import Resources
 
-SYSTEM = """You are shopping on a web site. Buy the product that the instruction asks for.
-Answer with one action as JSON: {"search": "words"} or {"click": "target"}.
-- Search page: search for the kind of product and its most important properties, without the price.
-- Results page: click the code (such as b01abc2345) of the product whose title fits the instruction \
-best and whose price is low enough. If none fits, click next >.
-- Product page: for each option, click the value that the instruction asks for, one at a time. When \
-all wanted options are chosen, click buy now. If it is the wrong product, click < prev."""
+SYSTEM = """You shop on a web site for the product that the instruction asks for. You see one page at \
+a time. Answer with one JSON action.
+Search page: {"search": "kind of product and its properties, without price and sizes"}
+Results page: {"click": "b0..."}, the code of the product whose title fits the instruction best and \
+whose price is low enough.
+Product page: for each option not chosen yet the value that the instruction asks for, or the closest \
+one, such as {"color": "blue"}. When nothing is left to choose: {"click": "buy now"}. If it is the \
+wrong kind of product or too expensive: {"click": "< prev"}."""
 
 PLAIN = """
 Write the action alone, as search[words] or click[target]."""
+
+
+#: Words by which servers say that it is the response format that they refuse.
+_FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 
 
 class Chat(ActorParams):
@@ -63,18 +68,19 @@ class ChatActor:
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose; raises ``ModelUnavailable`` when the server does not answer."""
-        legal = guided(context) if self._params.guide else context.actions
+        offer = guided(context) if self._params.guide else Offer(context.actions)
+        legal = offer.actions
         if not legal:
             action = safe_action((), _instruction(context))
             return Decision(action, fallback="the context holds no action")
-        messages: list[BaseMessage] = [SystemMessage(SYSTEM), *context.messages]
+        messages: list[BaseMessage] = [SystemMessage(SYSTEM), *_asked(context, offer)]
         usage = [0, 0]
         reply = ""
         for attempt in (1, 2):
-            answer = self._ask(messages, legal)
+            answer = self._ask(messages, offer)
             reply = str(answer.text)
             _count(answer, usage)
-            chosen = parse(reply, legal)
+            chosen = parse(reply, legal, offer.group)
             if chosen is not None:
                 return self._decision(chosen, usage, attempt, thought_of(reply))
             messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(_repair(legal))]
@@ -93,22 +99,24 @@ class ChatActor:
         cost = _cost(self._resources.llm, usage)
         return Decision(action, fallback, reason, usage[0], usage[1], cost, attempts)
 
-    def _ask(self, messages: list[BaseMessage], legal: Sequence[str]) -> AIMessage:
+    def _ask(self, messages: list[BaseMessage], offer: Offer) -> AIMessage:
         import openai
 
         model = self._resources.llm
         try:
             if self._structured:
                 try:
-                    return _invoke(model, messages, self._response_format(legal))
-                except openai.BadRequestError:
-                    if self._params.structured == "schema":
+                    return _invoke(model, messages, self._response_format(offer))
+                except openai.BadRequestError as e:
+                    told = str(e).lower()
+                    if self._params.structured == "schema" or not any(w in told for w in _FORM):
                         raise
                     self._structured = False  # this server has no structured output
             plain = [SystemMessage(SYSTEM + PLAIN), *messages[1:]]
             return _invoke(model, plain, None)
         except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as e:
             problem = " ".join(str(e).split())[:160]
+            self._resources.forget(self._resources.llm_params)  # a retry starts a dead server anew
             raise ModelUnavailable(
                 f"the model server at {_address(model)} does not answer ({problem}): "
                 "start it, or set llm.base_url"
@@ -117,9 +125,18 @@ class ChatActor:
             problem = " ".join(str(e).split())[:200]
             raise UserError(f"the model server refused the request: {problem}") from e
 
-    def _response_format(self, legal: Sequence[str]) -> dict[str, Any]:
-        body = schema(legal, self._params.thought)
+    def _response_format(self, offer: Offer) -> dict[str, Any]:
+        body = schema(offer.actions, self._params.thought, offer.group)
         return {"type": "json_schema", "json_schema": {"name": "action", "schema": body}}
+
+
+def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
+    """Return the context with a closing question, where the guide knows what is to be decided."""
+    if offer.group is None or not context.messages:
+        return list(context.messages)
+    *first, last = context.messages
+    question = f'Choose the {offer.group}: {{"{offer.group}": "value that the instruction asks for"}}'
+    return [*first, HumanMessage(f"{last.content}{question}")]
 
 
 def _invoke(model: "BaseChatModel", messages: list[BaseMessage], form: Any) -> AIMessage:

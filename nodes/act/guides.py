@@ -1,36 +1,89 @@
-"""Which actions a small model need not be offered, judged from the built context alone.
+"""Which actions a small model is offered at each stage, judged from the built context alone.
 
-Small models buy before they choose options, re-read pages and click what is chosen already. Each
-rule below reads a line of the prompt that says so; nothing else is known here.
+Small models buy before they choose options, wander back to the search, and turn pages for ever. Each
+rule below reads lines of the prompt; nothing else is known here, and nothing about the goal:
+
+- Item page with a "Not chosen yet:" line: only values of the first group it names, or going back.
+  With everything chosen (or nothing to choose): buy, or go back. Sub-pages are not offered, since
+  what they say has left the context by the time of buying.
+- Results page: products not opened before, and the next page until it was turned ``PAGES`` times in
+  a row.
+- Anything else: what the context holds.
+
+Where a rule would leave nothing, the context's own actions stand.
 """
 
 import re
+from dataclasses import dataclass
 
 from nodes.protocols import BuiltContext
 
-_CHOSEN = re.compile(r"^Chosen: .+? = (.+)$", re.MULTILINE)
-_DONE = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
-_PAGES = ("click[description]", "click[features]", "click[reviews]", "click[attributes]")
+PAGES = 2
+_WAITING = re.compile(r"^Not chosen yet: (.+)$", re.MULTILINE)
+_OPTION = re.compile(r"^Option (.+?):(.*)$", re.MULTILINE)
+_CHOSEN = re.compile(r"^Chosen: (.+?) = .+$", re.MULTILINE)
+_ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+_PRODUCT = re.compile(r"click\[b[0-9a-z]{9}\]")
+_PREV, _NEXT, _BUY = "click[< prev]", "click[next >]", "click[buy now]"
 
 
-def guided(context: BuiltContext) -> tuple[str, ...]:
-    """Return the readable actions less the pointless ones; all of them if none would be left.
+@dataclass(frozen=True)
+class Offer:
+    """What to put before the model: actions, and the option group that they belong to, if one."""
 
-    - "buy now" waits while a line says "Not chosen yet:";
-    - a value that a "Chosen:" line names is not clicked again;
-    - description, features and reviews are not opened again after "Actions so far" shows them, nor
-      a product opened that was opened before, while there is something else to do.
-    """
-    text = context.text
-    chosen = {f"click[{value}]" for value in _CHOSEN.findall(text)}
-    tail = text.partition("Actions so far:\n")[2]
-    done = set(_DONE.findall(tail))
-    pointless = chosen | {action for action in done if _opens(action)}
-    if "Not chosen yet:" in text:
-        pointless.add("click[buy now]")
-    left = tuple(action for action in context.actions if action not in pointless)
-    return left or context.actions
+    actions: tuple[str, ...]
+    group: str | None = None
 
 
-def _opens(action: str) -> bool:
-    return action in _PAGES or re.fullmatch(r"click\[b[0-9a-z]{9}\]", action) is not None
+def guided(context: BuiltContext) -> Offer:
+    """Return the actions worth offering, in the context's order."""
+    actions = context.actions
+    done = _ACTED.findall(context.text.partition("Actions so far:\n")[2])
+    group = None
+    offered: set[str] = set(actions)
+    if _BUY in actions:
+        offered, group = _on_item(context, done)
+    elif any(_PRODUCT.fullmatch(action) for action in actions):
+        offered = _on_results(actions, done)
+    kept = tuple(action for action in actions if action in offered)
+    return Offer(kept, group) if kept else Offer(actions)
+
+
+def _on_item(context: BuiltContext, done: list[str]) -> tuple[set[str], str | None]:
+    groups = dict(_OPTION.findall(context.text))
+    group = next((name for name in _waiting(context, groups, done) if name in groups), None)
+    # Going back is for a wrong product, which shows before any choice is made.
+    back = set() if _CHOSEN.search(context.text) else {_PREV}
+    if group is None:
+        return {_BUY} | back, None
+    return {f"click[{value.strip()}]" for value in groups[group].split(" | ")} | back, group
+
+
+def _waiting(context: BuiltContext, groups: dict[str, str], done: list[str]) -> list[str]:
+    """Return the option groups without a choice, by the page's marks or by the latest actions."""
+    line = _WAITING.search(context.text)
+    if line is not None:
+        return line[1].split(", ")
+    if _CHOSEN.search(context.text):
+        return []
+    since: set[str] = set()
+    for action in reversed(done):
+        if _PRODUCT.fullmatch(action):
+            break
+        since.add(action)
+    return [
+        name
+        for name, values in groups.items()
+        if not any(f"click[{value.strip()}]" in since for value in values.split(" | "))
+    ]
+
+
+def _on_results(actions: tuple[str, ...], done: list[str]) -> set[str]:
+    opened = set(done)
+    products = {a for a in actions if _PRODUCT.fullmatch(a) and a not in opened}
+    turned = 0
+    for action in reversed(done):
+        if action != _NEXT:
+            break
+        turned += 1
+    return products | ({_NEXT} if turned < PAGES or not products else set())

@@ -7,18 +7,26 @@ from typing import Any
 
 from envs.protocols import SEARCH, is_legal
 
+_BUTTONS = ("< prev", "buy now", "back to search", "next >")
 _ACTION = re.compile(
     r"\b(search|click)\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}])", re.IGNORECASE | re.DOTALL
 )
 
 
-def schema(actions: Sequence[str], thought: int = 0) -> dict[str, Any]:
+def schema(
+    actions: Sequence[str], thought: int = 0, group: str | None = None
+) -> dict[str, Any]:
     """Return a JSON schema that admits exactly ``actions``; a search's words stay free text.
 
-    ``thought`` > 0 lets the model first write that many characters of reasoning.
+    ``thought`` > 0 lets the model first write that many characters of reasoning. With ``group``,
+    option values are written as ``{group: value}``, which small models get right more often.
     """
     targets = [a.removeprefix("click[").removesuffix("]") for a in actions if a != SEARCH]
     choices: list[dict[str, Any]] = []
+    if group is not None:
+        values = [target for target in targets if target not in _BUTTONS]
+        targets = [target for target in targets if target in _BUTTONS]
+        choices.append(_object(group, {"type": "string", "enum": values}, thought))
     if targets:
         choices.append(_object("click", {"type": "string", "enum": targets}, thought))
     if SEARCH in actions:
@@ -41,14 +49,14 @@ def _object(key: str, value: dict[str, Any], thought: int) -> dict[str, Any]:
     }
 
 
-def parse(reply: str, actions: Sequence[str]) -> str | None:
+def parse(reply: str, actions: Sequence[str], group: str | None = None) -> str | None:
     """Return the legal action that ``reply`` names, or None.
 
     Understands the schema's JSON (also inside prose or a code fence) and ``click[...]`` /
     ``search[...]`` in plain text; case and outer white space are forgiven, nothing else is.
     """
     legal = tuple(actions)
-    for candidate in (*_from_json(reply), *_from_text(reply)):
+    for candidate in (*_from_json(reply, group), *_from_text(reply)):
         action = _normal(candidate)
         if is_legal(action, legal):
             return action
@@ -61,13 +69,16 @@ def thought_of(reply: str) -> str:
     return str(value.get("thought", "")).strip() if isinstance(value, dict) else ""
 
 
-def _from_json(reply: str) -> list[str]:
+def _from_json(reply: str, group: str | None) -> list[str]:
     value = _loads(reply)
     if not isinstance(value, dict):
         return []
     if isinstance(value.get("action"), str):
         return [value["action"]]
-    return [f"{k}[{value[k]}]" for k in ("click", "search") if isinstance(value.get(k), str)]
+    found = [f"{k}[{value[k]}]" for k in ("click", "search") if isinstance(value.get(k), str)]
+    if group is not None and isinstance(value.get(group), str):
+        found.insert(0, f"click[{value[group]}]")
+    return found
 
 
 def _loads(reply: str) -> Any:

@@ -1,1 +1,1 @@
-
+"""Memory writers: what is kept of a finished step, and where."""

@@ -48,7 +48,9 @@ def test_every_step_of_every_episode(shop):
             session, seen = shop.step(json.loads(json.dumps(session)), row["action"])
         assert seen.text == row["obs_text" if shop.observation == "text" else "obs_rich"]
         assert seen.info["available"] == row["available"]
-        clickable = [a.removeprefix("click[").removesuffix("]") for a in seen.actions if a != SEARCH]
+        clickable = [
+            a.removeprefix("click[").removesuffix("]") for a in seen.actions if a != SEARCH
+        ]
         assert clickable == [c for c in row["available"]["clickables"] if c != "search"]
         assert (seen.reward, seen.done) == (row["reward"], row["done"])
         if row["done"]:

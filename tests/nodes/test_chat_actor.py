@@ -4,12 +4,12 @@ import json
 
 import pytest
 from langchain_core.messages import HumanMessage
-from nodes.models.llms import FakeLlm, OpenAILlm
 
 from envs.protocols import SEARCH
 from nodes.act.chat import Chat
 from nodes.act.guides import guided
 from nodes.act.replies import parse, schema
+from nodes.models.llms import FakeLlm, OpenAILlm
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError

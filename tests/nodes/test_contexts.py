@@ -1,7 +1,6 @@
 """Context builders: conformance, and what each one chooses."""
 
 import pytest
-from nodes.models.embedders import Hashing
 
 from envs.protocols import SEARCH
 from nodes.build_context.full import Full
@@ -9,6 +8,7 @@ from nodes.build_context.query_rag import QueryRag
 from nodes.build_context.render import describe
 from nodes.build_context.window import Window
 from nodes.conformance import check_built, check_context, observations, requests
+from nodes.models.embedders import Hashing
 from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page, reassemble
 from nodes.protocols import ContextRequest
@@ -40,6 +40,10 @@ def test_chunks_reassemble_and_carry_every_affordance():
         assert sorted(carried) == sorted(observation.actions)
 
 
+def embedder():
+    return resources().embedder
+
+
 def resources():
     return Resources(None, Hashing())
 
@@ -53,7 +57,7 @@ def test_full_with_room_shows_the_page_and_drops_nothing():
 
 def test_full_cut_at_the_budget_loses_the_end_of_the_page_first():
     item = list(observations())[3]
-    source = PageSource(chunk_page(item), Hashing, describe)
+    source = PageSource(chunk_page(item), embedder, describe)
     built = Full().build(resources())(ContextRequest("Find me a scarf", item, source, (), 30))
     assert "click[back to search]" in built.actions
     assert "click[buy now]" in built.dropped_actions
@@ -62,7 +66,7 @@ def test_full_cut_at_the_budget_loses_the_end_of_the_page_first():
 def test_the_chosen_option_is_told_after_the_page_and_only_where_the_page_marks_it():
     text, rich = list(observations())[3:5]
     for observation, expected in ((text, False), (rich, True)):
-        source = PageSource(chunk_page(observation), Hashing, describe)
+        source = PageSource(chunk_page(observation), embedder, describe)
         request = ContextRequest("Find me a scarf", observation, source, (), 500)
         prompt = Full().build(resources())(request).text
         assert ("Chosen: color = dark blue\nNot chosen yet: size" in prompt) is expected
@@ -70,7 +74,7 @@ def test_the_chosen_option_is_told_after_the_page_and_only_where_the_page_marks_
 
 def test_window_shows_earlier_pages_newest_kept_when_room_is_short():
     item = list(observations())[3]
-    source = PageSource(chunk_page(item), Hashing, describe)
+    source = PageSource(chunk_page(item), embedder, describe)
     events = tuple(Event("OBS", f"page number {t} " + "word " * 40, t) for t in range(6))
     builder = Window(events=6).build(resources())
     wide = builder(ContextRequest("Find me a scarf", item, source, events, 2000))
@@ -83,7 +87,7 @@ def test_window_shows_earlier_pages_newest_kept_when_room_is_short():
 
 def test_query_rag_keeps_what_resembles_the_instruction_and_audits_what_it_lost():
     results = list(observations())[1]
-    source = PageSource(chunk_page(results), Hashing, describe)
+    source = PageSource(chunk_page(results), embedder, describe)
     instruction = "Invented wool scarf number 7, soft"
     request = ContextRequest(instruction, results, source, (), 2000)
     built = QueryRag(top_k=1).build(resources())(request)
@@ -95,6 +99,6 @@ def test_query_rag_keeps_what_resembles_the_instruction_and_audits_what_it_lost(
 
 def test_search_bar_survives_as_an_affordance():
     search = next(iter(observations()))
-    source = PageSource(chunk_page(search), Hashing, describe)
+    source = PageSource(chunk_page(search), embedder, describe)
     built = Full().build(resources())(ContextRequest("Find me a scarf", search, source, (), 200))
     assert built.actions == (SEARCH,)

@@ -1,0 +1,64 @@
+"""``short_term``: the last few events in graph state, within a token budget."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from stores.tokens import count_tokens, truncate
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+
+class ShortTerm(MemoryParams):
+    """Keep recent events, oldest out first; old pages are kept cut, actions whole."""
+
+    kind: Literal["short_term"] = "short_term"
+    budget: int = Field(default=800, ge=1, description="tokens (cl100k) all kept events may have")
+    page_tokens: int = Field(default=60, ge=1, description="tokens an earlier page may have")
+
+    def build(self, resources: "Resources") -> MemoryWriter:
+        """Return the writer; nothing is loaded."""
+
+        def write_memory(record: StepRecord) -> Sequence[Event]:
+            # A step that runs again after a crash finds its own events here: they go first.
+            earlier = [event for event in record.events if event.t < record.step]
+            return self._within(earlier + self._step(record))
+
+        return write_memory
+
+    def _step(self, record: StepRecord) -> list[Event]:
+        page = without_instruction(record.observation.text, record.instruction)
+        events = [
+            Event("OBS", truncate(page, self.page_tokens), record.step),
+            Event("ACT", record.decision.action, record.step),
+        ]
+        if record.outcome.reward:
+            events.append(Event("REWARD", str(record.outcome.reward), record.step))
+        return events
+
+    def _within(self, events: list[Event]) -> list[Event]:
+        """Return the newest events that fit; the newest of all is cut rather than dropped."""
+        left = self.budget
+        kept: list[Event] = []
+        for event in reversed(events):
+            size = count_tokens(event.text)
+            if size > left:
+                if not kept:
+                    kept.append(Event(event.kind, truncate(event.text, left), event.t))
+                break
+            kept.append(event)
+            left -= size
+        return kept[::-1]
+
+
+def without_instruction(page: str, instruction: str) -> str:
+    """Return ``page`` as one line without the instruction, which every prompt has anyway."""
+    text = " ".join(page.split())
+    wish = " ".join(instruction.split())
+    if wish:
+        text = text.replace(f"[SEP] {wish} [SEP] ", "").replace(wish, "")
+    return text.replace("Instruction: ", "", 1).strip()

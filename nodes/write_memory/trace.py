@@ -1,0 +1,63 @@
+"""``trace``: every event of every episode to the trace store, as it happens."""
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from stores.home import home
+from stores.trace_store import TraceStore
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+
+class Trace(MemoryParams):
+    """Write steps to SQLite; a step written twice is kept once."""
+
+    kind: Literal["trace"] = "trace"
+    path: str | None = Field(
+        default=None, description="the database; by default traces.sqlite in $STATEGATE_HOME"
+    )
+
+    def build(self, resources: "Resources") -> MemoryWriter:
+        """Open the store, once. Raises ``UserError`` where that fails."""
+        return TraceWriter(TraceStore(self.path or home() / "traces.sqlite"))
+
+
+class TraceWriter:
+    """The writer behind ``trace``; ``fork`` copies what came before a forked moment."""
+
+    def __init__(self, store: TraceStore) -> None:
+        self.store = store
+
+    def __call__(self, record: StepRecord) -> None:
+        """Keep the step."""
+        self.store.write_step(
+            record.episode_id,
+            record.step,
+            events_of(record),
+            thread_id=record.thread_id,
+            task=record.task,
+            instruction=record.instruction,
+            reward=record.outcome.reward,
+            done=record.outcome.done,
+        )
+
+    def fork(self, source: str, target: str, steps: int) -> None:
+        """Give the new episode ``target`` the first ``steps`` steps of ``source``."""
+        self.store.fork(source, target, steps)
+
+
+def events_of(record: StepRecord) -> list[Event]:
+    """Return a step's events: page, action, error if any, reward, and the last page when done."""
+    t = record.step
+    events = [Event("OBS", record.observation.text, t), Event("ACT", record.decision.action, t)]
+    if record.decision.fallback is not None:
+        events.append(Event("ERROR", record.decision.fallback, t))
+    if record.outcome.reward or record.outcome.done:
+        events.append(Event("REWARD", str(record.outcome.reward), t))
+    if record.outcome.done:
+        events += [Event("OBS", record.outcome.text, t), Event("DONE", "", t)]
+    return events
