@@ -1,1 +1,1 @@
-
+"""Evaluations: run directories in, tables out (floor 4)."""

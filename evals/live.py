@@ -1,0 +1,238 @@
+"""Live evaluation: agents play the same goals; success, score, steps, tokens, seconds, paired tests.
+
+python -m evals.live --goals 0-499 --agents full,window,query_rag --out runs/rule
+python -m evals.live --goals 0-1 --agents full --out runs/tiny --set actor.kind=rule
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from evals.run_directory import RunDirectory, provenance, shown_path
+from evals.statistics import mean, paired, standard_error
+from graph.build import Graph, build_graph
+from graph.config import Config, load_config
+from stores.errors import UserError
+
+METRICS = ("success", "score", "steps", "tokens_per_step", "model_tokens", "seconds", "fallbacks")
+_TESTED = ("success", "score", "tokens_per_step")
+
+
+def run_live(
+    config: str | Mapping[str, Any],
+    agents: Mapping[str, Sequence[str]],
+    goals: Sequence[int],
+    out: str,
+    overrides: Sequence[str] = (),
+    seed: int = 0,
+    command: Sequence[str] = ("run_live",),
+) -> dict[str, Any]:
+    """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
+
+    ``agents`` maps a name to config overrides on top of ``overrides``. An episode that fails is
+    counted in ``errors`` and in ``n`` (as no success, score 0), never dropped.
+    """
+    configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
+    if not configs or not goals:
+        raise UserError("name at least one agent and one goal")
+    first = next(iter(configs.values()))
+    world = build_graph(first, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
+    for goal in (min(goals), max(goals)):
+        world.reset({"goal": goal})
+    args = {
+        **provenance(command),
+        "data": {
+            "name": shown_path(str(getattr(first.env, "data", ""))),
+            "sha256": _data_hash(world),
+        },
+        "seed": seed,
+        "goals": list(goals),
+        "max_steps": first.max_steps,
+        "checkpoints": {},
+        "agents": {name: _public(agent) for name, agent in configs.items()},
+    }
+    run = RunDirectory(out, args)
+    done = {(row["agent"], row["goal"]) for row in run.rows("episodes")}
+    run.rows("steps"), run.rows("errors")  # removes torn last lines
+    todo = [(name, goal) for goal in goals for name in configs if (name, goal) not in done]
+    graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
+    with tqdm(todo, unit="episode", disable=None) as bar:
+        for name, goal in bar:
+            bar.set_description(f"{name} goal {goal}")
+            _play(run, graphs[name], name, goal)
+    return summarise(run, list(configs), world)
+
+
+def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
+    started = time.perf_counter()
+    steps: list[dict[str, Any]] = []
+    row: dict[str, Any] = {"agent": name, "goal": goal, "reward": 0.0, "done": False, "error": None}
+    counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
+    thread: Any = {"configurable": {"thread_id": f"{run.folder.name}/{name}/{goal}"}}
+    try:
+        for update in graph.stream({"task": {"goal": goal}}, thread, stream_mode="updates"):
+            for node, change in update.items():
+                if node == "act":
+                    steps.append(_step(name, goal, len(steps), change, started))
+                    row |= {"reward": change["reward"], "done": change["done"]}
+                    counted = {key: change[key] for key in counted}
+    except KeyboardInterrupt:
+        raise
+    except Exception as error:  # one bad episode must not end a long run; it is counted
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        row["error"] = problem
+        run.append("errors", {"agent": name, "goal": goal, "step": len(steps), "error": problem})
+    seconds = time.perf_counter() - started
+    if steps:
+        run.append("steps", *steps)
+    run.append("episodes", {**row, **counted, "steps": len(steps), "seconds": round(seconds, 4)})
+
+
+def _step(name: str, goal: int, step: int, change: Any, started: float) -> dict[str, Any]:
+    return {
+        "agent": name,
+        "goal": goal,
+        "step": step,
+        "action": change["action"],
+        "fallback": change["decision"]["fallback"],
+        "attempts": change["decision"]["attempts"],
+        "tokens": change["tokens"],
+        "reward": change["reward"],
+        "elapsed": round(time.perf_counter() - started, 4),
+    }
+
+
+def summarise(run: RunDirectory, agents: Sequence[str], world: Any = None) -> dict[str, Any]:
+    """Make ``summary.json`` from the run's rows: a row an agent, tests against the first agent."""
+    latest = {(row["agent"], row["goal"]): row for row in run.rows("episodes")}
+    columns: dict[str, dict[int, dict[str, float]]] = {name: {} for name in agents}
+    for (name, goal), row in latest.items():
+        if name in columns:
+            columns[name][goal] = _measured(row)
+    rows = [_row(name, columns[name]) for name in agents]
+    goals = sorted(columns[agents[0]])
+    if hasattr(world, "oracle"):
+        values = [world.oracle(goal) for goal in goals]
+        perfect = [float(value == 1.0) for value in values]
+        rows.append(
+            {
+                "agent": "oracle", "n": len(values),
+                "success": mean(perfect), "success_se": standard_error(perfect),
+                "score": mean(values), "score_se": standard_error(values),
+            }
+        )  # fmt: skip
+    tests = []
+    for name in agents[1:]:
+        shared = sorted(set(columns[agents[0]]) & set(columns[name]))
+        for metric in _TESTED if shared else ():
+            a = [columns[agents[0]][goal][metric] for goal in shared]
+            b = [columns[name][goal][metric] for goal in shared]
+            tests.append({"a": agents[0], "b": name, "metric": metric, **vars(paired(a, b))})
+    run.summarise(rows, tests)
+    return {"rows": rows, "tests": tests}
+
+
+def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+    steps = max(row["steps"], 1)
+    return {
+        "success": float(row["reward"] == 1.0),
+        "score": float(row["reward"]),
+        "steps": float(row["steps"]),
+        "tokens_per_step": row["tokens"] / steps,
+        "model_tokens": float(row["model_tokens"]),
+        "seconds": float(row["seconds"]),
+        "fallbacks": float(row["fallbacks"]),
+        "errors": float(row["error"] is not None),
+        "bought": float(row["done"]),
+    }
+
+
+def _row(name: str, episodes: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
+    row: dict[str, Any] = {"agent": name, "n": len(episodes)}
+    for metric in (*METRICS, "bought"):
+        values = [episode[metric] for episode in episodes.values()]
+        row |= {metric: mean(values), f"{metric}_se": standard_error(values)}
+    return {**row, "errors": int(sum(episode["errors"] for episode in episodes.values()))}
+
+
+def _public(config: Config) -> dict[str, Any]:
+    values = config.model_dump(mode="json")
+    data = values["env"].get("data")
+    if isinstance(data, str):
+        values["env"]["data"] = shown_path(data)
+    return values
+
+
+def _data_hash(world: Any) -> str:
+    return str(getattr(getattr(world, "catalogue", None), "fingerprint", ""))
+
+
+def parse_goals(text: str) -> list[int]:
+    """Read "0-499", "3,5,8" or a mixture. Raises ``UserError``."""
+    goals: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        try:
+            goals.extend(range(int(low), int(high if dash else low) + 1))
+        except ValueError:
+            raise UserError(f"write goals as 0-499 or 3,5,8, not '{text}'") from None
+    return list(dict.fromkeys(goals))
+
+
+def parse_agents(kinds: str, named: Sequence[str]) -> dict[str, list[str]]:
+    """Read "full,window" (context kinds) and "name=context.kind=full,context.budget=300"."""
+    agents = {
+        kind.strip(): [f"context.kind={kind.strip()}"] for kind in kinds.split(",") if kind.strip()
+    }
+    for item in named:
+        name, equals, rest = item.partition("=")
+        if not equals or not rest:
+            raise UserError(f"write an agent as NAME=slot.field=value,…, not '{item}'")
+        agents[name] = rest.split(",")
+    return agents
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run from the command line (see the module's docstring)."""
+    parser = argparse.ArgumentParser(
+        "evals.live", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", default="webshop", help="preset or YAML file")
+    parser.add_argument("--agents", default="", help="context kinds, such as full,window")
+    parser.add_argument("--agent", action="append", default=[], help="NAME=slot.field=value,…")
+    parser.add_argument("--goals", default="0-9", help="0-499 or 3,5,8")
+    parser.add_argument("--set", action="append", default=[], help="override for every agent")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", required=True, help="run directory; resumed if it exists")
+    words = list(sys.argv[1:] if argv is None else argv)
+    given = parser.parse_args(words)
+    try:
+        agents = parse_agents(given.agents, given.agent)
+        command = ["python", "-m", "evals.live", *words]
+        summary = run_live(
+            given.config,
+            agents,
+            parse_goals(given.goals),
+            given.out,
+            given.set,
+            given.seed,
+            command,
+        )
+    except UserError as error:
+        sys.exit(_told(error))
+    from evals.report import table
+
+    sys.stdout.write(table(summary["rows"]) + "\n")
+
+
+def _told(error: UserError) -> int:
+    sys.stderr.write(f"stategate: {error}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Tables and plots from run directories, never by hand.
+
+    python -m evals.report runs/rule runs/chat --out docs/results/webshop_baselines.md
+
+``--intro FILE`` puts a hand-written text first. The ``args.json`` and ``summary.json`` behind each
+table are copied to ``runs/NAME`` beside the page.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stores.errors import UserError
+
+_HEADS = {
+    "success": "success %",
+    "score": "score",
+    "bought": "bought %",
+    "steps": "steps",
+    "tokens_per_step": "tokens/step",
+    "model_tokens": "model tokens",
+    "seconds": "seconds",
+    "fallbacks": "fallbacks",
+}
+_PERCENT = ("success", "score", "bought")
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a markdown table of summary rows, each value ± its standard error."""
+    metrics = [m for m in _HEADS if any(m in row for row in rows)]
+    lines = [
+        "| agent | n | " + " | ".join(_HEADS[m] for m in metrics) + " | errors |",
+        "|---|---|" + "---|" * (len(metrics) + 1),
+    ]
+    for row in rows:
+        cells = [_cell(row, metric) for metric in metrics]
+        lines.append(
+            f"| {row['agent']} | {row['n']} | {' | '.join(cells)} | {row.get('errors', '')} |"
+        )
+    return "\n".join(lines)
+
+
+def tests_table(tests: Sequence[Mapping[str, Any]]) -> str:
+    """Return a markdown table of paired tests."""
+    lines = [
+        "| against | agent | metric | difference | 95 % interval | p |",
+        "|---|---|---|---|---|---|",
+    ]
+    for test in tests:
+        scale = 100 if test["metric"] in _PERCENT else 1
+        low, high = test["low"] * scale, test["high"] * scale
+        lines.append(
+            f"| {test['a']} | {test['b']} | {_HEADS[test['metric']]} "
+            f"| {test['difference'] * scale:+.1f} | {low:+.1f} to {high:+.1f} | {_p(test['p'])} |"
+        )
+    return "\n".join(lines)
+
+
+def section(folder: Path) -> str:
+    """Return the section of one run: what it was, its table, its tests."""
+    args, summary = _load(folder)
+    goals = args["goals"]
+    agent = next(iter(args["agents"].values()))
+    llm = agent.get("llm") or {}
+    actor = agent["actor"]["kind"]
+    model = f", model `{llm.get('model')}`" if actor == "chat" else ""
+    span = (
+        f"{goals[0]}–{goals[-1]}" if goals == list(range(goals[0], goals[-1] + 1)) else str(goals)
+    )
+    facts = (
+        f"Actor `{actor}`{model}; goals {span} (n = {len(goals)}); data `{args['data']['name']}` "
+        f"(SHA-256 `{args['data']['sha256'][:12]}…`); observation `{agent['env'].get('observation')}`; "
+        f"at most {args['max_steps']} steps; seed {args['seed']}; commit `{args['commit'][:12]}`."
+    )
+    command = f"`{args['command']}`"
+    parts = [f"## {folder.name}", facts, command, table(summary["rows"])]
+    if summary["tests"]:
+        parts += ["Paired tests on the same goals:", tests_table(summary["tests"])]
+    return "\n\n".join(parts)
+
+
+def report(folders: Sequence[Path], out: Path, intro: Path | None = None) -> None:
+    """Write the page, its plot, and copies of what the tables were made from."""
+    lead = intro.read_text(encoding="utf-8").strip() if intro else f"# {out.stem.replace('_', ' ')}"
+    sections = [section(folder) for folder in folders]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for folder in folders:
+        kept = out.parent / "runs" / folder.name
+        if kept.resolve() != folder.resolve():
+            kept.mkdir(parents=True, exist_ok=True)
+            for name in ("args.json", "summary.json"):
+                shutil.copyfile(folder / name, kept / name)
+    picture = out.with_suffix(".png")
+    plot(folders, picture)
+    drawn = f"![Success and tokens by agent]({picture.name})"
+    out.write_text("\n\n".join([lead, drawn, *sections]) + "\n", encoding="utf-8")
+
+
+def plot(folders: Sequence[Path], path: Path) -> None:
+    """Draw success against tokens per step, an error bar an agent, a panel a run."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        1, len(folders), figsize=(5 * len(folders), 3.6), squeeze=False, sharey=True
+    )
+    for axis, folder in zip(axes[0], folders, strict=True):
+        for row in _load(folder)[1]["rows"]:
+            if "tokens_per_step" not in row:
+                axis.axhline(100 * row["success"], color="0.6", linestyle="--", linewidth=1)
+                continue
+            axis.errorbar(
+                row["tokens_per_step"], 100 * row["success"],
+                xerr=row["tokens_per_step_se"], yerr=100 * row["success_se"],
+                marker="o", capsize=3, linestyle="", label=row["agent"],
+            )  # fmt: skip
+        axis.set(title=folder.name, xlabel="tokens per step", ylim=(-2, 102))
+        axis.legend(fontsize=8)
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("success % (dashed: oracle)")
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def _load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        args = json.loads((folder / "args.json").read_text(encoding="utf-8"))
+        return args, json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{folder}' is no finished run directory ({error})") from None
+
+
+def _cell(row: Mapping[str, Any], metric: str) -> str:
+    if metric not in row:
+        return ""
+    scale = 100 if metric in _PERCENT else 1
+    value, error = row[metric] * scale, row[f"{metric}_se"] * scale
+    digits = 0 if metric in ("tokens_per_step", "model_tokens") else 2 if metric == "seconds" else 1
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
+
+
+def _p(value: float) -> str:
+    return "< .001" if value < 0.001 else f"{value:.3f}".lstrip("0")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run from the command line (see the module's docstring)."""
+    parser = argparse.ArgumentParser(
+        "evals.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--intro", type=Path)
+    given = parser.parse_args(argv)
+    try:
+        report(given.runs, given.out, given.intro)
+    except UserError as error:
+        sys.stderr.write(f"stategate: {error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
