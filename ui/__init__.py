@@ -1,1 +1,1 @@
-
+"""Where people come in: the `stategate` command (floor 5)."""

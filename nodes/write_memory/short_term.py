@@ -17,8 +17,8 @@ class ShortTerm(MemoryParams):
     """Keep recent events, oldest out first; old pages are kept cut, actions whole."""
 
     kind: Literal["short_term"] = "short_term"
-    budget: int = Field(default=800, ge=1, description="tokens (cl100k) all kept events may have")
-    page_tokens: int = Field(default=60, ge=1, description="tokens an earlier page may have")
+    budget: int = Field(default=600, ge=1, description="tokens (cl100k) all kept events may have")
+    page_tokens: int = Field(default=40, ge=1, description="tokens an earlier page may have")
 
     def build(self, resources: "Resources") -> MemoryWriter:
         """Return the writer; nothing is loaded."""

@@ -1,0 +1,56 @@
+"""Benchmarks, each into a run directory; nothing here is asserted by tests.
+
+python -m evals.bench webshop --data sample --out runs/bench-webshop
+python -m evals.bench curve --products 1000,10000,100000,1000000 --out runs/bench-curve
+python -m evals.bench checkpoints --steps 10,100 --out runs/bench-checkpoints
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from evals.run_directory import RunDirectory, provenance, shown_path
+from stores.errors import UserError
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one benchmark from the command line (see the module's docstring)."""
+    parser = argparse.ArgumentParser(
+        "evals.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["webshop", "curve", "checkpoints"])
+    parser.add_argument("--data", default="sample", help="WebShop folder, for 'webshop'")
+    parser.add_argument("--products", default="1000,10000,100000", help="sizes, for 'curve'")
+    parser.add_argument("--steps", default="10,100", help="episode lengths, for 'checkpoints'")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", required=True, help="a new run directory")
+    words = list(sys.argv[1:] if argv is None else argv)
+    given = parser.parse_args(words)
+    settings = {**vars(given), "data": shown_path(given.data), "out": shown_path(given.out)}
+    try:
+        command = ["python", "-m", "evals.bench", *words]
+        run = RunDirectory(given.out, {**provenance(command), **settings})
+        rows = _measure(given)
+        run.summarise(rows, [])
+    except (UserError, ValueError) as error:
+        sys.stderr.write(f"stategate: {error}\n")
+        sys.exit(2)
+    sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+
+
+def _measure(given: argparse.Namespace) -> list[dict[str, Any]]:
+    if given.what == "checkpoints":
+        from evals.bench_checkpoints import measure
+
+        return measure([int(n) for n in given.steps.split(",")])
+    from evals.bench_webshop import measure_curve, measure_world
+
+    if given.what == "webshop":
+        return measure_world(given.data, seed=given.seed)
+    return measure_curve([int(n) for n in given.products.split(",")], given.seed)
+
+
+if __name__ == "__main__":
+    main()

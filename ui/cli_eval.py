@@ -1,0 +1,63 @@
+"""``stategate eval``: compare agents on the same tasks."""
+
+from typing import Annotated
+
+import typer
+
+eval_app = typer.Typer()
+
+
+@eval_app.callback(invoke_without_command=True)
+def evaluate(context: typer.Context) -> None:
+    """Compare agents on the same tasks; each run is a directory that tables are made from.
+
+    [bold]Examples[/bold]
+
+    stategate eval live --agents full,window --goals 0-499 --out runs/rule
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@eval_app.command()
+def live(
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
+    ],
+    agents: Annotated[str, typer.Option(help="Context kinds, comma-separated.")] = "",
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="An agent of your own; repeatable."),
+    ] = None,
+    goals: Annotated[str, typer.Option(help="Such as 0-499 or 3,5,8.")] = "0-9",
+    config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="For every agent; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Written to the run's args.json.")] = 0,
+    json_target: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write the summary; - is stdout."),
+    ] = None,
+) -> None:
+    """Play the same goals with several agents: success, score, steps, tokens, paired tests.
+
+    [bold]Examples[/bold]
+
+    stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule
+
+    stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/short
+    """
+    from evals.live import parse_agents, parse_goals
+    from ui.cli_episodes import play_agents
+
+    play_agents(
+        config,
+        parse_agents(agents, agent or ()),
+        parse_goals(goals),
+        out=out,
+        json_target=json_target,
+        overrides=overrides or (),
+        seed=seed,
+    )

@@ -1,0 +1,170 @@
+"""A played episode for people (rich, readable at 80 columns) and for programs (plain dicts)."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from nodes.protocols import BuiltContext, Chunk
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from graph.config import Config
+    from graph.session import StepResult
+
+Show = Literal["page", "context", "none"]
+#: Lines of a page that a transcript shows.
+PAGE_LINES = 5
+#: What the transcript tells of the reward, in the paper's terms (Yao et al. 2022, section 3.1).
+_PARTS = {"r_type": "type", "r_att": "attributes", "r_option": "options", "r_price": "price"}
+#: Chunks that every page has and that the transcript's head has shown already.
+_FAMILIAR = ("instruction", "header")
+
+
+def page_lines(chunks: Sequence[Chunk], limit: int = PAGE_LINES) -> list[str]:
+    """Return the first lines of a page without its instruction; the last one counts the rest."""
+    from nodes.build_context.render import describe
+
+    told = [describe(chunk) for chunk in chunks if chunk.kind not in _FAMILIAR]
+    lines = [line.strip() for text in told for line in text.splitlines() if line.strip()]
+    if len(lines) <= limit:
+        return lines
+    return [*lines[: limit - 1], f"… and {len(lines) - limit + 1} more lines"]
+
+
+def kept_line(context: BuiltContext, names: int = 6) -> str:
+    """Say what a context kept: ``kept 14/20 chunks, 310 of 980 tokens; dropped: buy now, …``."""
+    before = sum(piece.tokens_before for piece in context.pieces)
+    kept = sum(1 for piece in context.pieces if piece.text)
+    line = f"kept {kept}/{len(context.pieces)} chunks, {context.tokens} of {before} tokens"
+    if context.over_budget:
+        line += ", over the budget"
+    gone = [label(action) for action in context.dropped_actions]
+    if gone:
+        more = ", …" if len(gone) > names else ""
+        line += f"; dropped: {', '.join(gone[:names])}{more}"
+    return line
+
+
+def label(action: str) -> str:
+    """Return what a click is on (``buy now``); other actions whole."""
+    if action.startswith("click[") and action.endswith("]"):
+        return action[len("click[") : -1]
+    return action
+
+
+def reward_line(reward: float, parts: Mapping[str, Any] | None) -> str:
+    """Say the reward and its parts: ``0.67 = type 1.00, attributes 0.50, options 0.00, price yes``."""
+    told = [
+        f"{name} {_figure(parts[key])}" for key, name in _PARTS.items() if parts and key in parts
+    ]
+    return f"{reward:.2f}" + (f"  ({', '.join(told)})" if told else "")
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    return f"{value:.2f}" if isinstance(value, int | float) else str(value)
+
+
+class Transcript:
+    """Prints an episode as it is played."""
+
+    def __init__(self, out: "Console", config: "Config", show: Show = "page") -> None:
+        self.out = out
+        self.config = config
+        self.show = show
+
+    def head(self, task: Mapping[str, Any], instruction: str, at: int = 0) -> None:
+        """Tell which agent plays what; ``at`` is the step that a resumed episode goes on from."""
+        from rich.text import Text
+
+        actor, context = self.config.actor.kind, self.config.context
+        facts = [f"context {context.kind} (budget {context.budget})", f"actor {actor}"]
+        model = getattr(self.config.llm, "model", None)
+        if actor == "chat" and self.config.llm is not None:
+            facts.append(f"llm {self.config.llm.kind}{f' {model}' if model else ''}")
+        wish = {key: value for key, value in task.items() if key != "env"}
+        what = ", ".join(f"{key} {value}" for key, value in wish.items())
+        name = Text.assemble((str(task.get("env", self.config.env.kind)), "bold cyan"), f"  {what}")
+        self.out.print(Text.assemble(name, ("  ·  " + "  ·  ".join(facts), "dim")))
+        self.out.print(Text(instruction.strip(), "bold"))
+        if at:
+            self.out.print(Text(f"goes on after step {at}", "yellow"))
+
+    def step(self, result: "StepResult", fallback: str | None) -> None:
+        """Print one step; ``fallback`` says why the action is not the actor's own, or was in vain."""
+        self.out.print()
+        self._rule(f"step {result.step + 1} of at most {self.config.max_steps}")
+        rows = _rows()
+        if self.show == "context":
+            rows.add_row("prompt", _plain(result.context.text.rstrip()))
+        elif self.show == "page":
+            lines = page_lines(self.config.env.chunk(result.observation))
+            rows.add_row("page", _folded(lines))
+        rows.add_row("context", _plain(kept_line(result.context)))
+        rows.add_row("action", _plain(result.decision.action, "bold green"))
+        if result.decision.reason:
+            rows.add_row("thought", _plain(result.decision.reason, "italic"))
+        if fallback is not None:
+            rows.add_row("fallback", _plain(fallback, "bold red"))
+        rows.add_row("took", _plain(_took(result), "dim"))
+        self.out.print(rows)
+
+    def end(self, episode: Mapping[str, Any]) -> None:
+        """Print the outcome and the totals of :func:`episode_dict`."""
+        totals = episode["totals"]
+        self.out.print()
+        self._rule("end")
+        rows = _rows()
+        won = totals["reward"] == 1.0
+        style = "bold green" if won else "bold yellow" if totals["reward"] else "bold red"
+        rows.add_row("reward", _plain(reward_line(totals["reward"], totals["reward_parts"]), style))
+        if not totals["done"]:
+            steps = totals["steps"]
+            why = "the step cap" if steps >= self.config.max_steps else "stopped by hand"
+            rows.add_row("", _plain(f"nothing was finished: {why}", "yellow"))
+        told = f"{totals['steps']} steps, {totals['tokens']} tokens of context"
+        if totals["model_tokens"]:
+            told += f", {totals['model_tokens']} tokens by the model"
+        if totals["cost"]:
+            told += f", ${totals['cost']:.4f}"
+        rows.add_row("totals", _plain(f"{told}, {totals['seconds']:.1f} s"))
+        if totals["fallbacks"]:
+            rows.add_row("fallback", _plain(f"in {totals['fallbacks']} steps", "bold red"))
+        self.out.print(rows)
+
+    def _rule(self, title: str) -> None:
+        from rich.text import Text
+
+        self.out.rule(Text(title, "bold"), align="left", style="dim")
+
+
+def _rows() -> "Table":
+    from rich.table import Table
+
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim", no_wrap=True, min_width=8)
+    rows.add_column(overflow="fold")
+    return rows
+
+
+def _plain(text: str, style: str = "") -> Any:
+    from rich.text import Text
+
+    return Text(text, style)  # pages hold square brackets, which must not be read as markup
+
+
+def _folded(lines: Sequence[str]) -> Any:
+    """Return page lines, each at most two terminal lines long."""
+    return _plain("\n".join(line if len(line) <= 130 else line[:129] + "…" for line in lines))
+
+
+def _took(result: "StepResult") -> str:
+    decision = result.decision
+    told = f"{result.seconds:.2f} s"
+    if decision.tokens_in or decision.tokens_out:
+        told += f", {decision.tokens_in} tokens in, {decision.tokens_out} out"
+    if decision.attempts > 1:
+        told += f", {decision.attempts} attempts"
+    return told
