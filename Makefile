@@ -37,7 +37,7 @@ ui: setup ## the commands, for now: the Gradio app comes with a later version
 	@$(BIN)/stategate --help
 
 lock: setup ## write requirements.lock anew from what is installed
-	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^stategate' | sed 's/+cpu$$//' > requirements.lock
+	$(BIN)/python -m pip freeze --all --exclude-editable | grep -vE '^(pip|stategate)\b' | sed 's/+cpu$$//' > requirements.lock
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build *.egg-info

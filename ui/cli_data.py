@@ -5,26 +5,24 @@ from typing import Annotated
 
 import typer
 
-from ui.cli_output import console
+from ui.cli_output import console, examples
 
-data_app = typer.Typer(help="Fetch the data that worlds read.", no_args_is_help=False)
+_EXAMPLES = examples(
+    "stategate data webshop",
+    "stategate data webshop --from ~/webshop-files",
+    "stategate run webshop --goal 3 --set env.data=official",
+)
+data_app = typer.Typer(epilog=_EXAMPLES)
 
 
 @data_app.callback(invoke_without_command=True)
 def data(context: typer.Context) -> None:
-    """Fetch the data that worlds read.
-
-    [bold]Examples[/bold]
-
-    stategate data webshop
-
-    stategate data webshop --from ~/webshop-files
-    """
+    """Fetch the data that worlds read."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-@data_app.command()
+@data_app.command(epilog=_EXAMPLES)
 def webshop(
     source: Annotated[
         Path | None,
@@ -35,16 +33,7 @@ def webshop(
         typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
     ] = None,
 ) -> None:
-    """Fetch WebShop's official 1000 products, checked by SHA-256, from their publisher.
-
-    [bold]Examples[/bold]
-
-    stategate data webshop
-
-    stategate data webshop --from ~/webshop-files
-
-    stategate run webshop --goal 3 --set env.data=official
-    """
+    """Fetch WebShop's official 1000 products, checked by SHA-256, from their publisher."""
     from rich.table import Table
 
     from envs.webshop.data import fetch

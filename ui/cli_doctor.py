@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ui.cli_output import console, write_json
+from ui.cli_output import console, examples, write_json
 
+EXAMPLES = examples("stategate doctor", "stategate doctor --json")
 _TOLD = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 
 
@@ -27,10 +28,6 @@ def doctor(
     """Check the installation: versions, assets, cache folder, loopback, plug-ins. Fetches nothing.
 
     Exit code 1 if something is wrong.
-
-    [bold]Examples[/bold]
-
-    stategate doctor
     """
     from rich.table import Table
     from rich.text import Text

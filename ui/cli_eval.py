@@ -4,22 +4,23 @@ from typing import Annotated
 
 import typer
 
-eval_app = typer.Typer()
+from ui.cli_output import examples
+
+_EXAMPLES = examples(
+    "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
+    "stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/s",
+)
+eval_app = typer.Typer(epilog=_EXAMPLES)
 
 
 @eval_app.callback(invoke_without_command=True)
 def evaluate(context: typer.Context) -> None:
-    """Compare agents on the same tasks; each run is a directory that tables are made from.
-
-    [bold]Examples[/bold]
-
-    stategate eval live --agents full,window --goals 0-499 --out runs/rule
-    """
+    """Compare agents on the same tasks; each run is a directory that tables are made from."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-@eval_app.command()
+@eval_app.command(epilog=_EXAMPLES)
 def live(
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
@@ -41,14 +42,7 @@ def live(
         typer.Option("--json", metavar="FILE", help="Write the summary; - is stdout."),
     ] = None,
 ) -> None:
-    """Play the same goals with several agents: success, score, steps, tokens, paired tests.
-
-    [bold]Examples[/bold]
-
-    stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule
-
-    stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/short
-    """
+    """Play the same goals with several agents: success, score, steps, tokens, paired tests."""
     from evals.live import parse_agents, parse_goals
     from ui.cli_episodes import play_agents
 

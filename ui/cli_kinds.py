@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli_output import console, write_json
+from ui.cli_output import console, examples, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -15,22 +15,16 @@ if TYPE_CHECKING:
     from nodes.registry import Registry
 
 
+EXAMPLES = examples("stategate kinds", "stategate kinds context", "stategate kinds --json")
+
+
 def kinds(
     slot: Annotated[
         str | None, typer.Argument(help="One slot, such as context; all of them if not given.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
 ) -> None:
-    """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken.
-
-    [bold]Examples[/bold]
-
-    stategate kinds
-
-    stategate kinds context
-
-    stategate kinds --json
-    """
+    """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     from nodes.protocols import SLOTS
     from nodes.registry import registry
     from stores.errors import UserError

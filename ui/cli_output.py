@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 def examples(*lines: str) -> str:
     """Return a help epilog that shows ``lines`` as examples, one a line."""
-    from rich.markup import escape
-
-    return "\n\n".join(["[bold]Examples[/bold]", *(escape(line) for line in lines)])
+    plain = (line.replace("[", "\\[") for line in lines)  # no rich markup
+    return "\n\n".join(["[bold]Examples:[/bold]", *plain])
 
 
 def console(*, stderr: bool = False) -> "Console":

@@ -75,9 +75,7 @@ def _watched(session: "Session", out: Any) -> Iterator["StepResult"]:
         yield result
 
 
-def open_session(
-    config: "Config", goal: int | None, thread: str | None, resume: bool
-) -> "Session":
+def open_session(config: "Config", goal: int | None, thread: str | None, resume: bool) -> "Session":
     """Return the session to play: a new episode, or the unfinished one of ``thread``.
 
     Raises ``UserError`` if there is nothing to resume, or if a new episode would bury an

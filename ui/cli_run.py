@@ -5,6 +5,18 @@ from typing import Annotated
 import typer
 
 from stores.errors import UserError
+from ui.cli_output import examples
+
+EXAMPLES = examples(
+    "stategate run demo --goal 3",
+    "stategate run webshop --goal 3 --set context.kind=window --budget 300",
+    "stategate run webshop --goal 3 --show context --json episode.json",
+    "stategate run webshop --actor human",
+    """stategate run webshop --actor scripted --set 'actor.actions=["search[lamp]"]'""",
+    "stategate run webshop --episodes 50 --start 100 --out runs/first",
+    "stategate run demo --thread mine             # and after a crash:",
+    "stategate run demo --thread mine --resume",
+)
 
 
 def run(
@@ -50,24 +62,7 @@ def run(
         typer.Option(metavar="DIR", help="Write --episodes to a run directory; resumes it."),
     ] = None,
 ) -> None:
-    """Play an episode and show it step by step, or play many and summarise them.
-
-    [bold]Examples[/bold]
-
-    stategate run demo --goal 3
-
-    stategate run webshop --goal 3 --set context.kind=window --set context.budget=300
-
-    stategate run webshop --goal 3 --show context --json episode.json
-
-    stategate run webshop --actor human
-
-    stategate run webshop --actor scripted --set 'actor.actions=["search\\[lamp]"]'
-
-    stategate run webshop --episodes 50 --start 100 --out runs/first
-
-    stategate run demo --goal 3 --thread mine        (and after a crash: --thread mine --resume)
-    """
+    """Play an episode and show it step by step, or play many and summarise them."""
     _check(goal, start, episodes, thread, resume, out, show)
     from graph.config import load_config
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stores.errors import UserError
-from ui.cli_output import console, write_json
+from ui.cli_output import console, examples, write_json
 
 if TYPE_CHECKING:
     from stores.trace_store import TraceStore
 
-traces_app = typer.Typer()
+traces_app = typer.Typer(
+    epilog=examples("stategate traces list --min-reward 1", "stategate traces export all.jsonl")
+)
 Database = Annotated[
     Path | None,
     typer.Option("--db", metavar="FILE", help="The database; $STATEGATE_HOME/traces.sqlite."),
@@ -21,34 +23,25 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 @traces_app.callback(invoke_without_command=True)
 def traces(context: typer.Context) -> None:
-    """Look at recorded episodes (every event of every episode) and export them.
-
-    [bold]Examples[/bold]
-
-    stategate traces list --min-reward 1
-
-    stategate traces export traces.jsonl
-    """
+    """Look at recorded episodes (every event of every episode) and export them."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-@traces_app.command("list")
+@traces_app.command(
+    "list",
+    epilog=examples("stategate traces list", "stategate traces list --min-reward 1 --json"),
+)
 def list_traces(
     db: Database = None,
-    min_reward: Annotated[float | None, typer.Option(help="Only episodes with at least this.")] = None,
+    min_reward: Annotated[
+        float | None, typer.Option(help="Only episodes with at least this.")
+    ] = None,
     env: Annotated[str | None, typer.Option(help="Only episodes in this world.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List recorded episodes, newest first.
-
-    [bold]Examples[/bold]
-
-    stategate traces list
-
-    stategate traces list --min-reward 1 --limit 100 --json
-    """
+    """List recorded episodes, newest first."""
     import time
 
     from rich.table import Table
@@ -76,18 +69,13 @@ def list_traces(
     out.print(table)
 
 
-@traces_app.command()
+@traces_app.command(epilog=examples("stategate traces show run-20260301-101500-ab12cd"))
 def show(
     episode: Annotated[str, typer.Argument(help="An episode id, or the beginning of one.")],
     db: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the events of one episode.
-
-    [bold]Examples[/bold]
-
-    stategate traces show run-20260301-101500-ab12cd
-    """
+    """Show the events of one episode."""
     from rich.text import Text
 
     store = _open(db)
@@ -108,7 +96,12 @@ def show(
         out.print(Text.assemble((head, "dim"), (text, styles.get(event.kind, ""))))
 
 
-@traces_app.command()
+@traces_app.command(
+    epilog=examples(
+        "stategate traces export all.jsonl",
+        "stategate traces export one.jsonl --episode run-20260301-101500-ab12cd",
+    )
+)
 def export(
     target: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
     episode: Annotated[
@@ -116,12 +109,7 @@ def export(
     ] = None,
     db: Database = None,
 ) -> None:
-    """Write episodes to JSONL, one a line, whole or not at all.
-
-    [bold]Examples[/bold]
-
-    stategate traces export traces.jsonl
-    """
+    """Write episodes to JSONL, one a line, whole or not at all."""
     store = _open(db)
     wanted = [_find(store, name)["episode_id"] for name in episode] if episode else None
     count = store.export_jsonl(target, wanted)

@@ -1,0 +1,125 @@
+"""Live evaluation: run directories, resumption, errors counted, tables made from files."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from evals.live import main, parse_agents, parse_goals, run_live
+from evals.report import main as report_main
+from evals.report import table
+from stores.errors import UserError
+
+BASE = {"actor": "rule", "memory": ["short_term"], "max_steps": 20}
+AGENTS = {"full": ["context.kind=full"], "small": ["context.kind=full", "context.budget=60"]}
+
+
+def rows(folder, name):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
+    out = tmp_path / "run"
+    summary = run_live(BASE, AGENTS, range(6), str(out))
+    args = json.loads((out / "args.json").read_text())
+    for key in ("command", "commit", "data", "seed", "checkpoints", "versions", "agents", "goals"):
+        assert key in args
+    assert args["data"]["sha256"]
+    assert json.loads((out / "summary.json").read_text()) == summary
+    full, small, oracle = summary["rows"]
+    assert (full["n"], small["n"], oracle["n"]) == (6, 6, 6)
+    assert full["score"] > small["score"]
+    assert small["tokens_per_step"] <= 60
+    assert oracle["success"] >= full["success"]
+    test = next(t for t in summary["tests"] if t["metric"] == "score")
+    assert {"a", "b", "metric", "difference", "low", "high", "p"} <= set(test)
+    assert len(rows(out, "episodes")) == 12
+    assert len(rows(out, "steps")) == sum(row["steps"] for row in rows(out, "episodes"))
+
+
+def test_a_run_goes_on_after_a_kill_and_does_nothing_twice(tmp_path):
+    out = tmp_path / "run"
+    run_live(BASE, AGENTS, range(3), str(out))
+    whole = rows(out, "episodes")
+    path = out / "episodes.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:4]) + lines[4][:25])  # as a kill in mid-write leaves it
+    run_live(BASE, AGENTS, range(3), str(out))
+    again = rows(out, "episodes")
+    timeless = [{k: v for k, v in row.items() if k != "seconds"} for row in again]
+    assert timeless == [{k: v for k, v in row.items() if k != "seconds"} for row in whole]
+
+
+def test_other_arguments_are_refused_by_name(tmp_path):
+    run_live(BASE, AGENTS, range(2), str(tmp_path / "run"))
+    with pytest.raises(UserError, match="goals differs"):
+        run_live(BASE, AGENTS, range(3), str(tmp_path / "run"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("dear to me")
+    with pytest.raises(UserError, match="something else"):
+        run_live(BASE, AGENTS, range(2), str(tmp_path / "mine"))
+
+
+def test_a_failing_episode_is_counted_not_dropped(tmp_path, monkeypatch):
+    from nodes.act.rule import Rule
+
+    real = Rule.build
+
+    def build(self, resources):
+        act = real(self, resources)
+
+        def sometimes(context, step):
+            if step == 1 and len(context.text) % 3 == 0:
+                raise RuntimeError("the lamp fell over")
+            return act(context, step)
+
+        return sometimes
+
+    monkeypatch.setattr(Rule, "build", build)
+    goals = range(40)
+    summary = run_live(BASE, {"full": []}, goals, str(tmp_path / "run"))
+    errors = rows(tmp_path / "run", "errors")
+    assert errors
+    assert summary["rows"][0]["errors"] == len(errors)
+    assert summary["rows"][0]["n"] == len(goals)
+
+
+def test_no_path_of_this_machine_gets_into_args(tmp_path):
+    data = tmp_path / "shop"
+    from envs.webshop.catalogue import SAMPLE
+
+    data.symlink_to(SAMPLE)
+    out = tmp_path / "run"
+    words = ["--goals", "0", "--agents", "full", "--set", f"env.data={data}", "--out", str(out)]
+    main([*words, "--set", "memory=[short_term]"])
+    assert str(tmp_path) not in (out / "args.json").read_text()
+    page = tmp_path / "docs" / "page.md"
+    report_main([str(out), "--out", str(page)])
+    assert "| full | 1 |" in page.read_text()
+    assert (page.parent / "runs" / "run" / "summary.json").exists()
+    assert page.with_suffix(".png").stat().st_size > 1000
+
+
+def test_mistakes_end_with_code_2_and_one_line(tmp_path):
+    words = [sys.executable, "-m", "evals.live", "--out", str(tmp_path / "x"), "--agents"]
+    done = subprocess.run([*words, "nonsense"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_goals_and_agents_are_parsed():
+    assert parse_goals("0-2,7") == [0, 1, 2, 7]
+    agents = parse_agents("full", ["tight=context.kind=full,context.budget=50"])
+    assert agents["tight"] == ["context.kind=full", "context.budget=50"]
+    for wrong in ("a-b", "", "1-"):
+        with pytest.raises(UserError):
+            parse_goals(wrong)
+    with pytest.raises(UserError):
+        parse_agents("", ["nameless"])
+
+
+def test_a_table_shows_values_with_their_errors():
+    shown = table([{"agent": "full", "n": 4, "success": 0.5, "success_se": 0.25, "errors": 1}])
+    assert shown.splitlines()[-1] == "| full | 4 | 50.0 ± 25.0 | 1 |"

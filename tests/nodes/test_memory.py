@@ -1,0 +1,71 @@
+"""Memory writers."""
+
+from dataclasses import replace
+
+from envs.protocols import Observation
+from nodes.conformance import check_memory
+from nodes.protocols import Decision, StepRecord
+from nodes.write_memory.short_term import ShortTerm, without_instruction
+from nodes.write_memory.trace import Trace, events_of
+from stores.tokens import count_tokens
+from stores.traces import Event, TraceStore
+
+
+def record(step=0, events=(), page="WebShop [SEP] Instruction: [SEP] a lamp [SEP] Search", **kw):
+    seen = Observation(page, ("click[x]",))
+    made = StepRecord(
+        "t", "e", step, {"env": "webshop"}, "a lamp", seen, None, Decision("click[x]"), seen,
+        tuple(events),
+    )  # fmt: skip
+    return replace(made, **kw)
+
+
+def test_writers_conform(tmp_path):
+    check_memory(ShortTerm())
+    check_memory(ShortTerm(budget=5))
+    check_memory(Trace(path=str(tmp_path / "t.sqlite")))
+
+
+def test_short_term_keeps_the_newest_within_its_budget():
+    write = ShortTerm(budget=60, page_tokens=10).build(None)
+    events = ()
+    for step in range(30):
+        events = write(record(step, events, page=f"page {step} " + "word " * 50))
+        assert sum(count_tokens(event.text) for event in events) <= 60
+    assert events[-1] == Event("ACT", "click[x]", 29)
+    assert events[0].t > 20
+
+
+def test_short_term_drops_the_instruction_that_every_prompt_has_anyway():
+    assert (
+        without_instruction("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "a lamp")
+        == "Back [SEP] x"
+    )
+    assert without_instruction(
+        "Instruction:\na lamp\n[button] Back [button_]", "a lamp"
+    ).startswith("[button] Back")
+
+
+def test_an_event_larger_than_the_budget_is_cut_not_lost():
+    events = ShortTerm(budget=3).build(None)(
+        record(decision=Decision("search[one two three four]"))
+    )
+    assert len(events) == 1
+    assert 0 < count_tokens(events[0].text) <= 3
+
+
+def test_trace_events_come_in_order_with_errors_and_the_last_page():
+    receipt = Observation("Thank you", (), reward=0.5, done=True)
+    kinds = [
+        e.kind for e in events_of(record(decision=Decision("x", fallback="why"), outcome=receipt))
+    ]
+    assert kinds == ["OBS", "ACT", "ERROR", "REWARD", "OBS", "DONE"]
+
+
+def test_trace_forks_through_its_store(tmp_path):
+    path = str(tmp_path / "t.sqlite")
+    writer = Trace(path=path).build(None)
+    for step in range(3):
+        writer(record(step))
+    writer.fork("e", "f", 1)
+    assert len(TraceStore(path).events("f")) == 2
