@@ -71,7 +71,7 @@ def _close_quietly() -> None:
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
 
 
 app = typer.Typer(
@@ -99,7 +99,7 @@ def stategate(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """An agent whose memory is a set of plug-in nodes, and the evaluation of which of them help."""
+    """Run an agent whose memory is a set of plug-in nodes, and measure which of them help."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -1,4 +1,4 @@
-"""``stategate doctor``: is everything here that is needed?"""
+"""``stategate doctor``: whether everything is here that is needed."""
 
 import sys
 from collections.abc import Callable, Iterator

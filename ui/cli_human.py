@@ -1,12 +1,12 @@
 """A person at the keyboard instead of an actor: the page with numbered choices, and their answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envs.protocols import SEARCH, Observation
 from nodes.protocols import Chunk
 from stores.errors import UserError
-from ui.transcript import label
+from ui.transcript import FAMILIAR, label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,23 +16,25 @@ if TYPE_CHECKING:
 _HELP = "type a number, [bold]search words[/bold], an action, or [bold]q[/bold] to quit"
 
 
-def play_by_hand(session: "Session", out: "Console") -> Iterator["StepResult"]:
+def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", None, None]:
     """Ask for an action until the episode is over or the person quits, yielding each step.
 
     An illegal action is told in one line and asked for again. Raises ``UserError`` when the input
     ends in the middle.
     """
     chunk = session.agent.config.env.chunk
-    shown = None
+    world = session.agent.bound().world
+    shown = -1
     while not session.done:
         observation = session.observation
-        if observation is not shown:
-            step = session.values["steps"] + 1
+        values = session.values
+        if values["steps"] != shown:
+            shown = values["steps"]
             out.print()
-            out.rule(f"[bold]step {step}[/bold]", align="left", style="dim")
+            out.rule(f"[bold]step {shown + 1}[/bold]", align="left", style="dim")
+            out.print(world.instruction(values["session"]).strip(), style="bold", markup=False)
             show_page(out, chunk(observation), observation)
             out.print(f"[dim]{_HELP}[/dim]")
-            shown = observation
         answer = _ask(out)
         if answer.lower() in ("q", "quit"):
             return
@@ -41,8 +43,7 @@ def play_by_hand(session: "Session", out: "Console") -> Iterator["StepResult"]:
         try:
             result = session.act(to_action(answer, observation))
         except UserError as error:
-            out.print(f"{error}", style="red", markup=False)
-            shown = session.observation if shown is observation else shown
+            out.print(f"{error}", style="red", markup=False, soft_wrap=True)
             continue
         out.print(f"→ {result.decision.action}", style="bold green", markup=False)
         yield result
@@ -77,7 +78,7 @@ def show_page(out: "Console", chunks: Sequence[Chunk], observation: Observation)
 
     numbers = {action: i for i, action in enumerate(observation.actions, 1)}
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(justify="right", style="bold cyan", no_wrap=True)
+    grid.add_column(justify="right", style="bold cyan", no_wrap=True, min_width=2)
     grid.add_column(overflow="fold")
     for chunk in chunks:
         here = [action for action in chunk.actions if action in numbers]
@@ -85,9 +86,8 @@ def show_page(out: "Console", chunks: Sequence[Chunk], observation: Observation)
             grid.add_row(str(numbers.pop(here[0])), Text(describe(chunk)))
         elif here:
             grid.add_row("", _choices(chunk, [(numbers.pop(a), a) for a in here]))
-        elif text := (chunk.text if chunk.kind == "instruction" else describe(chunk)).strip():
-            style = "bold" if chunk.kind == "instruction" else ""
-            grid.add_row("", Text(text.replace("Instruction:", "").strip(), style))
+        elif chunk.kind not in FAMILIAR and (text := describe(chunk)):
+            grid.add_row("", Text(text))
     if numbers:
         grid.add_row("", _choices(None, [(n, action) for action, n in numbers.items()]))
     out.print(grid)
@@ -103,7 +103,7 @@ def _choices(chunk: Chunk | None, choices: Sequence[tuple[int, str]]) -> Any:
     for number, action in choices:
         name = "search …" if action == SEARCH else label(action)
         line.append(f"{number} ", "bold cyan")
-        line.append(name, "bold reverse" if name == data.get("chosen") else "")
+        line.append(name, "bold reverse" if name == str(data.get("chosen")).lower() else "")
         line.append("   ")
     line.rstrip()
     return line

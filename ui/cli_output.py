@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def examples(*lines: str) -> str:
     """Return a help epilog that shows ``lines`` as examples, one a line."""
     plain = (line.replace("[", "\\[") for line in lines)  # no rich markup
-    return "\n\n".join(["[bold]Examples:[/bold]", *plain])
+    return "\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in plain)])
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -35,11 +35,15 @@ def check_target(target: str | None) -> None:
     if target is None or target == "-":
         return
     path = Path(target).expanduser()
-    folder = path.parent
-    while not folder.exists():
-        folder = folder.parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UserError(f"cannot write '{target}': name a file in a folder that you may write to")
+    partial = _partial(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise UserError(f"cannot write '{target}' ({error.strerror}): name another file") from None
+    if path.is_dir():
+        raise UserError(f"cannot write '{target}': it is a folder, name a file")
 
 
 def write_json(target: str, value: Any) -> None:
@@ -48,7 +52,7 @@ def write_json(target: str, value: Any) -> None:
         typer.echo(json.dumps(value, indent=2))
         return
     path = Path(target).expanduser()
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial = _partial(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -56,3 +60,7 @@ def write_json(target: str, value: Any) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise UserError(f"cannot write '{target}' ({error.strerror}): name another file") from None
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}.part")

@@ -1,6 +1,6 @@
 """One episode on the terminal: a transcript, a JSON file, a thread that outlives the process."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ def play(
         values = session.values
         if not silent or by_hand:
             world = session.agent.bound().world
-            wish = world.instruction(values["session"])
+            wish = "" if by_hand else world.instruction(values["session"])
             transcript.head(values["episode"], wish, at=values["steps"])
         with closing(_steps(session, by_hand, out)) as taken:
             for result in taken:
@@ -56,7 +56,7 @@ def play(
         write_json(json_target, episode)
 
 
-def _steps(session: "Session", by_hand: bool, out: Any) -> Iterator["StepResult"]:
+def _steps(session: "Session", by_hand: bool, out: Any) -> Generator["StepResult", None, None]:
     if by_hand:
         from ui.cli_human import play_by_hand
 
@@ -64,8 +64,12 @@ def _steps(session: "Session", by_hand: bool, out: Any) -> Iterator["StepResult"
     return _watched(session, out)
 
 
-def _watched(session: "Session", out: Any) -> Iterator["StepResult"]:
+def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None]:
     """Take steps, with a spinner on terminals: a model may need many seconds for one."""
+    config = session.agent.config
+    if config.actor.kind == "chat" and out.is_terminal:
+        out.print("starting the model …", style="dim")
+        _ = session.agent.resources.llm  # here, since its download shows a bar of its own
     while not session.done:
         if out.is_terminal:
             with out.status(f"step {session.values['steps'] + 1} …", spinner="dots"):
@@ -103,6 +107,12 @@ def open_session(config: "Config", goal: int | None, thread: str | None, resume:
         raise UserError(
             f"thread '{thread}' is at goal {values['episode'].get('goal')}: leave --goal out"
         )
+    try:
+        session.agent.bound().world.observe(values["session"])
+    except (KeyError, UserError):
+        raise UserError(
+            f"thread '{thread}' was played with another config: name that CONFIG and its --set"
+        ) from None
     return session
 
 

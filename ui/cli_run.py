@@ -1,6 +1,6 @@
 """``stategate run``: one episode with a transcript, or many with a summary."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -39,11 +39,16 @@ def run(
     budget: Annotated[int | None, typer.Option(help="Tokens the built context may have.")] = None,
     max_steps: Annotated[int | None, typer.Option(help="Steps an episode may take.")] = None,
     show: Annotated[
-        str, typer.Option(help="page, context (the whole prompt), or none (no transcript).")
+        Literal["page", "context", "none"],
+        typer.Option(help="Of each step: the page, the built context (prompt), or nothing."),
     ] = "page",
     json_target: Annotated[
         str | None,
-        typer.Option("--json", metavar="FILE", help="Write the whole episode; - is stdout."),
+        typer.Option(
+            "--json",
+            metavar="FILE",
+            help="Write the whole episode, or the summary of --episodes; - is stdout.",
+        ),
     ] = None,
     thread: Annotated[
         str | None, typer.Option(metavar="ID", help="Keep checkpoints, to resume the episode.")
@@ -63,7 +68,7 @@ def run(
     ] = None,
 ) -> None:
     """Play an episode and show it step by step, or play many and summarise them."""
-    _check(goal, start, episodes, thread, resume, out, show)
+    _check(goal, start, episodes, thread, resume, out)
     from graph.config import load_config
 
     words = _overrides(actor, model, budget, max_steps)
@@ -85,7 +90,7 @@ def run(
         json_target=json_target,
         thread=thread,
         resume=resume,
-        show=show,  # type: ignore[arg-type]
+        show=show,
     )
 
 
@@ -96,10 +101,7 @@ def _check(
     thread: str | None,
     resume: bool,
     out: str | None,
-    show: str,
 ) -> None:
-    if show not in ("page", "context", "none"):
-        raise UserError(f"--show is page, context or none, not '{show}'")
     if resume and thread is None:
         raise UserError("--resume needs the thread to go on with: --thread ID")
     if thread is not None and not thread.strip():

@@ -1,7 +1,7 @@
 """``stategate traces``: look at recorded episodes and export them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -126,7 +126,7 @@ def _open(db: Path | None) -> "TraceStore":
     return TraceStore(db or home() / "traces.sqlite")
 
 
-def _find(store: "TraceStore", name: str) -> dict[str, object]:
+def _find(store: "TraceStore", name: str) -> dict[str, Any]:
     rows = store.episodes()
     exact = [row for row in rows if row["episode_id"] == name]
     found = exact or [row for row in rows if row["episode_id"].startswith(name)]

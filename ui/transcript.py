@@ -18,18 +18,30 @@ PAGE_LINES = 5
 #: What the transcript tells of the reward, in the paper's terms (Yao et al. 2022, section 3.1).
 _PARTS = {"r_type": "type", "r_att": "attributes", "r_option": "options", "r_price": "price"}
 #: Chunks that every page has and that the transcript's head has shown already.
-_FAMILIAR = ("instruction", "header")
+FAMILIAR = ("instruction", "header")
 
 
 def page_lines(chunks: Sequence[Chunk], limit: int = PAGE_LINES) -> list[str]:
     """Return the first lines of a page without its instruction; the last one counts the rest."""
     from nodes.build_context.render import describe
 
-    told = [describe(chunk) for chunk in chunks if chunk.kind not in _FAMILIAR]
-    lines = [line.strip() for text in told for line in text.splitlines() if line.strip()]
+    clicked = [str(chunk.data["clicked"]) for chunk in chunks if "clicked" in chunk.data]
+    rest = [c for c in chunks if c.kind not in FAMILIAR and "clicked" not in c.data]
+    told = [f"You have clicked: {', '.join(clicked)}"] if clicked else []
+    told += [describe(chunk) for chunk in rest]
+    lines = [cut(line.strip()) for text in told for line in text.splitlines() if line.strip()]
     if len(lines) <= limit:
         return lines
     return [*lines[: limit - 1], f"… and {len(lines) - limit + 1} more lines"]
+
+
+def cut(line: str, width: int = 68) -> str:
+    """Shorten ``line`` to ``width`` characters; a price at its end stays."""
+    if len(line) <= width:
+        return line
+    head, bar, price = line.rpartition(" | $")
+    tail = bar + price if head and len(price) < 20 else ""
+    return line[: width - 1 - len(tail)].rstrip(" ,|") + "…" + tail
 
 
 def kept_line(context: BuiltContext, names: int = 6) -> str:
@@ -76,19 +88,23 @@ class Transcript:
         self.show = show
 
     def head(self, task: Mapping[str, Any], instruction: str, at: int = 0) -> None:
-        """Tell which agent plays what; ``at`` is the step that a resumed episode goes on from."""
+        """Tell which agent plays what (an empty ``instruction`` is left out).
+
+        ``at`` is the number of steps that a resumed episode has behind it.
+        """
         from rich.text import Text
 
         actor, context = self.config.actor.kind, self.config.context
-        facts = [f"context {context.kind} (budget {context.budget})", f"actor {actor}"]
-        model = getattr(self.config.llm, "model", None)
+        facts = [f"context {context.kind} ({context.budget})", f"actor {actor}"]
         if actor == "chat" and self.config.llm is not None:
-            facts.append(f"llm {self.config.llm.kind}{f' {model}' if model else ''}")
+            model = getattr(self.config.llm, "model", "")
+            facts.append(f"{self.config.llm.kind} {model}".strip())
         wish = {key: value for key, value in task.items() if key != "env"}
         what = ", ".join(f"{key} {value}" for key, value in wish.items())
         name = Text.assemble((str(task.get("env", self.config.env.kind)), "bold cyan"), f"  {what}")
-        self.out.print(Text.assemble(name, ("  ·  " + "  ·  ".join(facts), "dim")))
-        self.out.print(Text(instruction.strip(), "bold"))
+        self.out.print(Text.assemble(name, (" · " + " · ".join(facts), "dim")))
+        if instruction:
+            self.out.print(Text(instruction.strip(), "bold"))
         if at:
             self.out.print(Text(f"goes on after step {at}", "yellow"))
 
@@ -101,7 +117,7 @@ class Transcript:
             rows.add_row("prompt", _plain(result.context.text.rstrip()))
         elif self.show == "page":
             lines = page_lines(self.config.env.chunk(result.observation))
-            rows.add_row("page", _folded(lines))
+            rows.add_row("page", _plain("\n".join(lines)))
         rows.add_row("context", _plain(kept_line(result.context)))
         rows.add_row("action", _plain(result.decision.action, "bold green"))
         if result.decision.reason:
@@ -123,7 +139,7 @@ class Transcript:
         if not totals["done"]:
             steps = totals["steps"]
             why = "the step cap" if steps >= self.config.max_steps else "stopped by hand"
-            rows.add_row("", _plain(f"nothing was finished: {why}", "yellow"))
+            rows.add_row("", _plain(f"not finished: {why}", "yellow"))
         told = f"{totals['steps']} steps, {totals['tokens']} tokens of context"
         if totals["model_tokens"]:
             told += f", {totals['model_tokens']} tokens by the model"
@@ -153,11 +169,6 @@ def _plain(text: str, style: str = "") -> Any:
     from rich.text import Text
 
     return Text(text, style)  # pages hold square brackets, which must not be read as markup
-
-
-def _folded(lines: Sequence[str]) -> Any:
-    """Return page lines, each at most two terminal lines long."""
-    return _plain("\n".join(line if len(line) <= 130 else line[:129] + "…" for line in lines))
 
 
 def _took(result: "StepResult") -> str:

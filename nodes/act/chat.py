@@ -135,7 +135,9 @@ def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
     if offer.group is None or not context.messages:
         return list(context.messages)
     *first, last = context.messages
-    question = f'Choose the {offer.group}: {{"{offer.group}": "value that the instruction asks for"}}'
+    question = (
+        f'Choose the {offer.group}: {{"{offer.group}": "value that the instruction asks for"}}'
+    )
     return [*first, HumanMessage(f"{last.content}{question}")]
 
 

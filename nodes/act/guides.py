@@ -25,6 +25,8 @@ _CHOSEN = re.compile(r"^Chosen: (.+?) = .+$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _PRODUCT = re.compile(r"click\[b[0-9a-z]{9}\]")
 _PREV, _NEXT, _BUY = "click[< prev]", "click[next >]", "click[buy now]"
+_ELSEWHERE = {"click[back to search]", "click[description]", "click[features]"}
+_ELSEWHERE |= {"click[reviews]", "click[attributes]"}
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,17 @@ def guided(context: BuiltContext) -> Offer:
 def _on_item(context: BuiltContext, done: list[str]) -> tuple[set[str], str | None]:
     groups = dict(_OPTION.findall(context.text))
     group = next((name for name in _waiting(context, groups, done) if name in groups), None)
-    # Going back is for a wrong product, which shows before any choice is made.
-    back = set() if _CHOSEN.search(context.text) else {_PREV}
-    if group is None:
-        return {_BUY} | back, None
-    return {f"click[{value.strip()}]" for value in groups[group].split(" | ")} | back, group
+    values = {name: _values(listed) for name, listed in groups.items()}
+    offered = set(context.actions).difference(_ELSEWHERE, *values.values())
+    if _CHOSEN.search(context.text):
+        offered.discard(_PREV)  # a wrong product shows before any choice is made
+    if group is not None:
+        offered = (offered - {_BUY}) | values[group]
+    return offered, group
+
+
+def _values(listed: str) -> set[str]:
+    return {f"click[{value.strip()}]" for value in listed.split(" | ")}
 
 
 def _waiting(context: BuiltContext, groups: dict[str, str], done: list[str]) -> list[str]:
@@ -71,11 +79,7 @@ def _waiting(context: BuiltContext, groups: dict[str, str], done: list[str]) -> 
         if _PRODUCT.fullmatch(action):
             break
         since.add(action)
-    return [
-        name
-        for name, values in groups.items()
-        if not any(f"click[{value.strip()}]" in since for value in values.split(" | "))
-    ]
+    return [name for name, values in groups.items() if not _values(values) & since]
 
 
 def _on_results(actions: tuple[str, ...], done: list[str]) -> set[str]:

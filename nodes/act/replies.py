@@ -13,9 +13,7 @@ _ACTION = re.compile(
 )
 
 
-def schema(
-    actions: Sequence[str], thought: int = 0, group: str | None = None
-) -> dict[str, Any]:
+def schema(actions: Sequence[str], thought: int = 0, group: str | None = None) -> dict[str, Any]:
     """Return a JSON schema that admits exactly ``actions``; a search's words stay free text.
 
     ``thought`` > 0 lets the model first write that many characters of reasoning. With ``group``,

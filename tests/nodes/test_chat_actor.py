@@ -81,15 +81,42 @@ def test_an_empty_context_is_a_recorded_fallback():
     assert decision.fallback == "the context holds no action"
 
 
-def test_guides_read_only_the_prompt():
-    text = (
-        "Option color: dark blue\nChosen: color = dark blue\nNot chosen yet: size\n"
-        "Actions so far:\n1. click[description]\n"
-    )
-    offered = guided(context(text, (*ACTIONS, "click[description]")))
-    assert offered == ("click[< prev]", 'click[28" x 28"]')
-    assert guided(context("no such lines\n")) == ACTIONS
-    assert guided(context("Not chosen yet: size\n", ("click[buy now]",))) == ("click[buy now]",)
+ITEM = 'Option color: red | dark blue\nOption size: small | 28" x 28"\n'
+VALUES = ("click[red]", "click[dark blue]", "click[small]", 'click[28" x 28"]')
+BUTTONS = ("click[back to search]", "click[< prev]", "click[description]", "click[buy now]")
+
+
+@pytest.mark.parametrize(
+    ("lines", "offered", "group"),
+    [
+        ("Not chosen yet: color, size\n", ("click[< prev]", *VALUES[:2]), "color"),
+        ("Chosen: color = red\nNot chosen yet: size\n", VALUES[2:], "size"),
+        ("Chosen: color = red\nChosen: size = small\n", ("click[buy now]",), None),
+        (
+            "Actions so far:\n1. click[b012345678]\n2. click[red]\n",
+            ("click[< prev]", *VALUES[2:]),
+            "size",
+        ),
+    ],
+)
+def test_guides_offer_one_decision_at_a_time_read_from_the_prompt(lines, offered, group):
+    found = guided(context(ITEM + lines, (*BUTTONS, *VALUES)))
+    assert set(found.actions) == set(offered)
+    assert found.group == group
+
+
+def test_guides_stop_endless_paging_and_reopening():
+    products = ("click[b012345678]", "click[b087654321]")
+    actions = ("click[next >]", *products)
+    seen = "Actions so far:\n1. click[b012345678]\n2. click[next >]\n3. click[next >]\n"
+    assert guided(context(seen, actions)).actions == products[1:]
+    assert guided(context("a page\n", actions)).actions == actions
+
+
+def test_guides_leave_alone_what_they_cannot_read():
+    assert guided(context("a stranger's prompt\n")).actions == ACTIONS
+    waiting = guided(context("Not chosen yet: size\n", ("click[buy now]",)))
+    assert waiting.actions == ("click[buy now]",)
 
 
 def test_a_dead_server_is_one_clear_line():

@@ -1,0 +1,123 @@
+"""What a transcript says of a step, on hand-made contexts and a hand-made page."""
+
+import io
+
+from langchain_core.messages import HumanMessage
+from rich.console import Console
+
+from envs.protocols import Observation
+from graph import Session, build_graph, load_config
+from nodes.protocols import BuiltContext, Chunk, Decision, Piece
+from ui.cli_episode import episode_dict, futile
+from ui.transcript import Transcript, cut, kept_line, page_lines, reward_line
+
+ACTIONS = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
+
+
+def piece(name, text, before, after, actions=(), dropped=()):
+    return Piece(name, "product", text, actions, before, after, dropped_actions=dropped)
+
+
+def context(*pieces, over_budget=False):
+    text = "".join(p.text for p in pieces)
+    tokens = sum(p.tokens_after for p in pieces)
+    return BuiltContext((HumanMessage(text),), pieces, tokens, over_budget)
+
+
+def played(show="page", **values):
+    settings = {"actor": {"kind": "scripted", "actions": ACTIONS}, "max_steps": 3, **values}
+    session = Session(build_graph(load_config(settings)), "t", task={"goal": 3})
+    steps = session.run()
+    screen = Console(file=io.StringIO(), width=80, highlight=False)
+    transcript = Transcript(screen, session.agent.config, show)
+    transcript.head({"env": "webshop", "goal": 3}, "Find me a [bold] lamp")
+    for step in steps:
+        transcript.step(step, futile(session, step))
+    episode = episode_dict(session, steps)
+    transcript.end(episode)
+    return screen.file.getvalue(), episode
+
+
+def test_kept_line_counts_chunks_and_tokens_and_names_what_was_dropped():
+    built = context(
+        piece("a", "lamp", 10, 10, ("click[a]",)),
+        piece("b", "", 20, 0, (), ("click[buy now]", "click[a]")),
+    )
+    assert kept_line(built) == "kept 1/2 chunks, 10 of 30 tokens; dropped: buy now"
+
+
+def test_kept_line_names_a_few_of_many_and_says_when_over_the_budget():
+    gone = tuple(f"click[{i}]" for i in range(9))
+    built = context(piece("a", "x", 5, 5, (), gone), over_budget=True)
+    line = kept_line(built, names=2)
+    assert line == "kept 1/1 chunks, 5 of 5 tokens, over the budget; dropped: 0, 1, …"
+
+
+def test_reward_line_tells_the_parts():
+    parts = {"r_type": 1.0, "r_att": 0.5, "r_option": None, "r_price": False, "w_att": 0.1}
+    told = reward_line(0.5, parts)
+    assert told == "0.50  (type 1.00, attributes 0.50, options –, price no)"
+    assert reward_line(0.0, None) == "0.00"
+
+
+def test_page_lines_leave_the_instruction_out_and_count_the_rest():
+    chunks = [Chunk("i", "instruction", "Find me a lamp")]
+    chunks += [Chunk(str(i), "paragraph", f"line {i}\n") for i in range(7)]
+    assert page_lines(chunks, limit=3) == ["line 0", "line 1", "… and 5 more lines"]
+    assert page_lines(chunks[:3], limit=3) == ["line 0", "line 1"]
+
+
+def test_cut_keeps_the_price():
+    line = f"b00000abcd | {'Very Long Title ' * 8}| $12.50"
+    assert len(cut(line)) <= 68
+    assert cut(line).endswith("… | $12.50")
+    assert cut("short") == "short"
+    assert len(cut("x" * 100)) == 68
+
+
+def test_the_transcript_fits_80_columns_and_shows_actions_with_brackets():
+    text, _ = played()
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
+    assert "search[desk lamp]" in text
+    assert "Find me a [bold] lamp" in text  # no markup is read out of a page
+    assert "illegal action: nothing happened" in text
+    assert "not finished: the step cap" in text
+    assert "more lines" in text
+
+
+def test_show_context_prints_the_whole_prompt():
+    text, episode = played(show="context")
+    prompt = episode["steps"][1]["context"]["messages"][0]["content"]
+    for word in prompt.split():
+        assert word[:20] in text
+    assert "more lines" not in text
+
+
+def test_the_episode_is_plain_and_adds_up():
+    import json
+
+    _, episode = played(context={"kind": "full", "budget": 120})
+    assert json.loads(json.dumps(episode)) == episode
+    assert [step["decision"]["action"] for step in episode["steps"]] == ACTIONS
+    assert episode["steps"][1]["decision"]["fallback"] == "illegal action: nothing happened"
+    assert episode["steps"][0]["decision"]["fallback"] is None
+    tokens = sum(step["context"]["tokens"] for step in episode["steps"])
+    assert episode["totals"]["tokens"] == tokens
+    assert episode["steps"][1]["context"]["dropped_actions"]
+    for step in episode["steps"]:
+        texts = "".join(piece["text"] for piece in step["context"]["pieces"])
+        assert texts == "".join(m["content"] for m in step["context"]["messages"])
+
+
+def test_a_worldly_reward_is_shown_with_its_thought_and_usage():
+    seen = Observation("page", ("click[x]",))
+    decision = Decision("click[x]", reason="[i]why", tokens_in=7, tokens_out=2, attempts=2)
+    from graph.session import StepResult
+
+    step = StepResult(0, seen, context(piece("a", "x", 1, 1)), decision, seen, 0.5)
+    screen = Console(file=io.StringIO(), width=80)
+    Transcript(screen, load_config({}), "none").step(step, "the reply was no action")
+    text = screen.file.getvalue()
+    for told in ("[i]why", "7 tokens in, 2 out", "2 attempts", "the reply was no action"):
+        assert told in text
+    assert "page  " not in text
