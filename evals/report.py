@@ -117,7 +117,7 @@ def plot(folders: Sequence[Path], path: Path) -> None:
                 continue
             axis.errorbar(
                 row["tokens_per_step"], 100 * row["success"],
-                xerr=row["tokens_per_step_se"], yerr=100 * row["success_se"],
+                xerr=_number(row["tokens_per_step_se"]), yerr=100 * _number(row["success_se"]),
                 marker="o", capsize=3, linestyle="", label=row["agent"],
             )  # fmt: skip
         axis.set(title=folder.name, xlabel="tokens per step", ylim=(-2, 102))
@@ -141,9 +141,13 @@ def _cell(row: Mapping[str, Any], metric: str) -> str:
     if metric not in row:
         return ""
     scale = 100 if metric in _PERCENT else 1
-    value, error = row[metric] * scale, row[f"{metric}_se"] * scale
+    value, error = row[metric] * scale, _number(row[f"{metric}_se"]) * scale
     digits = 0 if metric in ("tokens_per_step", "model_tokens") else 2 if metric == "seconds" else 1
     return f"{value:.{digits}f} ± {error:.{digits}f}"
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def _p(value: float) -> str:

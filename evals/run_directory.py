@@ -10,6 +10,7 @@ A run that was killed goes on where it stopped: rows that are there are not made
 """
 
 import json
+import math
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -87,8 +88,18 @@ def shown_path(value: str) -> str:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of one."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(_strict(value), indent=2, ensure_ascii=False, allow_nan=False)
+    partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(path)
+
+
+def _strict(value: Any) -> Any:
+    """Return ``value`` with NaN as None: JSON has no NaN."""
+    if isinstance(value, Mapping):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _shown(word: str) -> str:

@@ -121,6 +121,9 @@ class BoundAgent:
         context = state.get("context") or self.context(state)
         actor = self.resources.get(self.config.actor)
         decision = actor(context, state["steps"])
+        legal = self.accepts(decision.action, self.observation(state))
+        if decision.fallback is None and not legal:
+            decision = replace(decision, fallback="illegal action: nothing happened")
         self._tell("act", state, action=decision.action, fallback=decision.fallback)
         return self.taken(state, decision, context)
 
@@ -163,8 +166,6 @@ class BoundAgent:
         earlier.pop("context", None)
         observation = state.get("observation") or self.observation(earlier)
         decision = Decision(**(state["decision"] or {"action": state["action"] or ""}))
-        if decision.fallback is None and not self.accepts(decision.action, observation):
-            decision = replace(decision, fallback="illegal action: nothing happened")
         thread = (config.get("configurable") or {}).get("thread_id")
         return StepRecord(
             thread_id=str(thread or state["episode_id"]),

@@ -61,6 +61,14 @@ class Config(BaseModel):
         return tuple(registry().parse("memory", item) for item in value or ())
 
 
+#: What fills a slot that a config leaves out.
+_DEFAULTS = {
+    slot: field.default["kind"]
+    for slot, field in Config.model_fields.items()
+    if isinstance(field.default, dict)
+}
+
+
 def load_config(
     source: str | os.PathLike[str] | Mapping[str, Any], overrides: Sequence[str] = ()
 ) -> Config:
@@ -130,6 +138,8 @@ def _apply(values: dict[str, Any], override: str) -> None:
             child = {}
         if not isinstance(child, dict):
             raise UserError(f"override '{override}': {part} is not a mapping")
+        if not child and part in _DEFAULTS and path[-1] != "kind":
+            child = {"kind": _DEFAULTS[part]}
         node[part] = child
         node = child
     if path[-1] == "kind" and node.get("kind") not in (None, value):

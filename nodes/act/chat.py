@@ -131,14 +131,16 @@ class ChatActor:
 
 
 def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
-    """Return the context with a closing question, where the guide knows what is to be decided."""
-    if offer.group is None or not context.messages:
+    """Return the context with a closing question, where the guide knows what is to be decided.
+
+    The wish is said again beside the question: a small model has lost it behind a long page.
+    """
+    if offer.asks is None or not context.messages:
         return list(context.messages)
     *first, last = context.messages
-    question = (
-        f'Choose the {offer.group}: {{"{offer.group}": "value that the instruction asks for"}}'
-    )
-    return [*first, HumanMessage(f"{last.content}{question}")]
+    wish = _instruction(context)
+    again = f"The instruction again: {wish}\n" if wish else ""
+    return [*first, HumanMessage(f"{last.content}{again}{offer.asks}")]
 
 
 def _invoke(model: "BaseChatModel", messages: list[BaseMessage], form: Any) -> AIMessage:

@@ -6,8 +6,8 @@ rule below reads lines of the prompt; nothing else is known here, and nothing ab
 - Item page with a "Not chosen yet:" line: only values of the first group it names, or going back.
   With everything chosen (or nothing to choose): buy, or go back. Sub-pages are not offered, since
   what they say has left the context by the time of buying.
-- Results page: products not opened before, and the next page until it was turned ``PAGES`` times in
-  a row.
+- Results page: the products not opened before; the next page only once all of them were opened.
+  (Offered freely, the 1.5B model turned pages for ever.)
 - Anything else: what the context holds.
 
 Where a rule would leave nothing, the context's own actions stand.
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from nodes.protocols import BuiltContext
 
-PAGES = 2
 _WAITING = re.compile(r"^Not chosen yet: (.+)$", re.MULTILINE)
 _OPTION = re.compile(r"^Option (.+?):(.*)$", re.MULTILINE)
 _CHOSEN = re.compile(r"^Chosen: (.+?) = .+$", re.MULTILINE)
@@ -31,24 +30,28 @@ _ELSEWHERE |= {"click[reviews]", "click[attributes]"}
 
 @dataclass(frozen=True)
 class Offer:
-    """What to put before the model: actions, and the option group that they belong to, if one."""
+    """What to put before the model: actions, their option group (if one), a closing question."""
 
     actions: tuple[str, ...]
     group: str | None = None
+    asks: str | None = None
 
 
 def guided(context: BuiltContext) -> Offer:
     """Return the actions worth offering, in the context's order."""
     actions = context.actions
     done = _ACTED.findall(context.text.partition("Actions so far:\n")[2])
-    group = None
+    group = asks = None
     offered: set[str] = set(actions)
     if _BUY in actions:
         offered, group = _on_item(context, done)
+        if group is not None:
+            asks = f'Which {group} does it ask for? {{"{group}": "..."}}'
     elif any(_PRODUCT.fullmatch(action) for action in actions):
         offered = _on_results(actions, done)
+        asks = 'Which product fits best? {"click": "b0..."}'
     kept = tuple(action for action in actions if action in offered)
-    return Offer(kept, group) if kept else Offer(actions)
+    return Offer(kept, group, asks) if kept else Offer(actions)
 
 
 def _on_item(context: BuiltContext, done: list[str]) -> tuple[set[str], str | None]:
@@ -83,11 +86,5 @@ def _waiting(context: BuiltContext, groups: dict[str, str], done: list[str]) -> 
 
 
 def _on_results(actions: tuple[str, ...], done: list[str]) -> set[str]:
-    opened = set(done)
-    products = {a for a in actions if _PRODUCT.fullmatch(a) and a not in opened}
-    turned = 0
-    for action in reversed(done):
-        if action != _NEXT:
-            break
-        turned += 1
-    return products | ({_NEXT} if turned < PAGES or not products else set())
+    products = {a for a in actions if _PRODUCT.fullmatch(a)} - set(done)
+    return products or {_NEXT} & set(actions)

@@ -60,3 +60,8 @@ def test_broken_yaml_names_the_file(tmp_path):
     path.write_text("- a\n- b\n")
     with pytest.raises(UserError, match="not a mapping"):
         load_config(path)
+
+
+def test_an_override_of_a_slot_that_the_config_leaves_out_starts_from_its_default():
+    config = load_config({"actor": "rule"}, ["context.budget=90"])
+    assert (config.context.kind, config.context.model_dump()["budget"]) == ("full", 90)

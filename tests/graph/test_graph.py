@@ -175,3 +175,9 @@ def test_checkpoint_bytes_per_step_do_not_grow(tmp_path):
     ]
     early, late = max(sizes[50:100]), max(sizes[-50:])
     assert late <= early * 1.1
+
+
+def test_an_illegal_action_changes_nothing_and_is_counted():
+    graph = build_graph(scripted("click[nowhere]", "search[lamp]", max_steps=2))
+    out = graph.invoke(TASK, config=thread())
+    assert (out["steps"], out["fallbacks"]) == (2, 1)

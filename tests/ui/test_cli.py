@@ -32,6 +32,8 @@ def agent(tmp_path):
     """Write a config that searches and never buys (a purchase needs the noun model)."""
     path = tmp_path / "agent.yaml"
     values = {
+        "env": "webshop",
+        "context": "full",
         "actor": {"kind": "scripted", "actions": BUY_NOTHING},
         "embedder": "hashing",
         "memory": ["short_term", "trace"],
@@ -262,9 +264,10 @@ def test_doctor_is_well_here_and_says_what_is_wrong(monkeypatch):
 def test_doctor_names_a_cache_folder_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "file"))
-    result = call("doctor")
+    result = call("doctor", "--json")
     assert result.exit_code == 1
-    assert "set STATEGATE_HOME" in result.output
+    told = {finding["what"]: finding["told"] for finding in json.loads(result.output)["findings"]}
+    assert "set STATEGATE_HOME" in told["cache"]
 
 
 def test_help_imports_nothing_heavy():
