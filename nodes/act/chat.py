@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SYSTEM = """You shop on a web site for the product that the instruction asks for. You see one page at \
 a time. Answer with one JSON action.
-Search page: {"search": "kind of product and its properties, without price and sizes"}
+Search page: {"search": "..."} with the kind of product and its properties, but without the price.
 Results page: {"click": "b0..."}, the code of the product whose title fits the instruction best and \
 whose price is low enough.
 Product page: for each option not chosen yet the value that the instruction asks for, or the closest \
@@ -46,7 +46,9 @@ class Chat(ActorParams):
     structured: Literal["auto", "schema", "parse"] = Field(
         default="auto", description="'auto' tries a JSON schema and falls back to parsing"
     )
-    thought: int = Field(default=0, ge=0, description="characters of reasoning before the action")
+    thought: int = Field(
+        default=80, ge=0, description="characters of reasoning before a guided choice (0: none)"
+    )
     guide: bool = Field(
         default=True,
         description="withhold actions that the context itself shows to be pointless",
@@ -126,7 +128,8 @@ class ChatActor:
             raise UserError(f"the model server refused the request: {problem}") from e
 
     def _response_format(self, offer: Offer) -> dict[str, Any]:
-        body = schema(offer.actions, self._params.thought, offer.group)
+        thought = self._params.thought if offer.asks is not None else 0  # a search needs none
+        body = schema(offer.actions, thought, offer.group)
         return {"type": "json_schema", "json_schema": {"name": "action", "schema": body}}
 
 
