@@ -63,6 +63,8 @@ def tests_table(tests: Sequence[Mapping[str, Any]]) -> str:
 def section(folder: Path) -> str:
     """Return the section of one run: what it was, its table, its tests."""
     args, summary = _load(folder)
+    if "agents" not in args:
+        return _bench_section(folder, args, summary["rows"])
     goals = args["goals"]
     agent = next(iter(args["agents"].values()))
     llm = agent.get("llm") or {}
@@ -83,6 +85,20 @@ def section(folder: Path) -> str:
     return "\n\n".join(parts)
 
 
+def _bench_section(folder: Path, args: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the section of a benchmark: every figure of its rows, as measured."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row in rows:
+        lines.append(f"| {' | '.join(_figure(row.get(column, '')) for column in columns)} |")
+    facts = f"Seed {args['seed']}; commit `{args['commit'][:12]}`."
+    return "\n\n".join([f"## {folder.name}", facts, f"`{args['command']}`", "\n".join(lines)])
+
+
+def _figure(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def report(folders: Sequence[Path], out: Path, intro: Path | None = None) -> None:
     """Write the page, its plot, and copies of what the tables were made from."""
     lead = intro.read_text(encoding="utf-8").strip() if intro else f"# {out.stem.replace('_', ' ')}"
@@ -94,10 +110,13 @@ def report(folders: Sequence[Path], out: Path, intro: Path | None = None) -> Non
             kept.mkdir(parents=True, exist_ok=True)
             for name in ("args.json", "summary.json"):
                 shutil.copyfile(folder / name, kept / name)
-    picture = out.with_suffix(".png")
-    plot(folders, picture)
-    drawn = f"![Success and tokens by agent]({picture.name})"
-    out.write_text("\n\n".join([lead, drawn, *sections]) + "\n", encoding="utf-8")
+    page = [lead, *sections]
+    played = [folder for folder in folders if "agents" in _load(folder)[0]]
+    if played:
+        picture = out.with_suffix(".png")
+        plot(played, picture)
+        page.insert(1, f"![Success and tokens by agent]({picture.name})")
+    out.write_text("\n\n".join(page) + "\n", encoding="utf-8")
 
 
 def plot(folders: Sequence[Path], path: Path) -> None:

@@ -19,15 +19,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from stores.errors import UserError
 
 
-class SqliteCheckpoints(SqliteSaver):
-    """LangGraph's SQLite saver, whose async methods run its sync ones in a thread.
+class AsyncInThreads(BaseCheckpointSaver[Any]):
+    """Async methods that run a saver's sync ones in a thread.
 
-    The package's own async saver is async only; an agent of ours serves ``invoke`` and ``ainvoke``.
+    LangGraph's savers for SQLite and PostgreSQL are sync or async; an agent of ours serves
+    ``invoke`` and ``ainvoke`` over one connection.
     """
-
-    def get_next_version(self, current: Any, channel: None) -> Any:
-        """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""
-        return 1 if current is None else int(current) + 1
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See ``get_tuple``."""
@@ -77,6 +74,14 @@ class SqliteCheckpoints(SqliteSaver):
         await asyncio.to_thread(self.delete_thread, thread_id)
 
 
+class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
+    """LangGraph's SQLite saver, sync and async."""
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""
+        return 1 if current is None else int(current) + 1
+
+
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     """Open the saver for a config's ``checkpoints``. Raises ``UserError`` if it cannot."""
     if where is None or where == "memory":
@@ -105,7 +110,11 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         raise UserError("PostgreSQL needs an extra: pip install 'stategate[postgres]'") from None
     try:
         connection = Connection.connect(url, autocommit=True, row_factory=dict_row)
-        saver = PostgresSaver(connection)
+
+        class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
+            """LangGraph's PostgreSQL saver, sync and async."""
+
+        saver = PostgresCheckpoints(connection)
         saver.setup()
     except Error as error:
         problem = " ".join(str(error).split())

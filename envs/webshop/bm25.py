@@ -1,55 +1,47 @@
 """BM25 as Lucene computes it, in numpy: lossy document lengths, ties by document order."""
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from envs.webshop.text import analyze
 
 K1, B = 0.9, 0.4
+_LONG = 10_000  # documents, about two seconds
 
 
 class Bm25:
     """An inverted index over documents given in order (postings as arrays, one slice a term)."""
 
-    def __init__(self, documents: Iterable[str]) -> None:
+    def __init__(self, documents: Iterable[str], total: int = 0) -> None:
+        """Index ``documents``; with a large ``total`` of them, behind a progress bar."""
         vocabulary: dict[str, int] = {}
-        terms: list[NDArray[np.int32]] = []
-        counts: list[NDArray[np.float32]] = []
-        sizes: list[int] = []
-        lengths: list[int] = []
-        for document in documents:
+        # Flat arrays: a million documents in lists of small arrays would take gigabytes more.
+        terms, counts, sizes, lengths = array("i"), array("f"), array("i"), array("i")
+        for document in tqdm(documents, "index", total, disable=total < _LONG):
             tally = Counter(analyze(document))
-            ids = [vocabulary.setdefault(term, len(vocabulary)) for term in tally]
-            terms.append(np.array(ids, dtype=np.int32))
-            counts.append(np.array(list(tally.values()), dtype=np.float32))
-            sizes.append(len(ids))
+            terms.extend(vocabulary.setdefault(term, len(vocabulary)) for term in tally)
+            counts.extend(tally.values())
+            sizes.append(len(tally))
             lengths.append(sum(tally.values()))
-        self._index(vocabulary, terms, counts, sizes, lengths)
-
-    def _index(
-        self,
-        vocabulary: dict[str, int],
-        terms: list[NDArray[np.int32]],
-        counts: list[NDArray[np.float32]],
-        sizes: list[int],
-        lengths: list[int],
-    ) -> None:
         self.size = len(lengths)
         self._vocabulary = vocabulary
-        flat = np.concatenate(terms) if terms else np.zeros(0, np.int32)
+        flat = np.frombuffer(terms, np.int32)
         order = np.argsort(flat, kind="stable")
-        owners = np.repeat(np.arange(self.size, dtype=np.int32), sizes)
-        frequency = (np.concatenate(counts) if counts else np.zeros(0, np.float32))[order]
+        owners = np.repeat(np.arange(self.size, dtype=np.int32), np.frombuffer(sizes, np.int32))
+        frequency = np.frombuffer(counts, np.float32)[order]
         self._documents = owners[order]
-        self._starts = np.searchsorted(flat[order], np.arange(len(vocabulary) + 1))
-        total = sum(lengths)
-        self._mean = np.float32(total / self.size) if self.size else np.float32(1)
+        self._starts = np.concatenate(
+            ([0], np.cumsum(np.bincount(flat, minlength=len(vocabulary))))
+        )
+        mean = np.float32(sum(lengths) / self.size) if self.size else np.float32(1)
         decoded = np.array([lossy_length(n) for n in lengths], dtype=np.float32)
-        norm = np.float32(K1) * (np.float32(1 - B) + np.float32(B) * decoded / self._mean)
+        norm = np.float32(K1) * (np.float32(1 - B) + np.float32(B) * decoded / mean)
         # Lucene writes w * tf / (tf + norm) as w - w / (1 + tf / norm), in single precision.
         inverse = np.float32(1) / norm
         self._divisor = np.float32(1) + frequency * inverse[self._documents]

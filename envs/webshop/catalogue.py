@@ -131,6 +131,13 @@ def read_price(pricing: str | None) -> tuple[tuple[float, ...], str]:
     return prices[:2], f"${prices[0]} to ${prices[1]}"
 
 
+def search_text(product: Product) -> str:
+    """Return the text of ``product`` that the search indexes."""
+    options = ", and ".join(f"{name}: {', '.join(vs)}" for name, vs in product.options.items())
+    first = product.bullets[0] if product.bullets else ""
+    return f"{product.name} {product.description} {first} {options}".lower()
+
+
 def _options(raw: Any) -> Mapping[str, tuple[str, ...]]:
     options: dict[str, tuple[str, ...]] = {}
     for name, contents in (raw or {}).items():

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.webshop.catalogue import Catalogue, Product
+from envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
+from stores.errors import UserError
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
 _SHUFFLE_SEED = 233
@@ -48,18 +49,25 @@ def synthetic_goals(
 def human_goals(
     catalogue: Catalogue, prices: Mapping[str, float], rng: random.Random
 ) -> list[dict[str, Any]]:
-    """Return the goals that people wrote, for the products that have them."""
+    """Return the goals that people wrote, for the products that have them.
+
+    Raises ``UserError`` for malformed instructions.
+    """
     goals = []
-    for asin, written in catalogue.human.items():
-        product = catalogue.products.get(asin)
-        for wish in written if product is not None else ():
-            if not wish["instruction_attributes"]:
-                continue
-            limit, text = _limit(prices[asin], rng)
-            wished = str(wish["instruction"]).strip(".") + text
-            attributes = tuple(wish["instruction_attributes"])
-            goal = _goal(product, wished, attributes, limit, wish["instruction_options"])
-            goals.append({**goal, "weight": 1})
+    for product in catalogue.products.values():
+        for wish in catalogue.human.get(product.asin) or ():
+            try:
+                attributes = tuple(wish["instruction_attributes"])
+                wished, options = str(wish["instruction"]), wish["instruction_options"]
+            except (KeyError, TypeError) as error:
+                problem = f"{type(error).__name__}: {error}"
+                raise UserError(
+                    f"{HUMAN_FILE}: the instructions of {product.asin} are malformed ({problem})"
+                ) from None
+            if attributes:
+                limit, text = _limit(prices[product.asin], rng)
+                goal = _goal(product, wished.strip(".") + text, attributes, limit, options)
+                goals.append({**goal, "weight": 1})
     random.Random(_SHUFFLE_SEED).shuffle(goals)
     return [{"index": i, **goal} for i, goal in enumerate(goals)]
 
@@ -73,9 +81,8 @@ def _limit(price: float, rng: random.Random) -> tuple[float, str]:
 
 
 def _goal(
-    product: Product | None, text: str, attributes: Sequence[str], limit: float, options: Any
+    product: Product, text: str, attributes: Sequence[str], limit: float, options: Any
 ) -> dict[str, Any]:
-    assert product is not None  # noqa: S101 - callers skip goals of unknown products
     return {
         "asin": product.asin,
         "category": product.category,

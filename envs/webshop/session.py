@@ -13,6 +13,7 @@ from stores.errors import UserError
 FIELDS = (
     "goal", "instruction", "page", "keywords", "number", "asin", "options", "sub", "visited",
 )  # fmt: skip
+PAGES = ("search", "results", "item", "sub", "done")
 
 
 class Frozen(dict[str, Any]):
@@ -47,14 +48,20 @@ def restore(value: Mapping[str, Any]) -> Frozen:
     """Read a session back from plain JSON values. Raises ``UserError`` for anything else."""
     if isinstance(value, Frozen):
         return value
-    if not isinstance(value, Mapping) or set(value) != set(FIELDS):
+    try:
+        keywords, number = value["keywords"], value["number"]
+        read = Frozen(
+            {
+                **value,
+                "keywords": None if keywords is None else tuple(keywords),
+                "options": Frozen(value["options"]),
+                "visited": tuple(value["visited"]),
+            }
+        )
+        is_placed = value["page"] == "search" or bool(keywords and isinstance(number, int))
+        is_session = is_placed and value["page"] in PAGES and set(value) == set(FIELDS)
+    except (KeyError, TypeError, ValueError):
+        is_session = False
+    if not is_session:
         raise UserError("this is not a WebShop session: take one from reset() or step()")
-    keywords = value["keywords"]
-    return Frozen(
-        {
-            **value,
-            "keywords": None if keywords is None else tuple(keywords),
-            "options": Frozen(value["options"]),
-            "visited": tuple(value["visited"]),
-        }
-    )
+    return read

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 import regex
+
+from envs.webshop.porter import stem
 
 _STOP = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then"
@@ -63,12 +64,4 @@ def _term(word: str) -> str | None:
     lower = _POSSESSIVE.sub("", word).lower()
     if lower in _STOP or not lower:
         return None
-    return str(_stemmer().stem(lower))
-
-
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:
-    """Return Porter's stemmer as in his own program (and Lucene): it departs from his paper."""
-    from nltk.stem.porter import PorterStemmer
-
-    return PorterStemmer(mode=PorterStemmer.MARTIN_EXTENSIONS)
+    return stem(lower)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from envs.protocols import SEARCH, Observation, Session
 from envs.webshop import pages
 from envs.webshop.bm25 import Bm25
-from envs.webshop.catalogue import Catalogue, Product, read_catalogue
+from envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
 from envs.webshop.goals import draw_prices, human_goals, synthetic_goals
 from envs.webshop.reward import score
 from envs.webshop.session import Frozen, restore, start
@@ -46,11 +46,13 @@ class WebShop:
         self._order = list(catalogue.products.values())
         rng = random.Random(seed)
         self.prices = draw_prices(self._order, rng)
-        make = {"synthetic": synthetic_goals, "human": human_goals}[goals]
+        make = {"synthetic": synthetic_goals, "human": human_goals}.get(goals)
+        if make is None:
+            raise UserError(f"goals must be 'synthetic' or 'human', not '{goals}'")
         self.goals: list[dict[str, Any]] = make(catalogue, self.prices, rng)
         # Equal scores come out by ASIN, as in the original's index: so index in that order.
         self._by_asin = sorted(self._order, key=lambda product: product.asin)
-        self._engine = Bm25(_document(product) for product in self._by_asin)
+        self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
         self._search = lru_cache(maxsize=1024)(self._find)
 
     @classmethod
@@ -75,7 +77,7 @@ class WebShop:
 
         A free instruction has no goal: buying ends the episode with reward 0.
         """
-        wish = dict(task or {})
+        wish = dict(task) if isinstance(task, Mapping) else {} if task is None else {"task": task}
         if goal is not None:
             wish["goal"] = goal
         unknown = set(wish) - {"goal", "instruction"}
@@ -96,6 +98,8 @@ class WebShop:
         An action that the page does not offer changes nothing and has reward 0, as in the
         original; a search is accepted on any page until the purchase.
         """
+        if not isinstance(action, str):
+            raise UserError(f"an action is text such as search[red shoes], not {action!r}")
         here = restore(session)
         there = self._follow(here, action)
         seen = self.observe(there)
@@ -145,6 +149,8 @@ class WebShop:
     def _goal_number(self, goal: Any) -> int:
         if isinstance(goal, bool) or not isinstance(goal, int):
             raise UserError(f"goal must be a number, not {goal!r}")
+        if not self.goals:
+            raise UserError("this catalogue has no goals: start with an instruction instead")
         if not 0 <= goal < len(self.goals):
             raise UserError(f"no goal {goal}: this catalogue has goals 0 to {len(self.goals) - 1}")
         return goal
@@ -200,7 +206,9 @@ class WebShop:
             return pages.results_nodes(
                 wish, found[first : first + pages.PER_PAGE], here["number"], len(found)
             )
-        product = self.products[here["asin"]]
+        product = self.products.get(here["asin"])
+        if product is None:
+            raise UserError(f"no product {here['asin']!r}: this session is of another catalogue")
         if page == "item":
             return pages.item_nodes(wish, product)
         if page == "sub":
@@ -235,10 +243,3 @@ class WebShop:
         if field == "<q>":
             return tuple(p for p in self._order if p.query == rest)
         return tuple(self._by_asin[i] for i, _ in self._engine.search(" ".join(keywords), HITS))
-
-
-def _document(product: Product) -> str:
-    """Return the text that the search indexes."""
-    options = ", and ".join(f"{name}: {', '.join(vs)}" for name, vs in product.options.items())
-    first = product.bullets[0] if product.bullets else ""
-    return f"{product.name} {product.description} {first} {options}".lower()

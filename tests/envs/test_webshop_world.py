@@ -4,13 +4,15 @@ import json
 import pickle
 import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 
 from envs.protocols import SEARCH, World, is_legal
 from envs.webshop import WebShop
 from envs.webshop.bm25 import Bm25, lossy_length
-from envs.webshop.catalogue import SAMPLE, read_price
+from envs.webshop.catalogue import SAMPLE, read_catalogue, read_price
+from envs.webshop.porter import stem
 from envs.webshop.reward import normal_color
 from envs.webshop.text import analyze
 from stores.errors import UserError
@@ -141,11 +143,53 @@ def test_a_free_instruction_has_no_goal(shop):
     assert (seen.done, seen.reward, seen.info["reward"]) == (True, 0.0, None)
 
 
-@pytest.mark.parametrize("task", [{"goal": -1}, {"goal": 10**6}, {"goal": "1"}, {"goal": True}, {}])
+@pytest.mark.parametrize(
+    "task",
+    [{"goal": -1}, {"goal": 10**6}, {"goal": "1"}, {"goal": True}, {}, 5, {"instruction": " "}],
+)
 def test_wrong_tasks_are_one_clear_line(shop, task):
     with pytest.raises(UserError) as error:
         shop.reset(task)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("action", [None, 5, ["search[lamp]"]])
+def test_an_action_that_is_no_text_is_told_so(shop, action):
+    session, _ = shop.reset(goal=0)
+    with pytest.raises(UserError, match="an action is text"):
+        shop.step(session, action)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"page": "nowhere"},
+        {"page": "results"},
+        {"keywords": 5},
+        {"page": "item", "keywords": ["a"], "number": 1, "asin": "B000000000"},
+        {"more": 1},
+        None,
+    ],
+)
+def test_what_is_no_session_of_this_world_is_told_so(shop, change):
+    session, _ = shop.reset(goal=0)
+    with pytest.raises(UserError) as error:
+        shop.step(None if change is None else {**session, **change}, "click[buy now]")
+    assert "\n" not in str(error.value)
+
+
+def test_human_goals_come_in_product_order_before_the_shuffle():
+    catalogue = read_catalogue("sample")
+    reordered = replace(catalogue, human=dict(reversed(catalogue.human.items())))
+    assert len(catalogue.human) > 1
+    first, second = WebShop(catalogue, goals="human"), WebShop(reordered, goals="human")
+    assert first.goals == second.goals
+    assert {goal["asin"] for goal in first.goals} == set(catalogue.human)
+    with pytest.raises(UserError, match="'synthetic' or 'human'"):
+        WebShop(catalogue, goals="both")
+    asin = next(iter(catalogue.human))
+    with pytest.raises(UserError, match=f"items_human_ins.json: the instructions of {asin}"):
+        WebShop(replace(catalogue, human={asin: [{"instruction": "a lamp"}]}), goals="human")
 
 
 def test_special_searches(shop):
@@ -203,6 +247,21 @@ def test_analysis_is_lucenes(text, terms):
         assert len(found) == 6
     else:
         assert found == terms
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("us", "us"), ("caresses", "caress"), ("ponies", "poni"), ("cats", "cat"), ("feed", "feed"),
+        ("agreed", "agre"), ("bled", "bled"), ("conflated", "conflat"), ("hopping", "hop"),
+        ("falling", "fall"), ("filing", "file"), ("happy", "happi"), ("sky", "sky"),
+        ("relational", "relat"), ("possibly", "possibl"), ("analogically", "analog"),
+        ("electrical", "electr"), ("adoption", "adopt"), ("replacement", "replac"),
+        ("probate", "probat"), ("controlling", "control"), ("rolled", "roll"), ("28-inch", "28-inch"),
+    ],
+)  # fmt: skip
+def test_porter_stems_as_his_program_does(word, expected):
+    assert stem(word) == expected
 
 
 def test_bm25_ties_keep_document_order_and_lengths_are_lossy():
