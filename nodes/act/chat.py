@@ -47,7 +47,7 @@ class Chat(ActorParams):
         default="auto", description="'auto' tries a JSON schema and falls back to parsing"
     )
     thought: int = Field(
-        default=80, ge=0, description="characters of reasoning before a guided choice (0: none)"
+        default=0, ge=0, description="characters of reasoning before a guided choice (0: none)"
     )
     guide: bool = Field(
         default=True,

@@ -3,7 +3,8 @@
 Small models buy before they choose options, wander back to the search, and turn pages for ever. Each
 rule below reads lines of the prompt; nothing else is known here, and nothing about the goal:
 
-- Item page with a "Not chosen yet:" line: only values of the first group it names, or going back.
+- Item page with a "Not chosen yet:" line: only values of the first group it names, or going back
+  (until ``PRODUCTS`` products were opened: the 1.5B model rejects for ever).
   With everything chosen (or nothing to choose): buy, or go back. Sub-pages are not offered, since
   what they say has left the context by the time of buying.
 - Results page: the products not opened before; the next page only once all of them were opened.
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 from nodes.protocols import BuiltContext
 
+PRODUCTS = 2
 _WAITING = re.compile(r"^Not chosen yet: (.+)$", re.MULTILINE)
 _OPTION = re.compile(r"^Option (.+?):(.*)$", re.MULTILINE)
 _CHOSEN = re.compile(r"^Chosen: (.+?) = .+$", re.MULTILINE)
@@ -59,7 +61,8 @@ def _on_item(context: BuiltContext, done: list[str]) -> tuple[set[str], str | No
     group = next((name for name in _waiting(context, groups, done) if name in groups), None)
     values = {name: _values(listed) for name, listed in groups.items()}
     offered = set(context.actions).difference(_ELSEWHERE, *values.values())
-    if _CHOSEN.search(context.text):
+    opened = {action for action in done if _PRODUCT.fullmatch(action)}
+    if _CHOSEN.search(context.text) or len(opened) >= PRODUCTS:
         offered.discard(_PREV)  # a wrong product shows before any choice is made
     if group is not None:
         offered = (offered - {_BUY}) | values[group]
