@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SYSTEM = """You shop on a web site for the product that the instruction asks for. You see one page at \
 a time. Answer with one JSON action.
-Search page: {"search": "..."} with the kind of product and its properties, but without the price.
+Search page: {"search": "kind of product and its properties, without price and sizes"}
 Results page: {"click": "b0..."}, the code of the product whose title fits the instruction best and \
 whose price is low enough.
 Product page: for each option not chosen yet the value that the instruction asks for, or the closest \
@@ -134,16 +134,11 @@ class ChatActor:
 
 
 def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
-    """Return the context with a closing question, where the guide knows what is to be decided.
-
-    The wish is said again beside the question: a small model has lost it behind a long page.
-    """
+    """Return the context with a closing question, where the guide knows what is to be decided."""
     if offer.asks is None or not context.messages:
         return list(context.messages)
     *first, last = context.messages
-    wish = _instruction(context)
-    again = f"The instruction again: {wish}\n" if wish else ""
-    return [*first, HumanMessage(f"{last.content}{again}{offer.asks}")]
+    return [*first, HumanMessage(f"{last.content}{offer.asks}")]
 
 
 def _invoke(model: "BaseChatModel", messages: list[BaseMessage], form: Any) -> AIMessage:

@@ -48,10 +48,9 @@ def guided(context: BuiltContext) -> Offer:
     if _BUY in actions:
         offered, group = _on_item(context, done)
         if group is not None:
-            asks = f'Which {group} does it ask for? {{"{group}": "..."}}'
+            asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
     elif any(_PRODUCT.fullmatch(action) for action in actions):
         offered = _on_results(actions, done)
-        asks = 'Which product fits best? {"click": "b0..."}'
     kept = tuple(action for action in actions if action in offered)
     return Offer(kept, group, asks) if kept else Offer(actions)
 
