@@ -73,18 +73,19 @@ def _values(listed: str) -> set[str]:
 
 
 def _waiting(context: BuiltContext, groups: dict[str, str], done: list[str]) -> list[str]:
-    """Return the option groups without a choice, by the page's marks or by the latest actions."""
+    """Return the option groups without a choice, by the page's marks and by the latest actions.
+
+    The page's marks alone will not do: WebShop never marks a value with a quote in it.
+    """
     line = _WAITING.search(context.text)
-    if line is not None:
-        return line[1].split(", ")
-    if _CHOSEN.search(context.text):
-        return []
     since: set[str] = set()
     for action in reversed(done):
         if _PRODUCT.fullmatch(action):
             break
         since.add(action)
-    return [name for name, values in groups.items() if not _values(values) & since]
+    marked = set(_CHOSEN.findall(context.text))
+    names = line[1].split(", ") if line is not None else [n for n in groups if n not in marked]
+    return [name for name in names if not _values(groups.get(name, "")) & since]
 
 
 def _on_results(actions: tuple[str, ...], done: list[str]) -> set[str]:
