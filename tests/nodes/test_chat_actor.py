@@ -131,3 +131,10 @@ def test_a_dead_server_is_one_clear_line():
 def test_no_model_in_the_config_is_a_clear_error():
     with pytest.raises(UserError, match="set llm.kind"):
         Chat().build(Resources(None, None))
+
+
+def test_a_choice_that_the_page_never_marks_counts_by_the_latest_actions():
+    lines = 'Not chosen yet: color, size\nActions so far:\n1. click[red]\n2. click[28" x 28"]\n'
+    found = guided(context(ITEM + lines, (*BUTTONS, *VALUES)))
+    assert "click[buy now]" in found.actions
+    assert found.group is None
