@@ -12,13 +12,22 @@ from typing import Any
 
 from tqdm import tqdm
 
-from evals.run_directory import RunDirectory, provenance, shown_path
+from evals.run_directory import RunDirectory, provenance, shown_config, shown_path
 from evals.statistics import mean, paired, standard_error
 from graph.build import Graph, build_graph
-from graph.config import Config, load_config
+from graph.config import load_config
 from stores.errors import UserError
 
-METRICS = ("success", "score", "steps", "tokens_per_step", "model_tokens", "seconds", "fallbacks")
+METRICS: tuple[str, ...] = (
+    "success",
+    "score",
+    "bought",
+    "steps",
+    "tokens_per_step",
+    "model_tokens",
+    "cost",
+)
+METRICS += ("seconds", "fallbacks")
 _TESTED = ("success", "score", "tokens_per_step")
 
 
@@ -40,6 +49,8 @@ def run_live(
     if not configs or not goals:
         raise UserError("name at least one agent and one goal")
     first = next(iter(configs.values()))
+    if len({str(getattr(agent.env, "data", "")) for agent in configs.values()}) > 1:
+        raise UserError("agents are compared on the same goals: give them all the same env.data")
     world = build_graph(first, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
     for goal in (min(goals), max(goals)):
         world.reset({"goal": goal})
@@ -53,22 +64,25 @@ def run_live(
         "goals": list(goals),
         "max_steps": first.max_steps,
         "checkpoints": {},
-        "agents": {name: _public(agent) for name, agent in configs.items()},
+        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     run = RunDirectory(out, args)
     done = {(row["agent"], row["goal"]) for row in run.rows("episodes")}
-    run.rows("steps"), run.rows("errors")  # removes torn last lines
+    for name in ("steps", "errors"):  # an episode that a kill cut short is played again
+        run.keep(name, lambda row: (row["agent"], row["goal"]) in done)
     todo = [(name, goal) for goal in goals for name in configs if (name, goal) not in done]
+    if done and todo:
+        run.note_resumption(args)
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
     with tqdm(todo, unit="episode", disable=None) as bar:
         for name, goal in bar:
             bar.set_description(f"{name} goal {goal}")
             _play(run, graphs[name], name, goal)
-    return summarise(run, list(configs), world)
+    return summarise(run, list(configs), world, seed)
 
 
 def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
-    started = time.perf_counter()
+    started = before = time.perf_counter()
     steps: list[dict[str, Any]] = []
     row: dict[str, Any] = {"agent": name, "goal": goal, "reward": 0.0, "done": False, "error": None}
     counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
@@ -77,14 +91,18 @@ def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
         for update in graph.stream({"task": {"goal": goal}}, thread, stream_mode="updates"):
             for node, change in update.items():
                 if node == "act":
-                    steps.append(_step(name, goal, len(steps), change, started))
+                    now = time.perf_counter()
+                    tokens = change["tokens"] - counted["tokens"]
+                    made = {"agent": name, "goal": goal, "step": len(steps), "tokens": tokens}
+                    steps.append({**made, **_chosen(change), "seconds": round(now - before, 4)})
+                    before = now
                     row |= {"reward": change["reward"], "done": change["done"]}
                     counted = {key: change[key] for key in counted}
     except KeyboardInterrupt:
         raise
     except Exception as error:  # one bad episode must not end a long run; it is counted
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        row["error"] = problem
+        row |= {"reward": 0.0, "done": False, "error": problem}
         run.append("errors", {"agent": name, "goal": goal, "step": len(steps), "error": problem})
     seconds = time.perf_counter() - started
     if steps:
@@ -92,21 +110,18 @@ def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
     run.append("episodes", {**row, **counted, "steps": len(steps), "seconds": round(seconds, 4)})
 
 
-def _step(name: str, goal: int, step: int, change: Any, started: float) -> dict[str, Any]:
+def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "agent": name,
-        "goal": goal,
-        "step": step,
         "action": change["action"],
         "fallback": change["decision"]["fallback"],
         "attempts": change["decision"]["attempts"],
-        "tokens": change["tokens"],
         "reward": change["reward"],
-        "elapsed": round(time.perf_counter() - started, 4),
     }
 
 
-def summarise(run: RunDirectory, agents: Sequence[str], world: Any = None) -> dict[str, Any]:
+def summarise(
+    run: RunDirectory, agents: Sequence[str], world: Any = None, seed: int = 0
+) -> dict[str, Any]:
     """Make ``summary.json`` from the run's rows: a row an agent, tests against the first agent."""
     latest = {(row["agent"], row["goal"]): row for row in run.rows("episodes")}
     columns: dict[str, dict[int, dict[str, float]]] = {name: {} for name in agents}
@@ -131,9 +146,8 @@ def summarise(run: RunDirectory, agents: Sequence[str], world: Any = None) -> di
         for metric in _TESTED if shared else ():
             a = [columns[agents[0]][goal][metric] for goal in shared]
             b = [columns[name][goal][metric] for goal in shared]
-            tests.append({"a": agents[0], "b": name, "metric": metric, **vars(paired(a, b))})
-    run.summarise(rows, tests)
-    return {"rows": rows, "tests": tests}
+            tests.append({"a": agents[0], "b": name, "metric": metric, **vars(paired(a, b, seed))})
+    return run.summarise(rows, tests)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:
@@ -144,6 +158,7 @@ def _measured(row: Mapping[str, Any]) -> dict[str, float]:
         "steps": float(row["steps"]),
         "tokens_per_step": row["tokens"] / steps,
         "model_tokens": float(row["model_tokens"]),
+        "cost": float(row["cost"]),
         "seconds": float(row["seconds"]),
         "fallbacks": float(row["fallbacks"]),
         "errors": float(row["error"] is not None),
@@ -153,18 +168,10 @@ def _measured(row: Mapping[str, Any]) -> dict[str, float]:
 
 def _row(name: str, episodes: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
     row: dict[str, Any] = {"agent": name, "n": len(episodes)}
-    for metric in (*METRICS, "bought"):
+    for metric in METRICS:
         values = [episode[metric] for episode in episodes.values()]
         row |= {metric: mean(values), f"{metric}_se": standard_error(values)}
     return {**row, "errors": int(sum(episode["errors"] for episode in episodes.values()))}
-
-
-def _public(config: Config) -> dict[str, Any]:
-    values = config.model_dump(mode="json")
-    data = values["env"].get("data")
-    if isinstance(data, str):
-        values["env"]["data"] = shown_path(data)
-    return values
 
 
 def _data_hash(world: Any) -> str:

@@ -10,7 +10,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,19 @@ _HEADS = {
     "steps": "steps",
     "tokens_per_step": "tokens/step",
     "model_tokens": "model tokens",
+    "cost": "cost $",
     "seconds": "seconds",
     "fallbacks": "fallbacks",
 }
 _PERCENT = ("success", "score", "bought")
+_DIGITS = {"tokens_per_step": 0, "model_tokens": 0, "seconds": 2, "cost": 4}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a markdown table of summary rows, each value ± its standard error."""
     metrics = [m for m in _HEADS if any(m in row for row in rows)]
+    if not any(row.get("cost") for row in rows):  # a local model's is nil
+        metrics = [m for m in metrics if m != "cost"]
     lines = [
         "| agent | n | " + " | ".join(_HEADS[m] for m in metrics) + " | errors |",
         "|---|---|" + "---|" * (len(metrics) + 1),
@@ -66,17 +70,19 @@ def section(folder: Path) -> str:
     if "agents" not in args:
         return _bench_section(folder, args, summary["rows"])
     goals = args["goals"]
-    agent = next(iter(args["agents"].values()))
-    llm = agent.get("llm") or {}
-    actor = agent["actor"]["kind"]
-    model = f", model `{llm.get('model')}`" if actor == "chat" else ""
+    agents = list(args["agents"].values())
+    models = _each((agent.get("llm") or {}).get("model") for agent in agents)
+    actors = _each(agent["actor"]["kind"] for agent in agents)
+    model = f", model {models}" if "`chat`" in actors else ""
+    modes = _each(agent["env"].get("observation") for agent in agents)
+    commits = dict.fromkeys(_commit(part) for part in (args, *args.get("resumed", [])))
     span = (
         f"{goals[0]}–{goals[-1]}" if goals == list(range(goals[0], goals[-1] + 1)) else str(goals)
     )
     facts = (
-        f"Actor `{actor}`{model}; goals {span} (n = {len(goals)}); data `{args['data']['name']}` "
-        f"(SHA-256 `{args['data']['sha256'][:12]}…`); observation `{agent['env'].get('observation')}`; "
-        f"at most {args['max_steps']} steps; seed {args['seed']}; commit `{args['commit'][:12]}`."
+        f"Actor {actors}{model}; goals {span} (n = {len(goals)}); data `{args['data']['name']}` "
+        f"(SHA-256 `{args['data']['sha256'][:12]}…`); observation {modes}; "
+        f"at most {args['max_steps']} steps; seed {args['seed']}; commit {', then '.join(commits)}."
     )
     command = f"`{args['command']}`"
     parts = [f"## {folder.name}", facts, command, table(summary["rows"])]
@@ -91,7 +97,7 @@ def _bench_section(folder: Path, args: Mapping[str, Any], rows: Sequence[Mapping
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in rows:
         lines.append(f"| {' | '.join(_figure(row.get(column, '')) for column in columns)} |")
-    facts = f"Seed {args['seed']}; commit `{args['commit'][:12]}`."
+    facts = f"Seed {args['seed']}; commit {_commit(args)}."
     return "\n\n".join([f"## {folder.name}", facts, f"`{args['command']}`", "\n".join(lines)])
 
 
@@ -101,8 +107,14 @@ def _figure(value: Any) -> str:
 
 def report(folders: Sequence[Path], out: Path, intro: Path | None = None) -> None:
     """Write the page, its plot, and copies of what the tables were made from."""
-    lead = intro.read_text(encoding="utf-8").strip() if intro else f"# {out.stem.replace('_', ' ')}"
+    try:
+        lead = intro.read_text("utf-8").strip() if intro else f"# {out.stem.replace('_', ' ')}"
+    except OSError as error:
+        raise UserError(f"cannot read the intro '{intro}': {error.strerror}") from None
     sections = [section(folder) for folder in folders]
+    names = [folder.name for folder in folders]
+    if len(set(names)) < len(names):
+        raise UserError("two run directories have one name: rename one, copies are kept by name")
     out.parent.mkdir(parents=True, exist_ok=True)
     for folder in folders:
         kept = out.parent / "runs" / folder.name
@@ -160,13 +172,24 @@ def _cell(row: Mapping[str, Any], metric: str) -> str:
     if metric not in row:
         return ""
     scale = 100 if metric in _PERCENT else 1
-    value, error = row[metric] * scale, _number(row[f"{metric}_se"]) * scale
-    digits = 0 if metric in ("tokens_per_step", "model_tokens") else 2 if metric == "seconds" else 1
-    return f"{value:.{digits}f} ± {error:.{digits}f}"
+    digits = _DIGITS.get(metric, 1)
+    value, error = row[metric], row[f"{metric}_se"]
+    shown = f"{value * scale:.{digits}f}"
+    return shown if error is None else f"{shown} ± {error * scale:.{digits}f}"
 
 
 def _number(value: float | None) -> float:
     return float("nan") if value is None else value
+
+
+def _each(values: Iterable[object]) -> str:
+    return ", ".join(dict.fromkeys(f"`{value}`" for value in values))
+
+
+def _commit(args: Mapping[str, Any]) -> str:
+    """Show a commit short, and never without the word that the tree was not clean."""
+    commit, *rest = args["commit"].split(" ", 1)
+    return " ".join([f"`{commit[:12]}`", *rest])
 
 
 def _p(value: float) -> str:

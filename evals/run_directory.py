@@ -6,14 +6,17 @@
     errors.jsonl    one row an episode that failed
     summary.json    {"rows": [...], "tests": [...]}
 
-A run that was killed goes on where it stopped: rows that are there are not made again.
+A run that was killed goes on where it stopped: rows that are there are not made again. If the code
+or a package is another by then, ``args.json`` says so under ``resumed``.
 """
 
 import json
 import math
 import os
+import re
+import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,7 +32,11 @@ _PACKAGES: tuple[str, ...] = (
 )
 _PACKAGES += ("sentence-transformers", "spacy", "thefuzz", "xllamacpp", "numpy")
 #: What may differ between a run and its resumption.
-_VOLATILE = ("command", "commit", "versions")
+_VOLATILE = ("command", "commit", "versions", "resumed")
+_ROOT = Path(__file__).resolve().parents[1]
+#: A path from the root, from home or from outside, anywhere in a word; not the path of a URL.
+_PATH = re.compile(r"""(?<![\w.:/~-])(?:~|\.\.)?(?:/[^\s/,;:'"()\[\]{}=]+)+/?""")
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 class RunDirectory:
@@ -37,17 +44,33 @@ class RunDirectory:
 
     def __init__(self, folder: str | Path, args: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
-        existing = self.folder / "args.json"
-        if existing.exists():
-            _same(json.loads(existing.read_text()), dict(args), self.folder)
-        elif self.folder.exists() and any(self.folder.iterdir()):
-            raise UserError(f"'{folder}' holds something else: name a new folder for the run")
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(existing, args)
+        self._args = self.folder / "args.json"
+        try:
+            if self._args.exists():
+                _same(json.loads(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
+            elif self.folder.exists() and any(self.folder.iterdir()):
+                raise UserError(f"'{folder}' holds something else: name a new folder for the run")
+            else:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                write_json(self._args, args)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"cannot keep a run in '{folder}' ({error}): name a new folder"
+            ) from None
+
+    def note_resumption(self, args: Mapping[str, Any]) -> None:
+        """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
+        kept = json.loads(self._args.read_text(encoding="utf-8"))
+        now = {key: args.get(key) for key in ("command", "commit", "versions")}
+        last = (kept.get("resumed") or [kept])[-1]
+        if any(last.get(key) != now[key] for key in ("commit", "versions")):
+            write_json(self._args, {**kept, "resumed": [*kept.get("resumed", []), now]})
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Read ``name``.jsonl; a last line torn by a kill is removed from the file."""
+        """Read ``name``.jsonl; a last line torn by a kill is removed from the file.
+
+        Raises ``UserError`` naming the line if another one is no JSON.
+        """
         path = self.folder / f"{name}.jsonl"
         if not path.exists():
             return []
@@ -55,42 +78,83 @@ class RunDirectory:
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
             path.write_bytes(whole)
-        return [json.loads(line) for line in whole.decode().splitlines() if line.strip()]
+        found = []
+        # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
+        for number, line in enumerate(whole.split(b"\n"), 1):
+            try:
+                found += [json.loads(line)] if line.strip() else []
+            except ValueError as error:
+                raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
+        return found
+
+    def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Drop the rows of ``name``.jsonl that are not ``wanted``."""
+        rows = self.rows(name)
+        kept = [row for row in rows if wanted(row)]
+        if len(kept) < len(rows):
+            _replace(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
         with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as lines:
-            lines.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+            lines.write("".join(_line(row) for row in rows))
             lines.flush()
             os.fsync(lines.fileno())
 
     def summarise(
         self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
-    ) -> None:
-        """Write ``summary.json``."""
-        write_json(self.folder / "summary.json", {"rows": list(rows), "tests": list(tests)})
+    ) -> dict[str, Any]:
+        """Write ``summary.json`` and return what it holds (null for what is not a number)."""
+        summary: dict[str, Any] = _strict({"rows": list(rows), "tests": list(tests)})
+        write_json(self.folder / "summary.json", summary)
+        return summary
 
 
 def provenance(command: Sequence[str]) -> dict[str, Any]:
     """Return what identifies code and libraries: command, commit, package versions."""
     return {
-        "command": " ".join(_shown(word) for word in command),
+        "command": shlex.join(_shown(word) for word in command),
         "commit": _commit(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
     }
 
 
 def shown_path(value: str) -> str:
-    """Return a path without what is particular to this machine."""
-    return Path(value).name if Path(value).is_absolute() or value.startswith("..") else value
+    """Return a path without what is particular to this machine, and a URL without its password.
+
+    Inside the repository it becomes relative to it; outside only the last name is left.
+    """
+    path = Path(value).expanduser() if value.startswith("~/") else Path(value)
+    if path.is_absolute() and path.resolve().is_relative_to(_ROOT):
+        return str(path.resolve().relative_to(_ROOT))
+    if path.is_absolute() or value.startswith(".."):
+        return path.name
+    return _PASSWORD.sub("", value)
+
+
+def shown_config(value: Any) -> Any:
+    """Return a JSON-like value with every path in it shown as by :func:`shown_path`."""
+    if isinstance(value, Mapping):
+        return {key: shown_config(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown_config(item) for item in value]
+    return shown_path(value) if isinstance(value, str) else value
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of one."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     text = json.dumps(_strict(value), indent=2, ensure_ascii=False, allow_nan=False)
-    partial.write_text(text + "\n", encoding="utf-8")
+    _replace(path, text + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial.write_text(text, encoding="utf-8")
     partial.replace(path)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(_strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
 
 
 def _strict(value: Any) -> Any:
@@ -103,8 +167,10 @@ def _strict(value: Any) -> Any:
 
 
 def _shown(word: str) -> str:
+    """Shorten a word of the command: a path, ``key=path``, or paths deeper in it."""
     head, equals, tail = word.partition("=")
-    return f"{head}={shown_path(tail)}" if equals else shown_path(word)
+    word = f"{head}={shown_path(tail)}" if equals else shown_path(word)
+    return _PATH.sub(lambda found: shown_path(found[0]), word)
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
@@ -118,10 +184,9 @@ def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
 
 def _commit() -> str:
     def git(*words: str) -> str:
-        root = Path(__file__).parents[1]
         done = subprocess.run(  # noqa: S603 - fixed words
             ["git", *words],  # noqa: S607
-            capture_output=True, text=True, check=True, cwd=root, timeout=20,
+            capture_output=True, text=True, check=True, cwd=_ROOT, timeout=20,
         )  # fmt: skip
         return done.stdout.strip()
 

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from stores.errors import UserError
-from stores.traces import Event
+from stores.traces import Event, EventKind
 
 _SCHEMA = """
 create table if not exists episodes (
@@ -23,12 +23,16 @@ create table if not exists events (
     primary key (episode_id, step, place)
 );
 """
+_PATIENCE = 30.0  # seconds to wait for another writer
+#: Connections that came with a fork of the process: neither used nor closed (sqlite.org/howtocorrupt).
+_INHERITED: list[sqlite3.Connection] = []
 
 
 class TraceStore:
     """A trace database. Safe to open from several threads and processes.
 
-    Raises ``UserError`` where the file is no SQLite database or cannot be written.
+    Every method raises ``UserError`` where the file is no SQLite database, is damaged, or cannot be
+    written.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -36,12 +40,10 @@ class TraceStore:
         self._local = threading.local()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._transaction() as db:
-                db.executescript(_SCHEMA)
-        except (sqlite3.Error, OSError) as error:
-            raise UserError(
-                f"cannot keep traces in '{path}' ({error}): name another file"
-            ) from None
+        except OSError as error:
+            raise self._unusable(error) from None
+        with self._transaction() as db:
+            db.executescript(_SCHEMA)
 
     def write_step(
         self,
@@ -64,7 +66,7 @@ class TraceStore:
             db.execute("delete from events where episode_id = ? and step >= ?", (episode_id, step))
             db.executemany(
                 "insert into events values (?, ?, ?, ?, ?)",
-                [(episode_id, step, i, event.kind, event.text) for i, event in enumerate(events)],
+                [(episode_id, step, i, e.kind, _storable(e.text)) for i, e in enumerate(events)],
             )
             db.execute(
                 "insert into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (episode_id)"
@@ -72,13 +74,18 @@ class TraceStore:
                 " instruction = excluded.instruction, agent = excluded.agent,"
                 " reward = excluded.reward, done = excluded.done, steps = excluded.steps",
                 (
-                    episode_id, thread_id, json.dumps(dict(task or {})), instruction,
+                    episode_id, thread_id, json.dumps(dict(task or {})), _storable(instruction),
                     json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
                 ),
             )  # fmt: skip
 
     def fork(self, source: str, target: str, steps: int) -> None:
-        """Copy the first ``steps`` steps of episode ``source`` to a new episode ``target``."""
+        """Copy the first ``steps`` steps of episode ``source`` to a new episode ``target``.
+
+        A fork onto itself changes nothing.
+        """
+        if source == target:
+            return
         with self._transaction() as db:
             db.execute("delete from events where episode_id = ?", (target,))
             db.execute(
@@ -101,11 +108,14 @@ class TraceStore:
         limit: int | None = None,
     ) -> list[dict[str, Any]]:
         """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
-        query = "select * from episodes where reward >= ? and (? is null or done = ?)"
+        query = (
+            "select * from episodes where reward >= ? and (? is null or done = ?)"
+            " order by started desc, rowid desc"
+        )
         floor = -1e308 if min_reward is None else min_reward
         wanted = None if done is None else int(done)
         with self._transaction() as db:
-            rows = db.execute(f"{query} order by started desc", (floor, wanted, wanted)).fetchall()
+            rows = db.execute(query, (floor, wanted, wanted)).fetchall()
         found = []
         for row in rows:
             episode = dict(row)
@@ -143,10 +153,11 @@ class TraceStore:
                         count += 1
             partial.replace(target)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             raise UserError(
                 f"cannot write '{path}' ({error.strerror}): name another file"
             ) from None
+        finally:
+            partial.unlink(missing_ok=True)
         return count
 
     def _exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,40 +167,84 @@ class TraceStore:
         return {**first, **{k: v for k, v in episode.items() if k not in first}}
 
     def import_jsonl(self, path: str | Path) -> int:
-        """Read an export back; episodes of the same id are replaced. Returns how many were read."""
+        """Read an export back, whole or not at all; returns how many episodes replaced or new."""
         count = number = 0
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-            for number, line in enumerate(lines, 1):  # noqa: B007 - named in the error
-                if line.strip():
-                    self._import(json.loads(line))
-                    count += 1
+            # Only "\n" ends a line: text may hold U+2028 and its like, at which splitlines() splits.
+            file = Path(path).open(encoding="utf-8", newline="\n")  # noqa: SIM115
+            with file as lines, self._transaction() as db:
+                for number, line in enumerate(lines, 1):  # noqa: B007 - named in the error
+                    if line.strip():
+                        _import(db, json.loads(line))
+                        count += 1
         except OSError as error:
             raise UserError(f"cannot read '{path}': {error.strerror}") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             problem = f"{type(error).__name__}: {error}"
             raise UserError(f"'{path}' line {number} is no exported episode ({problem})") from None
         return count
 
-    def _import(self, row: Mapping[str, Any]) -> None:
-        events = [Event(e["event_type"], str(e["text"]), int(e["t"])) for e in row["events"]]
-        steps = sorted({event.t for event in events})
-        facts = {key: row.get(key) for key in ("thread_id", "task", "instruction", "agent")}
-        given = {key: value for key, value in facts.items() if value is not None}
-        for step in steps:
-            here = [event for event in events if event.t == step]
-            reward, done = float(row["reward"]), bool(row.get("done", True))
-            self.write_step(row["episode_id"], step, here, reward=reward, done=done, **given)
-
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield this thread's connection inside a transaction that commits or leaves no mark."""
-        db: sqlite3.Connection | None = getattr(self._local, "db", None)
-        if db is None:
-            db = sqlite3.connect(self.path, timeout=30)
-            db.row_factory = sqlite3.Row
+        owner, db = getattr(self._local, "connection", (0, None))
+        if db is not None and owner != os.getpid():
+            _INHERITED.append(db)
+            db = None
+        try:
+            if db is None:
+                db = _connect(self.path)
+                self._local.connection = (os.getpid(), db)
+            with db:
+                yield db
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> UserError:
+        return UserError(f"cannot keep traces in '{self.path}' ({error}): name another file")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=_PATIENCE)
+    db.row_factory = sqlite3.Row
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
             db.execute("pragma journal_mode = wal")
-            db.execute("pragma synchronous = normal")
-            self._local.db = db
-        with db:
-            yield db
+            break
+        except sqlite3.OperationalError as error:
+            # Of several who make a new database WAL at once some are refused without a wait.
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                db.close()
+                raise
+            time.sleep(0.02)
+    db.execute("pragma synchronous = normal")
+    return db
+
+
+def _import(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
+    episode = str(row["episode_id"])
+    events = [(str(e["event_type"]), _storable(str(e["text"])), int(e["t"])) for e in row["events"]]
+    unknown = {kind for kind, _, _ in events} - set(get_args(EventKind))
+    if unknown:
+        raise ValueError(f"no event type '{min(unknown)}'")
+    db.execute("delete from events where episode_id = ?", (episode,))
+    db.executemany(
+        "insert into events values (?, ?, ?, ?, ?)",
+        [(episode, t, place, kind, text) for place, (kind, text, t) in enumerate(events)],
+    )
+    steps = row.get("steps", 1 + max((t for _, _, t in events), default=-1))
+    db.execute(
+        "insert or replace into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            episode, row.get("thread_id", ""), json.dumps(dict(row.get("task") or {})),
+            _storable(row.get("instruction") or ""), json.dumps(dict(row.get("agent") or {})),
+            float(row.get("started") or time.time()), float(row["reward"]),
+            int(row.get("done", True)), int(steps),
+        ),
+    )  # fmt: skip
+
+
+def _storable(text: str) -> str:
+    """Return ``text`` without lone surrogates (a model's broken emoji), which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

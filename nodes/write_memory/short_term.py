@@ -56,9 +56,13 @@ class ShortTerm(MemoryParams):
 
 
 def without_instruction(page: str, instruction: str) -> str:
-    """Return ``page`` as one line without the instruction, which every prompt has anyway."""
+    """Return ``page`` as one line without the instruction, which every prompt has anyway.
+
+    Only its first place goes: a short instruction ("a lamp") may be part of a title too.
+    """
     text = " ".join(page.split())
     wish = " ".join(instruction.split())
     if wish:
-        text = text.replace(f"[SEP] {wish} [SEP] ", "").replace(wish, "")
+        framed = f"[SEP] {wish} [SEP] "
+        text = text.replace(framed if framed in text else wish, "", 1)
     return text.replace("Instruction: ", "", 1).strip()

@@ -35,20 +35,33 @@ def test_a_run_directory_holds_all_that_a_table_needs(tmp_path):
     test = next(t for t in summary["tests"] if t["metric"] == "score")
     assert {"a", "b", "metric", "difference", "low", "high", "p"} <= set(test)
     assert len(rows(out, "episodes")) == 12
-    assert len(rows(out, "steps")) == sum(row["steps"] for row in rows(out, "episodes"))
+    for episode in rows(out, "episodes"):
+        who = (episode["agent"], episode["goal"])
+        steps = [row for row in rows(out, "steps") if (row["agent"], row["goal"]) == who]
+        assert [row["step"] for row in steps] == list(range(episode["steps"]))
+        assert sum(row["tokens"] for row in steps) == episode["tokens"]
+        assert sum(row["seconds"] for row in steps) <= episode["seconds"] + 0.001 * len(steps)
 
 
 def test_a_run_goes_on_after_a_kill_and_does_nothing_twice(tmp_path):
     out = tmp_path / "run"
     run_live(BASE, AGENTS, range(3), str(out))
-    whole = rows(out, "episodes")
+    whole, steps = rows(out, "episodes"), rows(out, "steps")
     path = out / "episodes.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:4]) + lines[4][:25])  # as a kill in mid-write leaves it
     run_live(BASE, AGENTS, range(3), str(out))
     again = rows(out, "episodes")
+    assert len(rows(out, "steps")) == len(steps)
     timeless = [{k: v for k, v in row.items() if k != "seconds"} for row in again]
     assert timeless == [{k: v for k, v in row.items() if k != "seconds"} for row in whole]
+
+
+def test_agents_on_other_data_are_not_compared(tmp_path):
+    agents = {"a": [], "b": ["env.kind=webshop", "env.data=elsewhere"]}
+    with pytest.raises(UserError, match="same env.data"):
+        run_live(BASE, agents, range(2), str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_other_arguments_are_refused_by_name(tmp_path):
@@ -83,6 +96,8 @@ def test_a_failing_episode_is_counted_not_dropped(tmp_path, monkeypatch):
     assert errors
     assert summary["rows"][0]["errors"] == len(errors)
     assert summary["rows"][0]["n"] == len(goals)
+    failed = [row for row in rows(tmp_path / "run", "episodes") if row["error"]]
+    assert {(row["reward"], row["done"]) for row in failed} == {(0.0, False)}
 
 
 def test_no_path_of_this_machine_gets_into_args(tmp_path):

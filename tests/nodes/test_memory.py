@@ -46,6 +46,11 @@ def test_short_term_drops_the_instruction_that_every_prompt_has_anyway():
     ).startswith("[button] Back")
 
 
+def test_short_term_keeps_titles_that_hold_a_short_instruction():
+    page = "Instruction: [SEP] a lamp [SEP] a lamp of glass"
+    assert without_instruction(page, "a lamp") == "a lamp of glass"
+
+
 def test_an_event_larger_than_the_budget_is_cut_not_lost():
     events = ShortTerm(budget=3).build(None)(
         record(decision=Decision("search[one two three four]"))

@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -89,6 +91,99 @@ def test_bad_files_are_one_clear_line(store, tmp_path):
         store.import_jsonl(tmp_path / "bad.jsonl")
     with pytest.raises(UserError, match="cannot read"):
         store.import_jsonl(tmp_path / "missing.jsonl")
+
+
+def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
+    store.write_step("e", 0, [Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x\ud83d", 0)])
+    store.export_jsonl(tmp_path / "t.jsonl")
+    other = TraceStore(tmp_path / "other.sqlite")
+    other.import_jsonl(tmp_path / "t.jsonl")
+    assert other.events("e") == store.events("e") == [
+        Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x?", 0)
+    ]  # fmt: skip
+    assert other.episodes() == store.episodes()
+
+
+def test_an_import_is_whole_or_nothing_and_replaces(store, tmp_path):
+    path = tmp_path / "t.jsonl"
+    event = {"event_type": "ACT", "text": "x", "t": 0}
+    good = json.dumps({"episode_id": "new", "events": [event], "reward": 1})
+    for bad in ('{"a": 1}', "[]", good.replace("ACT", "JUMP")):
+        path.write_text(f"{good}\n{bad}\n")
+        with pytest.raises(UserError, match="line 2"):
+            store.import_jsonl(path)
+        assert store.episodes() == []
+    write(store, "new")
+    path.write_text(good + "\n")
+    assert store.import_jsonl(path) == 1
+    assert store.events("new") == [Event("ACT", "x", 0)]
+    assert store.episodes()[0]["steps"] == 1
+
+
+def test_a_fork_onto_itself_loses_nothing(store):
+    write(store)
+    before = store.events("e"), store.episodes()
+    store.fork("e", "e", 1)
+    assert (store.events("e"), store.episodes()) == before
+
+
+def test_a_database_damaged_inside_is_one_clear_line(tmp_path):
+    path = tmp_path / "t.sqlite"
+    for i in range(30):
+        TraceStore(path).write_step(f"e{i}", 0, [Event("OBS", "x" * 4000, 0)])
+    with sqlite3.connect(path) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+    db.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
+    with pytest.raises(UserError, match="name another file"):
+        [TraceStore(path).events(f"e{i}") for i in range(30)]
+
+
+_AT_ONCE = """
+import multiprocessing, sys
+from stores.traces import Event, TraceStore
+
+context = multiprocessing.get_context("fork")
+
+def first(path, barrier, name):
+    barrier.wait(60)
+    TraceStore(path).write_step(name, 0, [Event("ACT", "x", 0)])
+
+for k in range(40):
+    path, barrier = f"{sys.argv[1]}/{k}.sqlite", context.Barrier(6)
+    workers = [context.Process(target=first, args=(path, barrier, f"e{i}")) for i in range(6)]
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+    assert len(TraceStore(path).episodes()) == 6, path
+"""
+
+
+def test_many_make_a_new_database_at_once(tmp_path):
+    done = subprocess.run([sys.executable, "-c", _AT_ONCE, str(tmp_path)], check=False)
+    assert done.returncode == 0
+
+
+_FORKED = """
+import os, sys
+from stores.traces import Event, TraceStore
+
+store = TraceStore(sys.argv[1])
+store.write_step("parent", 0, [Event("ACT", "x", 0)])
+mine = store._local.connection[1]
+child = os.fork()
+store.write_step("child" if child == 0 else "parent", 1, [Event("ACT", "y", 1)])
+if child == 0:
+    os._exit(int(store._local.connection[1] is mine))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_does_not_use_its_parents_connection(store):
+    # In a process of its own: forking one that has threads may hang.
+    done = subprocess.run([sys.executable, "-c", _FORKED, str(store.path)], check=False)
+    assert done.returncode == 0
+    assert {e["episode_id"]: e["steps"] for e in store.episodes()} == {"parent": 2, "child": 2}
 
 
 def _many(path, name):
