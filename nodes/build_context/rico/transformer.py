@@ -93,7 +93,7 @@ class TransformerBackend:
         with torch.enable_grad():
             loss = self._biased_loss(states, bias, query, target)
             (slope,) = torch.autograd.grad(loss, bias)
-        return Gradient(float(loss), slope / weights)
+        return Gradient(float(loss.detach()), slope / weights)
 
     def summary(self, state: State) -> "Tensor":
         """Return the mean value vector of every layer."""
