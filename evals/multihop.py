@@ -53,7 +53,7 @@ def load_questions(
 ) -> list[Question]:
     """Return questions, a dataset at a time in turn, so that a part of a run is balanced.
 
-    ``limit`` keeps the first so many of each dataset. Raises ``UserError`` for a missing or damaged file.
+    ``limit`` keeps the first so many of each dataset. Raises ``UserError`` for a bad file.
     """
     columns = []
     for name in datasets:

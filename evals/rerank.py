@@ -1,4 +1,4 @@
-"""Reranking: who puts the documents that a multi-hop answer needs in front?
+"""Reranking: who puts the documents that a multi-hop answer needs in front.
 
     stategate eval rerank --split dev --limit 20 --out runs/rerank-dev
     stategate eval rerank --split test --rankers bm25,minilm,single_gradient --out runs/rerank-test
@@ -170,7 +170,9 @@ def run_rerank(
     base = base_rankers(settings.rankers)
     pools = _pools(settings, questions)
     scorer = Scorer(settings, states)
-    with tqdm(total=len(questions) * len(base), initial=len(done), unit="ranking", disable=None) as bar:
+    with tqdm(
+        total=len(questions) * len(base), initial=len(done), unit="ranking", disable=None
+    ) as bar:
         for question, pool in zip(questions, pools, strict=True):
             for name in base:
                 if (question.dataset, question.id, name) in done:
@@ -183,7 +185,14 @@ def run_rerank(
 
 def check_rankers(names: Iterable[str]) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker."""
-    known = (*LEXICAL, "minilm", *(n for n in RANKERS if n != "warm_start"), *WARM, *ORACLES, *DERIVED)
+    known = (
+        *LEXICAL,
+        "minilm",
+        *(n for n in RANKERS if n != "warm_start"),
+        *WARM,
+        *ORACLES,
+        *DERIVED,
+    )
     for name in names:
         for part in parts_of(name) or [name]:
             if part not in known:
@@ -219,7 +228,11 @@ def _with_question(
 
 def _row(scores: "np.ndarray[Any, Any]", started: float) -> dict[str, Any]:
     seconds = time.perf_counter() - started
-    return {"scores": [round(float(s), 6) for s in scores], "seconds": round(seconds, 4), "calls": 0}
+    return {
+        "scores": [round(float(s), 6) for s in scores],
+        "seconds": round(seconds, 4),
+        "calls": 0,
+    }
 
 
 def _ranked(found: Ranking) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 #: Our names, and ir-measures' own.
 MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5"}
 AVERAGE = "average"
+Floats = NDArray[np.float64]
 Values = Mapping[str, Sequence[float]]  # dataset: one value a question, in one order for all
 
 
@@ -22,12 +24,14 @@ def measure(scores: Sequence[float], relevant: Sequence[int], missed: int = 0) -
     # Scores are replaced by ranks, because trec_eval breaks ties by document name.
     run = {"q": {f"d{i}": float(len(order) - place) for place, i in enumerate(order)}}
     judged = {f"d{i}": 1 for i in relevant} | {f"missed{i}": 1 for i in range(missed)}
-    named = {str(m): m for m in map(ir_measures.parse_measure, MEASURES.values())}
-    found = ir_measures.calc_aggregate(list(named.values()), {"q": judged}, run)
-    return {ours: float(found[named[str(ir_measures.parse_measure(m))]]) for ours, m in MEASURES.items()}
+    measures = {ours: ir_measures.parse_measure(name) for ours, name in MEASURES.items()}
+    found = ir_measures.calc_aggregate(list(measures.values()), {"q": judged}, run)
+    return {ours: float(found[m]) for ours, m in measures.items()}
 
 
-def interval(groups: Values, seed: int = 0, draws: int = 10_000) -> tuple[float, float, float, float]:
+def interval(
+    groups: Values, seed: int = 0, draws: int = 10_000
+) -> tuple[float, float, float, float]:
     """Return the mean of the datasets' means, its standard error, and its 95 % bootstrap interval.
 
     Questions are drawn again within each dataset.
@@ -65,6 +69,6 @@ def compare(a: Values, b: Values, seed: int = 0, draws: int = 10_000) -> dict[st
     }  # fmt: skip
 
 
-def _means(values: "np.ndarray[tuple[int], np.dtype[np.float64]]", rng: np.random.Generator, draws: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _means(values: Floats, rng: np.random.Generator, draws: int) -> Floats:
     n = len(values)
     return np.asarray(values[rng.integers(0, n, (draws, n))].mean(axis=1))

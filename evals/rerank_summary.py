@@ -69,9 +69,7 @@ def measured(
     return found
 
 
-def _cost(
-    name: str, questions: Sequence[Question], rows: Rows
-) -> dict[str, float]:
+def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
     """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
     scored = [[_scored(part, q, rows) for part in parts_of(name)] for q in questions]
     if not scored:

@@ -124,7 +124,6 @@ class DocumentStates:
             self._write(shard, offset, blob)
             row = {"key": key, "at": [shard, offset, len(blob)], "parts": parts}
             self._log(row)
-            self._maps.pop(shard, None)
             self._entries[key] = _entry(row)
             self._end = (shard, offset + len(blob))
 
@@ -139,7 +138,7 @@ class DocumentStates:
     def get(self, key: str) -> dict[str, NDArray[np.float32]]:
         """Return a document's arrays as float32. Raises ``KeyError`` if it is not here."""
         entry = self._entries[key]
-        blob = self._map(entry.shard)[entry.offset : entry.offset + entry.size]
+        blob = self._blob(entry)
         arrays = {}
         start = 0
         for part in entry.parts:
@@ -162,7 +161,7 @@ class DocumentStates:
         shard, offset = max((self._number(path) for path in old), default=-1) + 1, 0
         lines = []
         for key, entry in self._entries.items():
-            blob = self._map(entry.shard)[entry.offset : entry.offset + entry.size].tobytes()
+            blob = self._blob(entry).tobytes()
             if offset and offset + len(blob) > self._shard_bytes:
                 shard, offset = shard + 1, 0
             self._write(shard, offset, blob)
@@ -239,10 +238,17 @@ class DocumentStates:
     def _shard_path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:05d}.bin"
 
-    def _map(self, shard: int) -> NDArray[np.uint8]:
-        if shard not in self._maps:
-            self._maps[shard] = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
-        return self._maps[shard]
+    def _blob(self, entry: _Entry) -> NDArray[np.uint8]:
+        end = entry.offset + entry.size
+        return self._map(entry.shard, end)[entry.offset : end]
+
+    def _map(self, shard: int, end: int) -> NDArray[np.uint8]:
+        """Return a shard's bytes, mapped again if it grew (another process may write) past it."""
+        found = self._maps.get(shard)
+        if found is None or len(found) < end:
+            found = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
+            self._maps[shard] = found
+        return found
 
 
 def _row(row: Mapping[str, Any]) -> bytes:
@@ -256,6 +262,8 @@ def _entry(row: Mapping[str, Any]) -> _Entry:
 
 
 def _pack(array: NDArray[Any], dtype: Dtype) -> bytes:
+    if dtype == "fp16":  # what it cannot hold becomes the largest it can, never infinity
+        array = np.clip(array, -65504, 65504)
     if dtype != "int8":
         return np.ascontiguousarray(array, dtype=_NUMPY[dtype]).tobytes()
     values = np.asarray(array, dtype=np.float32)

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stores.errors import UserError
+
 Scores = NDArray[np.float64]
 
 
@@ -28,17 +30,32 @@ def fuse(scores: Sequence[Sequence[float] | Scores], weights: Sequence[float] = 
     return np.asarray(np.sum(parts, axis=0))
 
 
+def weighted_parts(name: str) -> dict[str, float]:
+    """Return the rankers that a fusion's name such as ``bm25+2*minilm`` joins, and their weights.
+
+    Raises ``UserError`` for a weight that is no number.
+    """
+    parts: dict[str, float] = {}
+    for word in (word.strip() for word in name.split("+")):
+        factor, star, ranker = word.rpartition("*")
+        try:
+            parts[ranker.strip()] = float(factor) if star else 1.0
+        except ValueError:
+            raise UserError(f"write a fusion as bm25+2*minilm, not '{name}'") from None
+    return {ranker: factor for ranker, factor in parts.items() if ranker}
+
+
 def parts_of(name: str) -> list[str]:
-    """Return the rankers that a fusion's name such as ``bm25+minilm`` joins."""
-    return [part.strip() for part in name.split("+") if part.strip()]
+    """Return the rankers that a fusion's name joins."""
+    return list(weighted_parts(name))
 
 
 def fuse_named(name: str, known: Mapping[str, Sequence[float] | Scores]) -> Scores:
-    """Return the scores of ``name``: a ranker's own, or the equal-weight fusion of several."""
-    parts = parts_of(name)
+    """Return the scores of ``name``: a ranker's own, or the fusion of several."""
+    parts = weighted_parts(name)
     if len(parts) == 1:
-        return np.asarray(known[parts[0]], dtype=float)
-    return fuse([known[part] for part in parts])
+        return np.asarray(known[next(iter(parts))], dtype=float)
+    return fuse([known[part] for part in parts], list(parts.values()))
 
 
 def softmax(scores: Scores) -> Scores:

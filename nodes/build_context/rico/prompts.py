@@ -60,7 +60,9 @@ def make_prompt(
         inside = chosen if any(chosen) else inside
     weights = torch.tensor(inside, dtype=torch.float32)
     if not weights.any():
-        raise UserError(f"the question is cut before its first word: allow over {max_tokens} tokens")
+        raise UserError(
+            f"the question is cut before its first word: allow over {max_tokens} tokens"
+        )
     return Prompt(torch.tensor([ids]), weights / weights.sum())
 
 

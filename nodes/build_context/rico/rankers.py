@@ -85,9 +85,7 @@ def rank(
     known = None if prior is None else np.asarray(prior, dtype=float)
     found = RANKERS[name](backend, states, query, options or Options(), known)
     seconds = time.perf_counter() - started
-    return Ranking(
-        found.scores, found.weights, found.losses, found.calls, seconds, found.by_layer
-    )
+    return Ranking(found.scores, found.weights, found.losses, found.calls, seconds, found.by_layer)
 
 
 def single_gradient(
@@ -206,7 +204,10 @@ def _optimise(
         optimiser.step()
     moved = theta.detach().double().numpy()
     return Ranking(
-        moved, softmax(moved) if is_log else softmax(z_scores(moved)), tuple(losses), 2 * len(losses)
+        moved,
+        softmax(moved) if is_log else softmax(z_scores(moved)),
+        tuple(losses),
+        2 * len(losses),
     )
 
 

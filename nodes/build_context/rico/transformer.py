@@ -52,9 +52,13 @@ class TransformerBackend:
         self._loss = loss
         self._lock = threading.RLock()
         self._masks: Tensor | None = None
-        attentions = [m for m in model.modules() if hasattr(m, "layer_idx") and hasattr(m, "q_proj")]
+        attentions = [
+            m for m in model.modules() if hasattr(m, "layer_idx") and hasattr(m, "q_proj")
+        ]
         if len(attentions) != self.layers:
-            raise UserError(f"{name}: its attention layers are unknown here: use a Llama-like decoder")
+            raise UserError(
+                f"{name}: its attention layers are unknown here: use a Llama-like decoder"
+            )
         for module in attentions:
             module.register_forward_pre_hook(self._bias_attention, with_kwargs=True)
 
