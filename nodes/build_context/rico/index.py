@@ -10,6 +10,7 @@ from stores.home import home
 if TYPE_CHECKING:
     from pathlib import Path
 
+_BLOCK = 16  # documents in memory at a time, and lost by a kill
 _SHOW_FROM = 8  # documents from which encoding takes over two seconds
 
 
@@ -28,9 +29,12 @@ def build_states(
     by_key = {document_key(document.shown()): document for document in documents}
     todo = store.missing(list(by_key))
     hidden = quiet or len(todo) < _SHOW_FROM
-    for key in tqdm(todo, desc="reading documents", unit="document", disable=hidden, leave=False):
-        (state,) = backend.encode([by_key[key]])
-        store.add(key, {name: tensor.numpy() for name, tensor in state.items()})
+    with tqdm(total=len(todo), desc="reading documents", unit="document", disable=hidden) as bar:
+        for start in range(0, len(todo), _BLOCK):
+            part = todo[start : start + _BLOCK]
+            for key, state in zip(part, backend.encode([by_key[k] for k in part]), strict=True):
+                store.add(key, {name: tensor.numpy() for name, tensor in state.items()})
+            bar.update(len(part))
 
 
 def read_states(store: DocumentStates, documents: Sequence[Document]) -> list[State]:

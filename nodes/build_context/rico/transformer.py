@@ -8,7 +8,7 @@ layer. A one-hot ``w`` is therefore the plain concatenation of that document and
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.build_context.rico.backend import Document, Gradient, Query, State, Target
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
 _NOTHING = 1e-30
+#: Tokens read at once: more is no faster on a processor, and takes memory.
+_BATCH = 512
 
 
 class TransformerBackend:
@@ -63,21 +65,34 @@ class TransformerBackend:
             module.register_forward_pre_hook(self._bias_attention, with_kwargs=True)
 
     def encode(self, documents: Sequence[Document]) -> list[State]:
-        """Return one state a document; one document is in memory at a time."""
+        """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
+
+        Shorter documents are padded at the end, where no token that counts can see it.
+        """
         import torch
 
-        states: list[State] = []
-        for document in documents:
-            ids = self._document_ids(document)
-            positions = torch.arange(self.max_tokens - len(ids), self.max_tokens)[None]
+        ids = [self._document_ids(document) for document in documents]
+        states: dict[int, State] = {}
+        for batch in _batches([len(row) for row in ids]):
+            longest = max(len(ids[i]) for i in batch)
+            rows = [[*ids[i], *[0] * (longest - len(ids[i]))] for i in batch]
+            starts = torch.tensor([[self.max_tokens - len(ids[i])] for i in batch])
             with self._lock, torch.no_grad():
                 self._masks = None
                 made = self._model.base_model(
-                    torch.tensor([ids]), position_ids=positions, use_cache=True
+                    torch.tensor(rows),
+                    position_ids=starts + torch.arange(longest),
+                    use_cache=True,
                 ).past_key_values
-            pairs = [torch.stack([layer.keys[0], layer.values[0]]) for layer in made.layers]
-            states.append({"kv": torch.stack(pairs).float()})
-        return states
+            for row, i in enumerate(batch):
+                parts = [
+                    torch.stack(
+                        [layer.keys[row, :, : len(ids[i])], layer.values[row, :, : len(ids[i])]]
+                    )
+                    for layer in made.layers
+                ]
+                states[i] = {"kv": torch.stack(parts).float()}
+        return [states[i] for i in range(len(ids))]
 
     def loss(
         self, states: Sequence[State], weights: "Tensor", query: Query, target: Target = "question"
@@ -196,3 +211,15 @@ def _ids_of(value: Any) -> set[int]:
     if value is None:
         return set()
     return {int(v) for v in value} if isinstance(value, list | tuple) else {int(value)}
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield indices of similar lengths, together at most :data:`_BATCH` tokens with the padding."""
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and lengths[i] * (len(batch) + 1) > _BATCH:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

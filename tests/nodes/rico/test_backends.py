@@ -183,3 +183,22 @@ def test_loss_is_over_content_words_only():
     assert int((mean.weights > 0).sum()) == 7
     only = make_prompt(tokenizer, Query("what is the ?"), "question", "content", 99)
     assert int((only.weights > 0).sum()) == 4
+
+
+def test_reading_together_is_reading_alone(backend):
+    together = backend.encode(DOCUMENTS * 12)
+    for i, document in enumerate(DOCUMENTS):
+        (alone,) = backend.encode([document])
+        for name, part in alone.items():
+            assert torch.allclose(together[i][name], part, atol=1e-5)
+            assert torch.allclose(together[i + 44][name], part, atol=1e-5)
+
+
+def test_batches_stay_small():
+    from nodes.build_context.rico.transformer import _BATCH, _batches
+
+    lengths = [300, 1, 200, 300, 5, 5, 120, 90, 1, 600]
+    found = list(_batches(lengths))
+    assert sorted(i for batch in found for i in batch) == list(range(10))
+    for batch in found:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= _BATCH
