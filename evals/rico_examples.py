@@ -3,7 +3,7 @@
     python -m evals.rico_examples --out runs/rico-examples
     python -m evals.rico_examples --out runs/rico-examples --model AntonV/mamba2-130m-hf
 
-Writes ``args.json``, ``summary.json`` (a row an example and ranker, with the weights) and ``examples.png``.
+Writes ``args.json``, ``summary.json`` (a row an example and ranker) and ``examples.png``.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Train a tiny Mamba-2 language model to copy from documents, for RICO.
 
-    python -m trainers.ssm --out checkpoints/ssm                        # minutes on one core
-    python -m trainers.ssm --out /tmp/ssm --steps 20                    # to see that it runs
-    python -m trainers.ssm --out checkpoints/ssm-text --text notes/ --hidden 512 --layers 12 --device cuda
+    python -m trainers.ssm --out checkpoints/ssm --steps 600     # minutes on one core
+    python -m trainers.ssm --out checkpoints/try --steps 20      # to see that it runs
+    python -m trainers.ssm --out checkpoints/text --text notes/ --hidden 512 --device cuda
 
 The model is trained on what RICO does with it: it reads each of a few documents alone, starts from
 their mixed states (random weights in which the right document has some part), and predicts the

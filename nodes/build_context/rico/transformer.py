@@ -85,13 +85,8 @@ class TransformerBackend:
                     use_cache=True,
                 ).past_key_values
             for row, i in enumerate(batch):
-                parts = [
-                    torch.stack(
-                        [layer.keys[row, :, : len(ids[i])], layer.values[row, :, : len(ids[i])]]
-                    )
-                    for layer in made.layers
-                ]
-                states[i] = {"kv": torch.stack(parts).float()}
+                parts = [torch.stack([layer.keys[row], layer.values[row]]) for layer in made.layers]
+                states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
         return [states[i] for i in range(len(ids))]
 
     def loss(
