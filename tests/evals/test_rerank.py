@@ -224,3 +224,18 @@ def test_real_questions_are_whole():
     for question in questions:
         assert question.relevant
         assert max(question.relevant) < len(question.documents)
+
+
+def test_the_page_is_made_from_run_directories(data, tmp_path):
+    from evals.rerank_report import report
+
+    run_rerank(settings(rankers=("bm25", "bm25_stem")), str(tmp_path / "first"), str(data))
+    report([tmp_path / "first"], tmp_path / "docs" / "page.md")
+    page = (tmp_path / "docs" / "page.md").read_text()
+    summary = json.loads((tmp_path / "docs" / "runs" / "first" / "summary.json").read_text())
+    best = next(r for r in summary["rows"] if r["agent"] == "bm25" and r["dataset"] == "average")
+    assert f"{best['ndcg']:.3f}".removeprefix("0") in page
+    assert "n = 3 hotpotqa, 3 musique, 6 average" in page
+    assert (tmp_path / "docs" / "page.png").exists()
+    with pytest.raises(UserError, match="no finished run"):
+        report([tmp_path / "none"], tmp_path / "docs" / "page.md")
