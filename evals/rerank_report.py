@@ -25,8 +25,8 @@ def section(folder: Path, args: Mapping[str, Any], summary: Mapping[str, Any]) -
     counts = {row["dataset"]: row["n"] for row in rows}
     commits = [args["commit"], *(part["commit"] for part in args.get("resumed", []))]
     facts = (
-        f"Split `{args['split']}`, pool `{args['pool']}`, model `{args['model']}`, loss `{args['loss']}`, "
-        f"states {args['states']}, {args['steps']} steps where steps are taken; n = "
+        f"Split `{args['split']}`, pool `{args['pool']}`, model `{args['model']}`, "
+        f"loss `{args['loss']}`, states {args['states']}, {args['steps']} steps where steps are taken; n = "
         + ", ".join(f"{count} {name}" for name, count in counts.items())
         + f"; data SHA-256 `{args['data']['sha256'][:12]}…`; commit "
         + ", then ".join(f"`{commit[:12]}`" for commit in commits)
@@ -88,7 +88,10 @@ def examples_section(
         lines.append(
             f"| {claim} | {' | '.join('holds' if held[r] else 'fails' for r in rankers)} |"
         )
-    facts = f"Model `{args['model']}`; one example each (★: what should win); commit `{args['commit'][:12]}`."
+    facts = (
+        f"Model `{args['model']}`; one example each (★: what should win); "
+        f"commit `{args['commit'][:12]}`."
+    )
     picture = f"![Weights and a loss landscape]({folder.name}.png)"
     return "\n\n".join(
         [f"## {folder.name}", facts, f"`{args['command']}`", picture, "\n".join(lines)]

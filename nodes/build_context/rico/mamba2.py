@@ -28,8 +28,8 @@ class Mamba2Backend:
 
     A state is ``{"ssm": (layers, heads, head size, state size), "conv": (layers, channels,
     kernel)}``. ``conv`` says what the question's convolution starts from: the mixture of the
-    documents' (``mix``) or nothing (``zero``). ``layers`` keeps only some layers' states (others
-    start from zero), ``projection`` scores through a random projection to so many dimensions.
+    documents' (``mix``) or nothing (``zero``). ``layers`` keeps only some layers' states (the
+    others start from zero), which makes the index that much smaller.
     """
 
     parameterisation: Literal["linear", "log"] = "linear"
