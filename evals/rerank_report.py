@@ -26,7 +26,7 @@ def section(folder: Path, args: Mapping[str, Any], summary: Mapping[str, Any]) -
     commits = [args["commit"], *(part["commit"] for part in args.get("resumed", []))]
     facts = (
         f"Split `{args['split']}`, pool `{args['pool']}`, model `{args['model']}`, "
-        f"loss `{args['loss']}`, states {args['states']}, {args['steps']} steps where steps are taken; n = "
+        f"loss `{args['loss']}`, states {args['states']}, {args['steps']} steps where any; n = "
         + ", ".join(f"{count} {name}" for name, count in counts.items())
         + f"; data SHA-256 `{args['data']['sha256'][:12]}…`; commit "
         + ", then ".join(f"`{commit[:12]}`" for commit in commits)
