@@ -34,7 +34,7 @@ def rank(
     fuse_with: Annotated[
         str,
         typer.Option("--with", help="Scores to add, comma-separated: bm25, bm25_stem, embedder."),
-    ] = "bm25,embedder",
+    ] = "bm25_stem,embedder",
     alone: Annotated[bool, typer.Option("--alone", help="The ranker's own score only.")] = False,
     candidates: Annotated[
         int, typer.Option(min=1, help="Weigh the BM25-best so many of a larger corpus.")

@@ -40,7 +40,7 @@ class Rico(FramedContext):
     ranker: Literal[
         "single_gradient", "multistep", "warm_start", "zero_state", "leave_one_out", "loss", "naive"
     ] = "single_gradient"
-    fuse_with: tuple[Partner, ...] = ("bm25", "embedder")
+    fuse_with: tuple[Partner, ...] = ("bm25_stem", "embedder")
     loss: Loss = Field(default="content", description="over content words, or all (mean)")
     steps: int = Field(default=5, ge=1, description="AdamW steps (multistep, warm_start)")
     learning_rate: float = Field(default=0.1, gt=0, description="AdamW's (multistep, warm_start)")

@@ -48,7 +48,7 @@ class Weigher:
         backend: Callable[[], Backend],
         embedder: Callable[[], Embedder],
         ranker: str = "single_gradient",
-        fuse_with: Sequence[Partner] = ("bm25", "embedder"),
+        fuse_with: Sequence[Partner] = ("bm25_stem", "embedder"),
         options: Options | None = None,
         states: Dtype = "fp16",
         folder: Path | None = None,
