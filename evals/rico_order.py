@@ -92,8 +92,8 @@ def _summarise(run: RunDirectory) -> dict[str, Any]:
             })  # fmt: skip
     first, last = ORDERS
     test = compare(values[first], values[last])
-    named = {"a": first, "b": last, "metric": "answer_loss", "dataset": AVERAGE}
-    return run.summarise(rows, [{**named, **test}])
+    about = {"a": first, "b": last, "metric": "answer_loss", "dataset": AVERAGE}
+    return run.summarise(rows, [{**about, **test}])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
