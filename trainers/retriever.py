@@ -152,7 +152,7 @@ def train(
             scores = scores + weight.unsqueeze(-1) * words.to(device)
             loss = (settings.margin + scores[:, 1:] - scores[:, :1]).relu().mean()
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
             losses.append(loss.item())
         return {"train_loss": mean(losses)}

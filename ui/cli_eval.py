@@ -55,3 +55,70 @@ def live(
         overrides=overrides or (),
         seed=seed,
     )
+
+
+_RERANK = examples(
+    "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
+    "stategate eval rerank --split test --out runs/rerank-test",
+    "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
+)
+
+
+@eval_app.command(epilog=_RERANK)
+def rerank(
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
+    ],
+    split: Annotated[str, typer.Option(help="dev to tune on, test to report.")] = "dev",
+    datasets: Annotated[
+        str, typer.Option(help="Comma-separated.")
+    ] = "hotpotqa,2wikimultihopqa,musique",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="The first so many questions of each dataset.")
+    ] = None,
+    rankers: Annotated[
+        str, typer.Option(help="Comma-separated; a+b adds z-scores. Default: BM25, MiniLM, RICO.")
+    ] = "",
+    pool: Annotated[str, typer.Option(help="given, or bm25: the best of all documents.")] = "given",
+    depth: Annotated[int, typer.Option(min=1, help="Documents in a bm25 pool.")] = 20,
+    model: Annotated[
+        str, typer.Option(help="Asset, folder, .gguf file or hub name.")
+    ] = "smollm2-135m",
+    loss: Annotated[str, typer.Option(help="content words only, or mean over all.")] = "content",
+    steps: Annotated[int, typer.Option(min=1, help="AdamW steps (multistep, warm_*).")] = 5,
+    learning_rate: Annotated[float, typer.Option(help="AdamW's learning rate.")] = 0.1,
+    states: Annotated[str, typer.Option(help="How states are kept: fp32, fp16, int8.")] = "fp16",
+    data: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Of the questions; or $STATEGATE_DATA.")
+    ] = None,
+    states_folder: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Of the documents' states.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Cores for the model.")] = None,
+    json_target: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write the summary; - is stdout.")
+    ] = None,
+) -> None:
+    """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
+    from ui.cli_rerank import evaluate_rerank
+
+    evaluate_rerank(
+        {
+            "split": split,
+            "datasets": datasets,
+            "limit": limit,
+            "rankers": rankers,
+            "pool": pool,
+            "depth": depth,
+            "model": model,
+            "loss": loss,
+            "steps": steps,
+            "learning_rate": learning_rate,
+            "states": states,
+        },
+        out=out,
+        data=data,
+        folder=states_folder,
+        threads=threads,
+        json_target=json_target,
+    )
