@@ -122,3 +122,70 @@ def rerank(
         threads=threads,
         json_target=json_target,
     )
+
+
+_RETRIEVAL = examples(
+    "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
+    "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
+)
+
+
+@eval_app.command(epilog=_RETRIEVAL)
+def retrieval(
+    data: Annotated[str, typer.Option(metavar="FILE", help="Trajectories of trainers.collect.")],
+    out: Annotated[str, typer.Option(metavar="DIR", help="A new run directory.")],
+    updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+) -> None:
+    """Recall of the clicked chunk: trained, zero-shot, instruction and last-event queries."""
+    from evals.report import figures
+    from evals.retrieval import run_retrieval
+
+    command = ["stategate", "eval", "retrieval", "--data", data, "--updater", updater]
+    summary = run_retrieval(data, out, updater, seed, [*command, "--out", out])
+    typer.echo(figures(summary["rows"]))
+
+
+_BUDGET = examples(
+    "stategate eval budget --goals 0-99 --budgets 100,200,400 --out runs/budget",
+    "stategate eval budget --builders full --agent u=context.kind=compress,context.allocator=uniform"
+    " --budgets 150,300 --out runs/uniform",
+)
+
+
+@eval_app.command(epilog=_BUDGET)
+def budget(
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
+    ],
+    builders: Annotated[str, typer.Option(help="Context kinds.")] = "full,retrieve,compress",
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="A curve of your own; repeatable."),
+    ] = None,
+    budgets: Annotated[str, typer.Option(help="In tokens.")] = "100,150,200,300,400,600,1000",
+    goals: Annotated[str, typer.Option(help="Such as 0-499 or 3,5,8.")] = "0-9",
+    config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="For every agent; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Written to the run's args.json.")] = 0,
+) -> None:
+    """Success against the context's token budget, a curve a builder, with a plot."""
+    from evals.budget import parse_budgets, run_budget
+    from evals.live import parse_goals
+    from evals.report import table
+
+    command = ["stategate", "eval", "budget", "--builders", builders, "--budgets", budgets]
+    command += ["--goals", goals, "--config", config]
+    for name in agent or ():
+        command += ["--agent", name]
+    for item in overrides or ():
+        command += ["--set", item]
+    summary = run_budget(
+        config, builders.split(","), agent or (), parse_budgets(budgets), parse_goals(goals),
+        out, overrides or (), seed, [*command, "--out", out],
+    )  # fmt: skip
+    typer.echo(table(summary["rows"]))
+    typer.echo(f"plot: {out}/budget.png")
