@@ -33,8 +33,8 @@ check: setup ## ruff and mypy strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-ui: setup ## the commands, for now: the Gradio app comes with a later version
-	@$(BIN)/stategate --help
+ui: setup ## open the Gradio app on this machine
+	$(BIN)/stategate ui
 
 lock: setup ## write requirements.lock anew from what is installed
 	$(BIN)/python -m pip freeze --all --exclude-editable | grep -vE '^(pip|stategate)\b' | sed 's/+cpu$$//' > requirements.lock

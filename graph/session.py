@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -13,36 +12,12 @@ from graph.agent import Agent
 from graph.build import Graph
 from graph.history import Boundary, boundaries, ready, write_head
 from graph.state import State, context_schema
+from graph.steps import Preview, StepResult
 from nodes.protocols import BuiltContext, Decision
 from nodes.registry import registry
 from stores.errors import UserError
 
-
-@dataclass(frozen=True)
-class StepResult:
-    """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
-
-    step: int
-    observation: Observation
-    context: BuiltContext
-    decision: Decision
-    outcome: Observation
-    seconds: float
-
-    @property
-    def reward(self) -> float:
-        """The step's reward."""
-        return self.outcome.reward
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode is over."""
-        return self.outcome.done
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the built context."""
-        return self.context.tokens
+__all__ = ["Session", "StepResult"]
 
 
 class Session:
@@ -142,28 +117,40 @@ class Session:
         self._advance(interrupt_after=["write_memory"])
         return self._result({"observation": observation, "context": context}, started)
 
-    def read(
-        self, context: Mapping[str, Any] | None = None, step: int | None = None
-    ) -> tuple[Observation, BuiltContext]:
-        """Return the page and what the agent reads of it now, or read at an earlier ``step``.
+    def look(
+        self,
+        context: Mapping[str, Any] | None = None,
+        step: int | None = None,
+        *,
+        act: bool = True,
+    ) -> Preview:
+        """Say what the agent would read, and do, with another context builder; changes nothing.
 
-        Nobody acts and nothing changes. ``context`` is another builder, or overrides of slots.
+        The moment is now, or that of an earlier ``step`` of this episode. ``context`` is a builder or
+        overrides of slots; ``act=False`` asks no actor.
         """
         bound = self._bound_with(context)
         state = self._moment(bound, step)
-        return bound.observation(state), bound.context(state)
-
-    def preview(
-        self, context: Mapping[str, Any] | None = None, step: int | None = None
-    ) -> tuple[BuiltContext, Decision]:
-        """Say what the agent would read and do, with another context builder; changes nothing.
-
-        The moment is now, or that of an earlier ``step`` of this episode.
-        """
-        bound = self._bound_with(context)
-        state = self._moment(bound, step)
+        bound.resources.get(bound.config.context)  # loading is not building
+        started = time.perf_counter()
         built = bound.context(state)
-        return built, bound.resources.get(bound.config.actor)(built, state["steps"])
+        ready_at = time.perf_counter()
+        actor = bound.resources.get(bound.config.actor) if act else None
+        asked_at = time.perf_counter()
+        decision = actor(built, state["steps"]) if actor is not None else None
+        return Preview(
+            observation=bound.observation(state),
+            context=built,
+            decision=decision,
+            build_seconds=ready_at - started,
+            act_seconds=time.perf_counter() - asked_at,
+            budget=bound.config.context.budget,
+        )
+
+    def preview(self, context: Mapping[str, Any] | None = None) -> tuple[BuiltContext, Decision]:
+        """Say what the agent would read and do now (see :meth:`look`)."""
+        seen = self.look(context)
+        return seen.context, cast(Decision, seen.decision)
 
     def use(self, context: Mapping[str, Any]) -> "Session":
         """Go on with another context builder (or other overrides of slots) from the next step."""
