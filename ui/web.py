@@ -17,6 +17,7 @@ from ui.agents import Agents
 from ui.render.frame import render_head
 from ui.tabs.common import App
 from ui.tabs.compare import CompareTab
+from ui.tabs.state import StateTab
 from ui.tabs.webshop import WebShopTab
 from ui.workspace import Workspaces
 
@@ -131,6 +132,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
                 webshop = WebShopTab(app, pipeline)
             with gr.Tab("Fork and compare", id="compare") as compare_tab:
                 compare = CompareTab(app)
+            with gr.Tab("State", id="state") as state_tab:
+                StateTab(app, agents.resources).wire(state_tab)
         compare.wire(
             compare_tab,
             lambda workspace: {**webshop.show(workspace), places: gr.Tabs(selected="webshop")},

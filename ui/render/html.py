@@ -7,7 +7,7 @@ from markupsafe import Markup, escape
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).
 _TEMPLATE = str.maketrans({"{": "&#123;", "}": "&#125;", "$": "&#36;", "`": "&#96;"})
-_VOID = frozenset({"input", "br", "rect", "line", "circle", "path"})
+_VOID = frozenset({"input", "br", "img"})
 
 
 def safe(text: object) -> Markup:

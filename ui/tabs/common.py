@@ -96,7 +96,7 @@ class Watch:
         self._label = label
         self._error: BaseException | None = None
         self.result: Any = None
-        self._since = time.monotonic()
+        self.since = time.monotonic()
         self._done = threading.Event()
         threading.Thread(target=self._run, args=(move,), daemon=True).start()
 
@@ -112,7 +112,7 @@ class Watch:
         """Yield a message now and then until the move ends; raises what it raised."""
         wait = PATIENCE
         while not self._done.wait(wait):
-            yield working(self._label, self._since)
+            yield working(self._label, self.since)
             wait = BEAT
         if self._error is not None:
             raise self._error
