@@ -17,6 +17,8 @@ from ui.agents import Agents
 from ui.render.frame import render_head
 from ui.tabs.common import App
 from ui.tabs.compare import CompareTab
+from ui.tabs.runs import RunsTab
+from ui.tabs.settings import SettingsTab
 from ui.tabs.state import StateTab
 from ui.tabs.webshop import WebShopTab
 from ui.workspace import Workspaces
@@ -134,6 +136,10 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
                 compare = CompareTab(app)
             with gr.Tab("State", id="state") as state_tab:
                 StateTab(app, agents.resources).wire(state_tab)
+            with gr.Tab("Runs", id="runs") as runs_tab:
+                RunsTab(app, agents.resources).wire(runs_tab)
+            with gr.Tab("Settings", id="settings") as settings_tab:
+                SettingsTab(app, webshop.show, webshop.outputs).wire(settings_tab)
         compare.wire(
             compare_tab,
             lambda workspace: {**webshop.show(workspace), places: gr.Tabs(selected="webshop")},
