@@ -23,8 +23,6 @@ class Field:
     default: Any = None
     required: bool = False
     nullable: bool = False
-    minimum: float | None = None
-    maximum: float | None = None
 
 
 def fields_of(kind: type[Params]) -> list[Field]:
@@ -53,11 +51,11 @@ def _field(name: str, spec: Mapping[str, Any], required: bool, known: Mapping[st
             "boolean": "flag", "integer": "integer", "number": "number", "string": "text",
         }  # fmt: skip
         control = known_types.get(inner.get("type"), "yaml")
-    low = inner.get("minimum", inner.get("exclusiveMinimum"))
-    high = inner.get("maximum", inner.get("exclusiveMaximum"))
+        if nullable and control != "text":  # a number box cannot be empty, a line of text can
+            control = "yaml"
     return Field(
         name, control, str(spec.get("description", "")), choices, spec.get("default"),
-        required, nullable, low, high,
+        required, nullable,
     )  # fmt: skip
 
 

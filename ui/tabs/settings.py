@@ -72,7 +72,7 @@ class SettingsTab:
                     kinds = sorted(registry().kinds(slot))
                     options = [_NOTHING, *kinds] if slot == "llm" else kinds
                     choice = gr.Dropdown(options, value=values.get("kind", _NOTHING), label=slot,
-                                         elem_id=f"sg-slot-{slot}")  # fmt: skip
+                                         interactive=True, elem_id=f"sg-slot-{slot}")  # fmt: skip
                     swaps.append((choice, slot, -1))
                     self._kind(slot, values, boxes, plan)
             for place, values in enumerate(draft.get("memory") or ()):
@@ -80,15 +80,17 @@ class SettingsTab:
                     kinds = sorted(registry().kinds("memory"))
                     choice = gr.Dropdown([_NOTHING, *kinds], value=values["kind"],
                                          label=f"memory {place + 1} ((none) removes it)",
-                                         elem_id=f"sg-slot-memory-{place}")  # fmt: skip
+                                         elem_id=f"sg-slot-memory-{place}",
+                                         interactive=True)  # fmt: skip
                     swaps.append((choice, "memory", place))
                     self._kind("memory", values, boxes, plan)
             with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
                 more = gr.Dropdown(sorted(registry().kinds("memory")), value=None,
-                                   label="add a memory writer", elem_id="sg-slot-memory")  # fmt: skip
+                                   label="add a memory writer", interactive=True,
+                                   elem_id="sg-slot-memory")  # fmt: skip
                 swaps.append((more, "memory", len(draft.get("memory") or ())))
                 limit = gr.Number(draft.get("max_steps", 20), label="max_steps", precision=0,
-                                  minimum=1, elem_id="sg-max-steps")  # fmt: skip
+                                  interactive=True, elem_id="sg-max-steps")  # fmt: skip
         with gr.Row(elem_classes="sg-controls"):
             apply = gr.Button("Apply to this tab", variant="primary", size="md", scale=0,
                               min_width=150, elem_id="sg-apply")  # fmt: skip
@@ -213,7 +215,7 @@ def _gather(
             after["memory"] = [*after["memory"], item]
         else:
             after[slot] = item
-    after["max_steps"] = int(limit or 1)
+    after["max_steps"] = int(limit or 0)
     return after
 
 
@@ -223,6 +225,7 @@ def _control(slot: str, field: Field, value: Any) -> Any:
         "label": field.name + (" (required)" if field.required else ""),
         "info": field.description or None,
         "elem_id": f"sg-field-{slot}-{field.name}",
+        "interactive": True,
     }
     now = shown(field, value)
     if field.control == "choice":
@@ -230,8 +233,6 @@ def _control(slot: str, field: Field, value: Any) -> Any:
     if field.control == "flag":
         return gr.Checkbox(value=now, **about)
     if field.control in ("integer", "number"):
-        return gr.Number(
-            now, precision=0 if field.control == "integer" else None, minimum=field.minimum,
-            maximum=field.maximum, **about,
-        )  # fmt: skip
+        # Bounds are the schema's to check: its message names the parameter.
+        return gr.Number(now, precision=0 if field.control == "integer" else None, **about)
     return gr.Textbox(now, lines=1, max_lines=6, **about)
