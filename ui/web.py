@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from importlib.resources import files
 from typing import Any
 
@@ -145,8 +145,13 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             lambda workspace: {**webshop.show(workspace), places: gr.Tabs(selected="webshop")},
             [*webshop.outputs, places],
         )
+
+        def open_page(tab: str) -> Iterator[dict[Any, Any]]:
+            for update in webshop.load(tab):
+                yield {app.tab: tab, **update}
+
         blocks.load(
-            lambda tab: {app.tab: tab, **webshop.load(tab)}, [app.tab], [app.tab, *webshop.outputs],
+            open_page, [app.tab], [app.tab, *webshop.outputs],
             js=TAB_JS, show_progress="hidden", api_visibility="private",
         )  # fmt: skip
     app_blocks: gr.Blocks = blocks

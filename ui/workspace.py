@@ -167,6 +167,17 @@ class Workspace:
             Seen(result, read_with.get(result.step, {})) for result in session.replay(read_with)
         ]
 
+    @contextmanager
+    def quiet(self, patience: float = 0.2) -> Iterator[bool]:
+        """Hold the turn to look at the episode; yields False where a move is being made."""
+        turn = self._turn
+        is_free = turn.acquire(timeout=patience)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                turn.release()
+
     def stopped(self, seen: int) -> Seen:
         """Return the step number ``seen``. Raises ``UserError`` if it was not taken."""
         if not 0 <= seen < len(self.trail):

@@ -138,7 +138,7 @@ class SettingsTab:
         if kind is None:
             plan.append((slot, "", []))
             return
-        about = (kind.cls.__doc__ or "").strip().split("\n\n")[0]
+        about = (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("``", "")
         gr.HTML(el("div", " ".join(about.split()), el("span", f" · {kind.owner}"),
                    cls="sg-kind-about"))  # fmt: skip
         fields = fields_of(kind.cls)

@@ -10,7 +10,7 @@ from envs.protocols import SEARCH
 from nodes.registry import registry
 from stores.errors import UserError
 from ui.render.html import note
-from ui.tabs.common import EVENTS_JS, App, Watch, data_of, failed, worth_retrying
+from ui.tabs.common import BEAT, EVENTS_JS, App, Watch, data_of, failed, working, worth_retrying
 from ui.tabs.goals import GoalPicker
 from ui.tabs.webshop_view import View, draw
 from ui.workspace import Workspace
@@ -23,6 +23,11 @@ FIRST_TASK = {"goal": 3}
 _NOT_QUICK = ("human", "scripted")
 
 Update = dict[Any, Any]
+
+
+def draw_is_busy(update: Update, stop: Any) -> bool:
+    """Say whether an update draws a tab in the middle of a move: its Stop button shows."""
+    return bool(update[stop].get("visible"))
 
 
 def quick_actors() -> list[str]:
@@ -54,17 +59,17 @@ class WebShopTab:
         kinds = registry().kinds
         config = self.app.workspaces.config
         with gr.Row(elem_classes="sg-agentbar"):
-            self.context = gr.Dropdown(
+            self.context = gr.Radio(
                 sorted(kinds("context")), value=config.context.kind, label="Context builder",
-                elem_id="sg-context-kind", min_width=140, filterable=False,
+                elem_id="sg-context-kind", min_width=320, scale=4,
             )  # fmt: skip
             self.budget = gr.Slider(
                 20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
                 elem_id="sg-budget", min_width=220, scale=2,
             )  # fmt: skip
-            self.actor = gr.Dropdown(
+            self.actor = gr.Radio(
                 sorted({*quick_actors(), config.actor.kind}), value=config.actor.kind,
-                label="Actor", elem_id="sg-actor-kind", min_width=140, filterable=False,
+                label="Actor", elem_id="sg-actor-kind", min_width=150, scale=2,
             )  # fmt: skip
 
     def _controls(self) -> None:
@@ -112,7 +117,7 @@ class WebShopTab:
             self.actor: gr.update(
                 choices=self._actors(workspace), value=workspace.config.actor.kind
             ),
-            **self._buttons(view, "idle"),
+            **self._buttons(view, "busy" if view.busy else "idle"),
         }
 
     def _actors(self, workspace: Workspace) -> list[str]:
@@ -144,12 +149,13 @@ class WebShopTab:
 
     # What the buttons do.
 
-    def load(self, tab: str) -> Update:
-        """Draw the tab for a page that was just opened or reloaded."""
+    def load(self, tab: str) -> Iterator[Update]:
+        """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
         try:
             workspace = self.app.of(tab)
         except UserError as error:
-            return {self.status: failed(error)}
+            yield {self.status: failed(error)}
+            return
         workspace.pausing = True  # a run that the old page watched ends
         problem: BaseException | None = None
         if workspace.is_new:
@@ -159,7 +165,13 @@ class WebShopTab:
                 problem = None
             except Exception as raised:
                 problem = raised
-        return self.show(workspace, problem)
+        since = time.monotonic()
+        update = self.show(workspace, problem)
+        while draw_is_busy(update, self.stop):
+            yield {**update, self.status: working("a step is being taken", since)}
+            time.sleep(BEAT)
+            update = self.show(workspace)
+        yield update
 
     def move(self, tab: str, what: Callable[[Workspace], Any], label: str) -> Iterator[Update]:
         """Make a move of the workspace under watch; an error becomes a message."""

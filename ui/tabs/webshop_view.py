@@ -29,11 +29,28 @@ class View:
     over: bool = False
     steps: int = 0
     looks_back: bool = False
+    busy: bool = False
     problem: BaseException | None = None
 
 
 def draw(workspace: Workspace) -> View:
-    """Draw where the tab's episode stands, or the step that is looked at."""
+    """Draw where the tab's episode stands, or the step that is looked at.
+
+    While a move is being made there is nothing to draw but the steps before it (``busy``).
+    """
+    with workspace.quiet() as is_quiet:
+        if not is_quiet:
+            stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
+            trail = render_trail(stops, None, False)
+            told = empty("A step is being taken", "Wait for it here, or stop it.")
+            return View(
+                render_pipeline(kinds_of(workspace)), trail, told,
+                has_session=True, steps=len(stops), busy=True,
+            )  # fmt: skip
+        return _draw(workspace)
+
+
+def _draw(workspace: Workspace) -> View:
     pipeline = render_pipeline(kinds_of(workspace))
     session = workspace.session
     if session is None:

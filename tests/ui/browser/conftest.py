@@ -70,7 +70,9 @@ def place(tmp_path_factory):
     info.mkdir(parents=True)
     (site / "stranger_topmost.py").write_text(PLUGIN)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-topmost\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[stategate.nodes]\ntopmost = stranger_topmost:Topmost\n")
+    (info / "entry_points.txt").write_text(
+        "[stategate.nodes]\ntopmost = stranger_topmost:Topmost\n"
+    )
     return folder
 
 
@@ -107,11 +109,8 @@ class Server:
         raise AssertionError((self.place / "server.log").read_text())
 
     def stop(self):
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        self.process.kill()
+        self.process.wait(timeout=20)
 
 
 @pytest.fixture(scope="session")
@@ -142,7 +141,9 @@ def new_tab(browser, server, asked):
         page = context.new_page()
         page.problems = []
         page.on("pageerror", lambda error: page.problems.append(str(error)))
-        page.on("request", lambda request: asked.add(re.sub(r"^(\w+://[^/]*).*", r"\1", request.url)))
+        page.on(
+            "request", lambda request: asked.add(re.sub(r"^(\w+://[^/]*).*", r"\1", request.url))
+        )
         page.goto(server.url)
         if wait:
             page.locator("#sg-page .sg-page").wait_for()

@@ -49,6 +49,7 @@ def goal(page, number):
         )
     page.locator(f'#sg-goals [data-goal="{number}"]').click()
     page.locator("#sg-goals .sg-goal").first.wait_for(state="hidden")
+    page.wait_for_function("!document.querySelector('#sg-step').disabled")
 
 
 def tab(page, name):
@@ -63,3 +64,7 @@ def choose(page, selector, option):
 def act(page, action):
     page.locator("#sg-typed").locator("textarea, input").first.fill(action)
     button(page, "Act").click()
+
+
+def radio(page, selector, option):
+    page.locator(f"{selector} label", has_text=re.compile(f"^{option}$")).click()

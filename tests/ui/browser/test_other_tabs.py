@@ -11,6 +11,7 @@ from tests.ui.browser.steps import (
     choose,
     goal,
     play_to_the_end,
+    radio,
     step,
     stops,
     tab,
@@ -140,7 +141,7 @@ def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
     page.locator("#sg-settings-status .sg-note-good").wait_for()
     with page.expect_download() as download:
         button(page, "Save as YAML").click()
-    saved = yaml.safe_load(open(download.value.path()))
+    saved = yaml.safe_load(download.value.path().read_text())
     assert saved["context"]["kind"] == "topmost"
     assert saved["context"]["how_many"] == 2
     tab(page, "WebShop")
@@ -188,21 +189,21 @@ def test_a_dead_model_is_a_message_with_a_retry(new_tab, fake_model):
     button(page, "Retry").click()
     page.locator("#sg-status .sg-note-busy").wait_for()
     page.locator("#sg-status .sg-note-bad", has_text="does not answer").wait_for()
-    choose(page, "#sg-actor-kind", "rule")
+    radio(page, "#sg-actor-kind", "rule")
     page.wait_for_function("!document.querySelector('#sg-status .sg-note-bad')")
     step(page)
 
 
 def test_a_slow_model_shows_that_it_works_and_can_be_left(new_tab, fake_model):
     page = new_tab()
-    fake_model.delay = 8
+    fake_model.delay = 25
     use_model(page, fake_model.url)
     button(page, "Step").click()
     page.locator("#sg-status .sg-note-busy").wait_for()
     button(page, "Stop").click()
-    page.wait_for_function("!document.querySelector('#sg-step').disabled", timeout=5000)
+    page.wait_for_function("!document.querySelector('#sg-step').disabled", timeout=15_000)
     assert stops(page) == 0
-    choose(page, "#sg-actor-kind", "rule")
+    radio(page, "#sg-actor-kind", "rule")
     step(page)
     page.wait_for_timeout(1000)
     assert stops(page) == 1
@@ -250,8 +251,9 @@ def contrast(page, selector):
       };
       const element = document.querySelector(selector);
       let behind = element;
-      while (behind && read(getComputedStyle(behind).backgroundColor)[3] < .9) behind = behind.parentElement;
-      const over = behind ? read(getComputedStyle(behind).backgroundColor) : [255, 255, 255, 1];
+      const back = e => read(getComputedStyle(e).backgroundColor);
+      while (behind && back(behind)[3] < .9) behind = behind.parentElement;
+      const over = behind ? back(behind) : [255, 255, 255, 1];
       const [x, y] = [light(read(getComputedStyle(element).color)), light(over)];
       return (Math.max(x, y) + .05) / (Math.min(x, y) + .05);
     }""",

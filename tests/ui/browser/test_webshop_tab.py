@@ -7,9 +7,9 @@ import pytest
 from tests.ui.browser.steps import (
     act,
     button,
-    choose,
     goal,
     play_to_the_end,
+    radio,
     step,
     stops,
     wait_for_stops,
@@ -51,10 +51,12 @@ def test_what_the_model_reads_follows_the_budget(new_tab):
         arg=before,
     )
     assert int(kept.inner_text()) <= 120
-    choose(page, "#sg-context-kind", "query_rag")
+    radio(page, "#sg-context-kind", "query_rag")
     page.locator("#sg-side .sg-lostline").wait_for()
     lost = page.locator("#sg-side .sg-lostline .sg-act-lost").first
-    red, green, blue = map(int, re.findall(r"\d+", lost.evaluate("e => getComputedStyle(e).color"))[:3])
+    red, green, blue = map(
+        int, re.findall(r"\d+", lost.evaluate("e => getComputedStyle(e).color"))[:3]
+    )
     assert red > 2 * green
     assert red > 2 * blue
     assert page.locator("#sg-page .sg-unseen").count()
@@ -174,7 +176,8 @@ def test_a_duplicated_tab_gets_an_episode_of_its_own(new_tab):
     name = first.evaluate("sessionStorage.getItem('stategate-tab')")
     second = first.context.new_page()
     second.add_init_script(
-        f"if (!sessionStorage.getItem('stategate-tab')) sessionStorage.setItem('stategate-tab', '{name}')"
+        "if (!sessionStorage.getItem('stategate-tab'))"
+        f" sessionStorage.setItem('stategate-tab', '{name}')"
     )
     second.goto(first.url)
     second.locator("#sg-page .sg-page").wait_for()
