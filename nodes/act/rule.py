@@ -56,10 +56,15 @@ class Rule(ActorParams):
         le=1,
         description="share of the wanted attributes that the features must name; 0: never read them",
     )
+    follow: bool = Field(
+        default=False, description='obey "Experience:" lines (nodes.act.following)'
+    )
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; nothing is loaded."""
-        return RuleActor(self)
+        from nodes.act.following import Follower
+
+        return Follower(self) if self.follow else RuleActor(self)
 
 
 @dataclass
@@ -103,16 +108,7 @@ class RuleActor:
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
         page = read(context)
-        trail = Trail.of(page.history)
-        chosen = None
-        if page.page == "search":
-            chosen = _search(page, trail)
-        elif page.page == "results":
-            chosen = self._results(page, trail, step)
-        elif page.page == "item":
-            chosen = self._item(page, trail, step)
-        elif page.page == "detail":
-            chosen = self._detail(page)
+        chosen = self.choose(context, page, Trail.of(page.history), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.page})"
@@ -121,6 +117,18 @@ class RuleActor:
         elif chosen is not None:
             problem = f"{chosen[0]} is not readable"
         return Decision(safe_action(page.actions, page.instruction), fallback=problem)
+
+    def choose(
+        self, context: BuiltContext, page: Reading, trail: Trail, step: int
+    ) -> tuple[str, str] | None:
+        """Return (action, reason) for a readable page; None where no rule applies."""
+        if page.page == "search":
+            return search_for(page, options=trail.searches != 2)
+        if page.page == "results":
+            return self._results(page, trail, step)
+        if page.page == "item":
+            return self._item(page, trail, step)
+        return self._detail(page) if page.page == "detail" else None
 
     def _results(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
         limit = page.wish.limit
@@ -194,9 +202,10 @@ def _confirmed(page: Reading) -> float:
     return sum(shares) / len(shares)
 
 
-def _search(page: Reading, trail: Trail) -> tuple[str, str] | None:
+def search_for(page: Reading, options: bool) -> tuple[str, str] | None:
+    """Return the search for the wish, with or without its option values; None without words."""
     words = [*page.wish.phrases]
-    if trail.searches != 2:
+    if options:
         words += [value for _, value in page.wish.options]
     query = " ".join(re.sub(r"[\[\]<>]", " ", " ".join(words)).split())
     return (f"search[{query}]", "the wish without its price") if query else None

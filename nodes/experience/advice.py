@@ -1,0 +1,134 @@
+"""Advice for a step from the state bank: serialise, embed once, search, filter, take the first.
+
+A line of advice reads::
+
+    Experience: Read the features. It ended in full reward 4 steps later. Suggested next: features
+
+The last part names the move (``nodes.experience.returns.MOVES``), for actors that follow advice by
+rule; a language model reads the sentence.
+"""
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nodes.experience.grow import make_of
+from nodes.experience.states import online_state
+from nodes.experience.trajectory import is_product
+from nodes.protocols import ContextRequest, Vector
+from stores.home import home
+from stores.state_bank import Hit, StateBank
+
+if TYPE_CHECKING:
+    from nodes.build_context.experience import Experience
+    from nodes.resources import Resources
+
+LEAD = "Experience: "
+NEXT = "Suggested next: "
+_BUTTONS = ("next >", "< prev", "back to search", "description", "features", "reviews")
+_BUTTONS += ("attributes", "buy now")
+_MARGIN = 0.5  # worth by which a suggested move must beat the other moves of like states
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Lines to show, the ids of the rows behind them, their likeness, and what did not work."""
+
+    lines: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+    score: float | None = None
+    fallbacks: tuple[str, ...] = ()
+    q: float | None = None
+    move: str = ""
+
+
+class StateAdvisor:
+    """The advisor of ``mode: state``. Pure as long as the bank does not grow."""
+
+    def __init__(self, params: "Experience", resources: "Resources") -> None:
+        self._params = params
+        self._embedder = resources.embedder if params.key != "state" else None
+        make = make_of(self._embedder) if self._embedder is not None else None
+        folder = params.bank or home() / "banks" / "state"
+        self.bank = StateBank(Path(folder), make)
+
+    def __call__(self, request: ContextRequest) -> Advice | None:
+        """Return the best advice that passes the filters."""
+        params = self._params
+        query = self.query(request)
+        if params.pick == "random":
+            hits = self._random(query)
+        else:
+            hits = self.bank.search(query, params.top_k, key=params.key)
+        for hit in hits:
+            told = str(hit.row.data.get("experience") or "")
+            fits = hit.score >= params.min_score or params.pick == "random"
+            if self._q(hit) < params.min_q or not fits or not told:
+                continue
+            move = str(hit.row.data.get("move", ""))
+            if params.gate != "none" and not offered(move, request):
+                continue
+            if params.gate == "agrees" and self._edge(hits, move) < _MARGIN:
+                continue
+            line = f"{LEAD}{told} {NEXT}{move}"
+            return Advice((line,), (hit.row.id,), hit.score, (), self._q(hit), move)
+        return None
+
+    def query(self, request: ContextRequest) -> dict[str, Vector]:
+        """Return the vectors of the request's state: one embedding at most."""
+        query: dict[str, Vector] = {}
+        if self._embedder is not None:
+            query["text"] = self._embedder.embed([online_state(request)])[0]
+        if request.state is not None:
+            query["state"] = request.state
+        return query
+
+    def _edge(self, hits: Sequence[Hit], move: str) -> float:
+        """Return how much more ``move`` was worth in the states found than the other moves."""
+        own = [self._q(hit) for hit in hits if hit.row.data.get("move") == move]
+        others = [self._q(hit) for hit in hits if hit.row.data.get("move") != move]
+        return float(np.mean(own) - np.mean(others)) if others else _MARGIN
+
+    def _random(self, query: dict[str, Vector]) -> list[Hit]:
+        """Return ten rows of the bank, drawn by the state: any rows, but always the same ones."""
+        size = int(self.bank.bank.query("select max(n) as n from rows")[0]["n"] or 0)
+        seed = b"".join(vector.tobytes() for vector in query.values())
+        rng = random.Random(f"{self._params.seed}{hashlib.sha256(seed).hexdigest()}")
+        numbers = [rng.randint(1, max(size, 1)) for _ in range(self._params.top_k)]
+        return [Hit(row, 0.0) for row in self.bank.bank.rows(list(dict.fromkeys(numbers)))]
+
+    def _q(self, hit: Hit) -> float:
+        """Return the worth of a row; under ``shuffle_q`` that of another row, drawn by its number."""
+        if not self._params.shuffle_q:
+            return hit.row.q
+        worths = self._worths()
+        return worths[random.Random(f"{self._params.seed}/{hit.row.n}").randrange(len(worths))]
+
+    def _worths(self) -> list[float]:
+        version = self.bank.bank.meta("version")
+        if getattr(self, "_dealt", ("", []))[0] != version:
+            found = self.bank.bank.query("select q from rows order by n")
+            self._dealt: tuple[str, list[float]] = (version, [float(row["q"]) for row in found])
+        return self._dealt[1]
+
+
+def offered(move: str, request: ContextRequest) -> bool:
+    """Say whether the page of ``request`` offers ``move`` at all."""
+    targets = [
+        action.removeprefix("click[").removesuffix("]")
+        for action in request.observation.actions
+        if action.startswith("click[")
+    ]
+    has_search = len(targets) < len(request.observation.actions)
+    if move in ("search", "short_search"):
+        return has_search
+    if move == "open":
+        return any(is_product(target) for target in targets)
+    if move in ("option", "other_option"):
+        return any(t not in _BUTTONS and not is_product(t) for t in targets)
+    return move in targets or move not in _BUTTONS

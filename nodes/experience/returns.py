@@ -1,0 +1,111 @@
+"""The return-based annotator: worth and words for every decision, without a model.
+
+The worth of a decision is its discounted reward-to-go on a scale of 0 to 10; its words are the
+decision's own thought, or what it did told in general terms (a product's place in the list, never
+its code; whether the question names the option), so that advice carries over to other tasks.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+
+from nodes.experience.trajectory import Step, Trajectory, is_product
+
+NAME = "return"
+BLAME = 0.5  # what is left of the worth of decisions that led to a failure
+GAMMA = 0.97  # a step: a success ten steps away is worth 7.4
+_CODE = re.compile(r"\bB[0-9A-Z]{9}\b", re.IGNORECASE)
+_WORD = re.compile(r"[a-z0-9]+")
+_FEW = 3  # words of the question that a search must leave out to count as a shorter one
+MOVES = {
+    "search": "search with all that the question asks for",
+    "short_search": "search with fewer words than the question has",
+    "open": "open a product that was not opened yet",
+    "next >": "turn to the next page of results",
+    "< prev": "go back to the page before",
+    "back to search": "go back to the search",
+    "description": "read the description",
+    "features": "read the features",
+    "reviews": "read the reviews",
+    "attributes": "read the attributes",
+    "option": "choose the option that the question names",
+    "other_option": "choose an option that the question does not name",
+    "buy now": "buy it now",
+    "answer": "give the answer",
+}
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """Worth (0 to 10) and advice of one decision; no advice where nothing can be said."""
+
+    q: float
+    experience: str
+    by: str = NAME
+
+
+def annotate(episode: Trajectory, gamma: float = GAMMA) -> list[Annotation]:
+    """Return one annotation a decision."""
+    scale = 10.0 if episode.correct else 10.0 * BLAME
+    worth = [scale * value for value in returns(episode, gamma)]
+    return [
+        Annotation(round(q, 3), _words(episode, i, step))
+        for i, (q, step) in enumerate(zip(worth, episode.steps, strict=True))
+    ]
+
+
+def returns(episode: Trajectory, gamma: float = GAMMA) -> list[float]:
+    """Return the discounted reward-to-go of each decision: ``reward * gamma ** (steps left)``."""
+    last = len(episode.steps) - 1
+    reward = min(max(episode.reward, 0.0), 1.0) if math.isfinite(episode.reward) else 0.0
+    return [reward * gamma ** (last - i) for i in range(last + 1)]
+
+
+def move_of(question: str, step: Step) -> str:
+    """Return the kind of move that ``step`` is: a key of ``MOVES``, else the tool's own name."""
+    if step.tool == "search":
+        return "short_search" if _left_out(question, step.params) >= _FEW else "search"
+    if step.tool != "click":
+        return step.tool
+    target = " ".join(step.params.lower().split())
+    if target in MOVES:
+        return target
+    if is_product(target):
+        return "open"
+    named = target in question.lower() or _content(target) <= _content(question.lower())
+    return "option" if named else "other_option"
+
+
+def _words(episode: Trajectory, i: int, step: Step) -> str:
+    move = move_of(episode.question, step)
+    if step.thought:
+        told = _CODE.sub("the product", " ".join(step.thought.split()))[:240]
+    else:
+        told = MOVES.get(move, f"use {step.tool}").capitalize()
+        if move == "open" and (place := _place(step)):
+            told = f"Open product number {place} of the list"
+    left = len(episode.steps) - 1 - i
+    ended = "full reward" if episode.reward >= 1.0 else f"a reward of {episode.reward:.2f}"
+    when = f"{left} steps later" if left > 1 else "one step later" if left else "with this step"
+    return f"{told.rstrip('.')}. It ended in {ended} {when}."
+
+
+def _place(step: Step) -> int:
+    """Return the place (from 1) of an opened product among those on the page, 0 if unknown."""
+    listed = list(dict.fromkeys(code.lower() for code in _CODE.findall(step.before)))
+    code = step.params.lower()
+    return listed.index(code) + 1 if code in listed else 0
+
+
+def _left_out(question: str, words: str) -> int:
+    plain = question.lower().partition(", and price")[0].removeprefix("find me")
+    return len(_content(plain) - _content(words.lower()))
+
+
+def _content(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text) if word not in _SMALL}
+
+
+_SMALL = frozenset(
+    "a s me an of in or i to is the and with for that are from this want need find looking".split()
+)
