@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ui import cli_doctor, cli_kinds, cli_run
+from ui.cli_bank import bank_app
 from ui.cli_data import data_app
 from ui.cli_eval import eval_app
 from ui.cli_output import examples
@@ -108,6 +109,7 @@ app.command(epilog=cli_run.EXAMPLES)(cli_run.run)
 app.command(epilog=cli_kinds.EXAMPLES)(cli_kinds.kinds)
 app.add_typer(data_app, name="data")
 app.add_typer(eval_app, name="eval")
+app.add_typer(bank_app, name="bank")
 app.add_typer(traces_app, name="traces")
 app.command(epilog=cli_doctor.EXAMPLES)(cli_doctor.doctor)
 

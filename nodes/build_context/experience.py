@@ -84,7 +84,9 @@ class Experience(ContextParams):
 class Advisor(Protocol):
     """Find advice for the situation of a request; None where there is none worth giving."""
 
-    def __call__(self, request: ContextRequest) -> Advice | None: ...
+    def __call__(self, request: ContextRequest) -> Advice | None:
+        """Return advice, or None; same request and same bank, same advice."""
+        ...
 
 
 class ExperienceBuilder:

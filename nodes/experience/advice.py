@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
 LEAD = "Experience: "
 NEXT = "Suggested next: "
-_BUTTONS = ("next >", "< prev", "back to search", "description", "features", "reviews")
+_BUTTONS: tuple[str, ...] = (
+    "next >",
+    "< prev",
+    "back to search",
+    "description",
+    "features",
+    "reviews",
+)
 _BUTTONS += ("attributes", "buy now")
 _MARGIN = 0.5  # worth by which a suggested move must beat the other moves of like states
 

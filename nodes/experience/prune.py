@@ -14,7 +14,7 @@ def standing(row: Row, now: float) -> float:
     """Return how much a row is worth keeping: worth, plus what its use earned, fading with age."""
     age = max(now - max(row.created, row.used or 0.0), 0.0)
     earned = 10.0 * row.helped * min(row.uses, _TRIED) / _TRIED if row.uses else 0.0
-    return (row.q + earned) * 0.5 ** (age / _HALF_LIFE)
+    return float((row.q + earned) * 0.5 ** (age / _HALF_LIFE))
 
 
 def prune(

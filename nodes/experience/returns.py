@@ -106,6 +106,5 @@ def _content(text: str) -> set[str]:
     return {word for word in _WORD.findall(text) if word not in _SMALL}
 
 
-_SMALL = frozenset(
-    "a s me an of in or i to is the and with for that are from this want need find looking".split()
-)
+_LEFT = "a s me an of in or i to is the and with for that are from this want need find looking"
+_SMALL = frozenset(_LEFT.split())
