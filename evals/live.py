@@ -118,10 +118,15 @@ def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
 
 def _advice(context: Any) -> dict[str, Any]:
     """Return what the context advised and which of its parts fell back, if anything."""
+    told: dict[str, Any] = {}
     given = [piece for piece in context.pieces if piece.kind == "experience" and piece.text]
     lost = [piece.id for piece in context.pieces if piece.kind == "fallback"]
-    told = {"advice": given[0].text.strip(), "advice_row": given[0].id, "likeness": given[0].score}
-    return {**(told if given else {}), **({"context_fallbacks": lost} if lost else {})}
+    if given:
+        told = {"advice": given[0].text.strip(), "advice_row": given[0].id}
+        told["likeness"] = given[0].score
+    if lost:
+        told["context_fallbacks"] = lost
+    return told
 
 
 def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:

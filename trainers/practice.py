@@ -1,6 +1,6 @@
-"""Play goals with the rule actor, careful, hasty, picky and with slips, to fill a trace store.
+"""Play goals with the rule actor in several styles, mistakes included, to fill a trace store.
 
-    stategate bank practice --goals train --data official --out runs/practice.sqlite
+    stategate bank practice --goals train --set env.data=official --out runs/train.sqlite
 
 ``train`` are the goals of products that no goal among the first 1500 uses; ``beside`` are as many
 goals beyond the first 1500 of products that goals 0-499 use: same products, other options.
@@ -18,6 +18,9 @@ STYLES: Mapping[str, Sequence[str]] = {
     "careful": ["actor.kind=rule"],
     "hasty": ["actor.kind=rule", "actor.threshold=0"],
     "picky": ["actor.kind=rule", "actor.threshold=1.0", "actor.pages=4"],
+    "no_options": ["actor.kind=rule", "actor.search=search_no_options"],
+    "kind_options": ["actor.kind=rule", "actor.search=search_kind_options"],
+    "kind": ["actor.kind=rule", "actor.search=search_kind"],
     "slips": ["actor.kind=slips"],
 }
 

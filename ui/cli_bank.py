@@ -137,7 +137,7 @@ def practice(
     ] = "0-99",
     styles: Annotated[
         str, typer.Option(help="How the rule actor plays, comma-separated.")
-    ] = "careful,hasty,picky,slips",
+    ] = "careful,hasty,picky,no_options,kind_options,kind,slips",
     config: Config = "webshop",
     overrides: Overrides = None,
 ) -> None:

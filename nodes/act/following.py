@@ -4,7 +4,7 @@ It reads the prompt's "Experience:" lines, nothing else, and only until its pati
 "Suggested next: MOVE" (or the step of a "Suggested plan: A > B > C" that this page allows) bends
 its own rule so:
 
-    search, short_search    with, or without, the option values
+    search, search_...      searches for all of the wish or a part of it, in the first two searches
     next >                  turns the page instead of opening a product, up to page 5
     back to search          from the results, once the second search is still to come
     features                reads the features before deciding, once a product
@@ -51,8 +51,8 @@ class Follower(RuleActor):
         return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
 
     def _bent(self, page: Reading, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
-        if page.page == "search" and move in ("search", "short_search"):
-            return search_for(page, options=move == "search")
+        if page.page == "search" and move.startswith("search"):
+            return search_for(page, move) if trail.searches < _SEARCHES else None
         if page.page == "results":
             if move == "next >" and _NEXT in page.actions and page.number < _PAGES:
                 return _NEXT, ""
@@ -85,7 +85,7 @@ def suggested(prompt: str, page: Reading) -> str | None:
         return found[2].strip()
     plan = [move.strip() for move in found[2].split(" > ")]
     if page.page == "search":
-        return next((move for move in plan if move in ("search", "short_search")), None)
+        return next((move for move in plan if move.startswith("search")), None)
     if page.page == "results":
         opens = plan.index("open") if "open" in plan else len(plan)
         return "next >" if "next >" in plan[:opens] and page.number == 1 else None

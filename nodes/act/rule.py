@@ -56,6 +56,9 @@ class Rule(ActorParams):
         le=1,
         description="share of the wanted attributes that the features must name; 0: never read them",
     )
+    search: Literal["search", "search_no_options", "search_kind_options", "search_kind"] = Field(
+        default="search", description="what of the wish it searches for: all of it, or some"
+    )
     follow: bool = Field(
         default=False, description='obey "Experience:" lines (nodes.act.following)'
     )
@@ -123,7 +126,8 @@ class RuleActor:
     ) -> tuple[str, str] | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.page == "search":
-            return search_for(page, options=trail.searches != 2)
+            again = trail.searches == 2
+            return search_for(page, "search_no_options" if again else self._params.search)
         if page.page == "results":
             return self._results(page, trail, step)
         if page.page == "item":
@@ -202,10 +206,12 @@ def _confirmed(page: Reading) -> float:
     return sum(shares) / len(shares)
 
 
-def search_for(page: Reading, options: bool) -> tuple[str, str] | None:
-    """Return the search for the wish, with or without its option values; None without words."""
+def search_for(page: Reading, form: str) -> tuple[str, str] | None:
+    """Return the search for all of the wish, or for the part that ``form`` names; None if empty."""
     words = [*page.wish.phrases]
-    if options:
+    if form in ("search_kind_options", "search_kind") and page.wish.kind:
+        words = [page.wish.kind]
+    if form in ("search", "search_kind_options"):
         words += [value for _, value in page.wish.options]
     query = " ".join(re.sub(r"[\[\]<>]", " ", " ".join(words)).split())
     return (f"search[{query}]", "the wish without its price") if query else None

@@ -50,8 +50,13 @@ class Experience(ContextParams):
         default="none",
         description="'fits': the page offers the move; 'agrees': and the like states favour it",
     )
-    pick: Literal["best", "random"] = Field(
-        default="best", description="'random' is a control: any row of the bank"
+    pick: Literal["best", "vote", "random"] = Field(
+        default="best",
+        description="the nearest state's advice; 'vote': that of the move of most mean worth among "
+        "the top_k; 'random': any row of the bank, a control",
+    )
+    margin: float = Field(
+        default=0.5, ge=0, description="worth by which a move must beat the others (agrees, vote)"
     )
     shuffle_q: bool = Field(default=False, description="a control: worths dealt out at random")
     advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")

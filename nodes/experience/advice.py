@@ -39,7 +39,6 @@ _BUTTONS: tuple[str, ...] = (
     "reviews",
 )
 _BUTTONS += ("attributes", "buy now")
-_MARGIN = 0.5  # worth by which a suggested move must beat the other moves of like states
 
 
 @dataclass(frozen=True)
@@ -72,19 +71,27 @@ class StateAdvisor:
             hits = self._random(query)
         else:
             hits = self.bank.search(query, params.top_k, key=params.key)
-        for hit in hits:
-            told = str(hit.row.data.get("experience") or "")
-            fits = hit.score >= params.min_score or params.pick == "random"
-            if self._q(hit) < params.min_q or not fits or not told:
-                continue
-            move = str(hit.row.data.get("move", ""))
-            if params.gate != "none" and not offered(move, request):
-                continue
-            if params.gate == "agrees" and self._edge(hits, move) < _MARGIN:
-                continue
-            line = f"{LEAD}{told} {NEXT}{move}"
-            return Advice((line,), (hit.row.id,), hit.score, (), self._q(hit), move)
-        return None
+        passed = [hit for hit in hits if self._passes(hit, request)]
+        # Decisions of one past state are equally near: among those the one of most worth.
+        passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
+        if params.pick == "vote":
+            passed = self._voted(hits, passed)
+        elif params.gate == "agrees":
+            edges = self._edges(hits)
+            passed = [hit for hit in passed if edges[_move(hit)] >= params.margin]
+        if not passed:
+            return None
+        best = passed[0]
+        line = f"{LEAD}{best.row.data['experience']} {NEXT}{_move(best)}"
+        return Advice((line,), (best.row.id,), best.score, (), self._q(best), _move(best))
+
+    def _passes(self, hit: Hit, request: ContextRequest) -> bool:
+        params = self._params
+        if not hit.row.data.get("experience") or self._q(hit) < params.min_q:
+            return False
+        if hit.score < params.min_score and params.pick != "random":
+            return False
+        return params.gate == "none" or offered(_move(hit), request)
 
     def query(self, request: ContextRequest) -> dict[str, Vector]:
         """Return the vectors of the request's state: one embedding at most."""
@@ -95,11 +102,26 @@ class StateAdvisor:
             query["state"] = request.state
         return query
 
-    def _edge(self, hits: Sequence[Hit], move: str) -> float:
-        """Return how much more ``move`` was worth in the states found than the other moves."""
-        own = [self._q(hit) for hit in hits if hit.row.data.get("move") == move]
-        others = [self._q(hit) for hit in hits if hit.row.data.get("move") != move]
-        return float(np.mean(own) - np.mean(others)) if others else _MARGIN
+    def _edges(self, hits: Sequence[Hit]) -> dict[str, float]:
+        """Return how much more each move was worth in the states found than the other moves.
+
+        Where only one move was ever made nothing speaks against it: it gets the margin.
+        """
+        worths: dict[str, list[float]] = {}
+        for hit in hits:
+            worths.setdefault(_move(hit), []).append(self._q(hit))
+        edges = {}
+        for move, own in worths.items():
+            others = [q for other, qs in worths.items() if other != move for q in qs]
+            edges[move] = float(np.mean(own) - np.mean(others)) if others else self._params.margin
+        return edges
+
+    def _voted(self, hits: Sequence[Hit], passed: list[Hit]) -> list[Hit]:
+        """Keep the move of most mean worth among the states found, if it wins by the margin."""
+        edges = self._edges(hits)
+        move = max(edges, key=lambda name: (edges[name], name), default="")
+        wins = bool(edges) and edges[move] >= self._params.margin
+        return [hit for hit in passed if _move(hit) == move] if wins else []
 
     def _random(self, query: dict[str, Vector]) -> list[Hit]:
         """Return ten rows of the bank, drawn by the state: any rows, but always the same ones."""
@@ -124,6 +146,10 @@ class StateAdvisor:
         return self._dealt[1]
 
 
+def _move(hit: Hit) -> str:
+    return str(hit.row.data.get("move", ""))
+
+
 def offered(move: str, request: ContextRequest) -> bool:
     """Say whether the page of ``request`` offers ``move`` at all."""
     targets = [
@@ -132,7 +158,7 @@ def offered(move: str, request: ContextRequest) -> bool:
         if action.startswith("click[")
     ]
     has_search = len(targets) < len(request.observation.actions)
-    if move in ("search", "short_search"):
+    if move.startswith("search"):
         return has_search
     if move == "open":
         return any(is_product(target) for target in targets)

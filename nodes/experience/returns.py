@@ -9,6 +9,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from nodes.act.reading import overlap, read_wish, words_of
 from nodes.experience.trajectory import Step, Trajectory, is_product
 
 NAME = "return"
@@ -16,10 +17,12 @@ BLAME = 0.5  # what is left of the worth of decisions that led to a failure
 GAMMA = 0.97  # a step: a success ten steps away is worth 7.4
 _CODE = re.compile(r"\bB[0-9A-Z]{9}\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+")
-_FEW = 3  # words of the question that a search must leave out to count as a shorter one
+_HALF = 0.5
 MOVES = {
     "search": "search with all that the question asks for",
-    "short_search": "search with fewer words than the question has",
+    "search_no_options": "search with the kind of thing and its properties, without the options",
+    "search_kind_options": "search with the kind of thing and the options, without its properties",
+    "search_kind": "search with nothing but the kind of thing",
     "open": "open a product that was not opened yet",
     "next >": "turn to the next page of results",
     "< prev": "go back to the page before",
@@ -64,7 +67,7 @@ def returns(episode: Trajectory, gamma: float = GAMMA) -> list[float]:
 def move_of(question: str, step: Step) -> str:
     """Return the kind of move that ``step`` is: a key of ``MOVES``, else the tool's own name."""
     if step.tool == "search":
-        return "short_search" if _left_out(question, step.params) >= _FEW else "search"
+        return _search_form(question, step.params)
     if step.tool != "click":
         return step.tool
     target = " ".join(step.params.lower().split())
@@ -97,9 +100,15 @@ def _place(step: Step) -> int:
     return listed.index(code) + 1 if code in listed else 0
 
 
-def _left_out(question: str, words: str) -> int:
-    plain = question.lower().partition(", and price")[0].removeprefix("find me")
-    return len(_content(plain) - _content(words.lower()))
+def _search_form(question: str, words: str) -> str:
+    """Return which parts of the question the search words hold (half of a part counts)."""
+    wish = read_wish(question)
+    options = [word for _, value in wish.options for word in words_of(value)]
+    properties = [word for phrase in wish.attributes for word in words_of(phrase)]
+    has_options = overlap(options, words) >= _HALF
+    if overlap(properties, words) >= _HALF:
+        return "search" if has_options else "search_no_options"
+    return "search_kind_options" if has_options and options else "search_kind"
 
 
 def _content(text: str) -> set[str]:
