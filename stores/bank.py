@@ -96,8 +96,9 @@ class Bank:
         with self.transaction() as db:
             for statement in _SCHEMA.split(";"):
                 db.execute(statement)
-            self._check(db, {"kind": kind, "format": "1"}, create=True)
-            self._check(db, {f"make:{key}": make for key, make in makes.items()}, create)
+            is_new = db.execute("select 1 from meta").fetchone() is None
+            self._check(db, {"kind": kind, "format": "1"}, is_new)
+            self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -66,8 +66,6 @@ def build_state_bank(
     bank = StateBank(folder, make_of(embedder), make, create=True)
     if hidden is None and "state" in bank.bank.makes():
         raise UserError(f"the bank in '{folder}' has recurrent states: give the same --updater")
-    if hidden is not None and "state" not in bank.bank.makes():
-        raise UserError(f"the bank in '{folder}' has no recurrent states: build another folder")
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
     try:

@@ -1,7 +1,7 @@
 """The rule actor taught to follow advice: ``actor.follow=true``.
 
 It reads the prompt's "Experience:" lines, nothing else, and only until its patience ends. A line's
-"Suggested next: MOVE" (or the step of a "Suggested plan: A > B > C" that this page allows) bends
+"Suggested next: MOVE" (or the step of a "Suggested plan: A, B, C" that this page allows) bends
 its own rule so:
 
     search, search_...      searches for all of the wish or a part of it, in the first two searches
@@ -83,7 +83,7 @@ def suggested(prompt: str, page: Reading) -> str | None:
         return None
     if found[1] == "next":
         return found[2].strip()
-    plan = [move.strip() for move in found[2].split(" > ")]
+    plan = [move.strip() for move in found[2].split(", ")]
     if page.page == "search":
         return next((move for move in plan if move.startswith("search")), None)
     if page.page == "results":

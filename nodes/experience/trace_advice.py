@@ -86,7 +86,7 @@ class TraceAdvisor:
             hits[0].score,
             tuple(notes),
             hits[0].row.q,
-            " > ".join(hits[0].row.data.get("plan", ())),
+            ", ".join(hits[0].row.data.get("plan", ())),
         )
 
     def _rewrites(self, question: str, notes: list[str]) -> list[str]:
@@ -124,7 +124,7 @@ class TraceAdvisor:
         return hits[: params.traces]
 
     def _summary(self, question: str, hits: list[Hit], notes: list[str]) -> list[str]:
-        plan = " > ".join(hits[0].row.data.get("plan", ()))
+        plan = ", ".join(hits[0].row.data.get("plan", ()))
         if self._params.summarise:
             told = "\n".join(f"- {_told(hit)}" for hit in hits)
             asked = f"Task: {question}\nPast attempts:\n{told}"

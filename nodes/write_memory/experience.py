@@ -8,15 +8,16 @@ background. The bank is capped: the least useful tenth goes (see ``nodes.experie
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny, field_validator
 
-from nodes.experience.grow import SAME, add_episode, make_of
+from nodes.experience.grow import SAME, add_episode, make_of, updater_make
 from nodes.experience.prune import prune
 from nodes.experience.returns import annotate
 from nodes.experience.trajectory import Trajectory, from_events
-from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
+from nodes.registry import registry
 from nodes.write_memory.trace import events_of
 from stores.home import home
 from stores.state_bank import StateBank
@@ -35,7 +36,17 @@ class ExperienceWriter(MemoryParams):
     bank: str | None = Field(default=None, description="folder; banks/state in $STATEGATE_HOME")
     include_incorrect: bool = Field(default=True, description="keep failures too, with blame")
     same: float = Field(default=SAME, gt=0, le=1, description="cosine from which states are one")
+    updater: SerializeAsAny[UpdaterParams] = Field(
+        default={"kind": "none"},
+        validate_default=True,
+        description="whose recurrent states to keep too; as in the config's updater slot",
+    )
     cap: int = Field(default=100_000, ge=10, description="rows the bank may have")
+
+    @field_validator("updater", mode="before")
+    @classmethod
+    def _parse_updater(cls, value: Any) -> Any:
+        return registry().parse("updater", value)
 
     def build(self, resources: "Resources") -> MemoryWriter:
         """Open or make the bank. Raises ``UserError`` where its vectors are of another make."""
@@ -49,7 +60,11 @@ class Writer:
         self._params = params
         self._embedder = resources.embedder
         folder = Path(params.bank or home() / "banks" / "state")
-        self.bank = StateBank(folder, make_of(self._embedder), create=True)
+        self.bank = StateBank(
+            folder, make_of(self._embedder), updater_make(params.updater), create=True
+        )
+        is_kept = params.updater.kind != "none"
+        self._updater = resources.get(params.updater) if is_kept else None
         self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()
 
     def __call__(self, record: StepRecord) -> None:
@@ -74,7 +89,12 @@ class Writer:
         episode = episode_of(records)
         if episode.correct or self._params.include_incorrect:
             add_episode(
-                self.bank, episode, annotate(episode), self._embedder, None, self._params.same
+                self.bank,
+                episode,
+                annotate(episode),
+                self._embedder,
+                self._updater,
+                self._params.same,
             )
         given = {
             piece.id.removeprefix("experience:")

@@ -1,4 +1,4 @@
-"""The `experience` context: advice within the budget, its filters and controls, trace mode's fallbacks."""
+"""The `experience` context: the budget, filters and controls, and trace mode's fallbacks."""
 
 import http.server
 import json
@@ -173,7 +173,7 @@ def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(traces, r
     build = Experience(bank=traces, mode="trace").build(resources)
     built = build(item(resources))
     assert "succeeded by: search, then features, then buy now." in built.text
-    assert "Suggested plan: search > features > buy now" in built.text
+    assert "Suggested plan: search, features, buy now" in built.text
     first = build.advisor._known
     build(next(iter(requests(resources, budgets=(600,)))))
     assert len(first) == 1
@@ -205,7 +205,7 @@ def test_every_fallback_still_advises_and_says_so(traces, params, told):
     built, notes = notes_of(traces, **params)
     assert len(notes) == 1
     assert notes[0].startswith(told)
-    assert "Suggested plan: search > features > buy now" in built.text
+    assert "Suggested plan: search, features, buy now" in built.text
 
 
 def test_no_model_at_all_falls_back_at_every_step_that_wants_one(traces):
