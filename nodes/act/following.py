@@ -12,6 +12,7 @@ its own rule so:
     < prev                  on an item: leaves it, unless it was opened before or an option is chosen
     < prev, back to search  on the features: back to the item (accepted), or to the search (rejected)
 
+What the page shows to be wrong (too dear, a wanted option not offered) is left whatever the advice.
 Anything else, or a move that the page does not offer, leaves its own decision alone. A decision that
 was bent says so in its reason.
 """
@@ -45,6 +46,8 @@ class Follower(RuleActor):
         move = suggested(context.text, page)
         if move is None or step >= self._patience:
             return own
+        if page.page == "item" and own is not None and own[0] == _PREV:
+            return own  # a price above the limit or a missing option is a fact, advice is a guess
         bent = self._bent(page, trail, step, move)
         if bent is None or (own is not None and bent[0] == own[0]):
             return own

@@ -46,9 +46,10 @@ class Experience(ContextParams):
     top_k: int = Field(default=10, ge=1, le=100, description="states looked at (state mode)")
     min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
     min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
-    gate: Literal["none", "fits", "agrees"] = Field(
+    gate: Literal["none", "fits", "agrees", "alike"] = Field(
         default="none",
-        description="'fits': the page offers the move; 'agrees': and the like states favour it",
+        description="'fits': the page offers the move; 'agrees': and the like states favour it; "
+        "'alike': it fits, and only states in the same kind of situation count",
     )
     pick: Literal["best", "vote", "random"] = Field(
         default="best",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nodes.experience.grow import make_of
-from nodes.experience.states import online_state
+from nodes.experience.states import online_state, situation
 from nodes.experience.trajectory import is_product
 from nodes.protocols import ContextRequest, Vector
 from stores.home import home
@@ -71,6 +71,9 @@ class StateAdvisor:
             hits = self._random(query)
         else:
             hits = self.bank.search(query, params.top_k, key=params.key)
+        if params.gate == "alike":
+            now = situation(online_state(request))
+            hits = [hit for hit in hits if situation(str(hit.row.data.get("state", ""))) == now]
         passed = [hit for hit in hits if self._passes(hit, request)]
         # Decisions of one past state are equally near: among those the one of most worth.
         passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))

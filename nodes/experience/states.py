@@ -13,6 +13,8 @@ so offline and online go through :func:`state_text` and cut old pages as short-t
 import re
 from collections.abc import Sequence
 
+from nodes.act.reading import read_wish
+from nodes.experience.returns import move_of
 from nodes.experience.trajectory import Step, Trajectory, parse_action
 from nodes.protocols import ContextRequest
 from nodes.write_memory.short_term import without_instruction
@@ -26,6 +28,7 @@ _EARLIER = 16  # tokens shown of an earlier page
 _CURRENT = 72  # tokens shown of the current page
 _QUESTION = 96  # tokens shown of the question; a MiniLM state has 256 word pieces in all
 _CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
+_DECISION = re.compile(r"([\w-]+)\((.*?)\) → ")
 _MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
 
 
@@ -68,6 +71,22 @@ def states_of(episode: Trajectory) -> list[str]:
         )
         for i, step in enumerate(episode.steps)
     ]
+
+
+def situation(state: str) -> tuple[bool, str]:
+    """Return what kind of situation a state's text tells: options asked for?, the last move.
+
+    Two states can be near in words and yet be different situations (a question with options and
+    one without; before and after reading the features): advice does not carry over between those.
+    """
+    question = last = ""
+    for line in state.split("\n"):
+        if line.startswith("Question: "):
+            question = line.removeprefix("Question: ")
+        found = _DECISION.match(line)
+        if found:
+            last = move_of(question, Step(found[1], found[2]))
+    return bool(read_wish(question).options), "search" if last.startswith("search") else last
 
 
 def led_to(steps: Sequence[Step]) -> list[tuple[str, str]]:
