@@ -1,0 +1,165 @@
+"""From the recurrent state to a query vector in the embedder's space.
+
+``query_proj`` adds what the state knows to the instruction's own embedding, which the state need not
+carry: ``q = unit(g(s) * e(instruction) + P(s))``. Chunks keep their frozen embeddings, so a source's
+vector search serves any query. Frozen sentence embeddings hardly tell look-alike chunks apart, so the
+state also weighs what they and the wish have in common: ``score = cos(q, chunk) + w(s) . match(chunk)``
+(see ``nodes.build_context.match``).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nodes.build_context.match import FEATURES, match
+from nodes.build_context.query_rag import FRAME
+from nodes.protocols import Chunk, ContextRequest, Vector
+from nodes.update_state.action_classes import ACTION_CLASSES
+from stores.errors import UserError
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from nodes.resources import Resources
+    from nodes.update_state.updater import StateUpdater
+
+#: From a request to a unit query vector (d_text,) and a weight for each match feature.
+Query = Callable[[ContextRequest], tuple[Vector, Vector]]
+NO_FEATURES: Vector = np.zeros(len(FEATURES), dtype=np.float32)
+
+#: What the chunk of each action class reads like; the wish itself stands for products.
+PROTOTYPES = {
+    "search": "Search bar: search[<query>]",
+    "option": "Option color: | Option size:",
+    "buy": "Buttons: description | features | reviews | buy now",
+    "details": "Buttons: description | features | reviews | buy now",
+    "page": "Page 1 (Total results: 50). Buttons: back to search | next >",
+    "back": "Buttons: back to search | < prev",
+}
+
+
+def make_projection(
+    d_state: int, d_text: int, hidden: int = 384, features: int = len(FEATURES)
+) -> "nn.Module":
+    """Return an untrained ``query_proj``: (readout, instruction embedding) to unit queries."""
+    import torch
+    from torch import Tensor, nn
+
+    class QueryProjection(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.project = nn.Sequential(
+                nn.LayerNorm(d_state), nn.Linear(d_state, hidden), nn.GELU(),
+                nn.Linear(hidden, d_text),
+            )  # fmt: skip
+            self.gate = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, d_text))
+            self.features = nn.Sequential(
+                nn.LayerNorm(d_state), nn.Linear(d_state, 64), nn.GELU(), nn.Linear(64, features)
+            )
+
+        def forward(self, readout: Tensor, instruction: Tensor) -> Tensor:
+            mixed = 2 * torch.sigmoid(self.gate(readout)) * instruction + self.project(readout)
+            return nn.functional.normalize(mixed, dim=-1)
+
+        def feature_weights(self, readout: Tensor) -> Tensor:
+            """Return w(s) (…, features), how much each match feature counts beside the cosine."""
+            weights: Tensor = self.features(readout)
+            return weights
+
+    return QueryProjection()
+
+
+def needs_state(resources: "Resources", kind: str) -> "StateUpdater":
+    """Return the learned updater that ``kind`` leans on. Raises ``UserError`` where there is none."""
+    updater = resources.updater
+    if updater is None or not hasattr(updater, "fingerprint"):
+        raise UserError(
+            f"context.kind={kind} reads the recurrent state: set updater.kind=gru (or ssm)"
+        )
+    return updater  # type: ignore[return-value]
+
+
+def rank_by(
+    request: ContextRequest, query: "Query", top_k: int
+) -> tuple[list[Chunk], dict[str, float]]:
+    """Return the ``top_k`` chunks by the query's score, and the score of every candidate.
+
+    Vector search proposes candidates (all chunks of a page, the nearest of a corpus), match features
+    rank them again.
+    """
+    vector, weights = query(request)
+    order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
+    found = request.source.search(vector, max(len(order), 4 * top_k))
+    found = sorted(
+        (pair for pair in found if pair[0].kind not in FRAME),
+        key=lambda pair: order.get(pair[0].id, len(order)),
+    )
+    chunks = [chunk for chunk, _ in found]
+    scores = np.array([score for _, score in found], dtype=np.float64)
+    if chunks and weights.any():
+        scores += match(request.instruction, chunks, done_in(request.events)) @ weights
+    ranked = sorted(range(len(chunks)), key=lambda i: -scores[i])
+    told = {chunks[i].id: float(scores[i]) for i in ranked}
+    return [chunks[i] for i in ranked[:top_k]], told
+
+
+def done_in(events: Sequence[Event]) -> frozenset[str]:
+    """Return the actions among ``events``, in lower case."""
+    return frozenset(event.text.lower() for event in events if event.kind == "ACT")
+
+
+def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query":
+    """Load ``query_proj``; return the function from a request to a unit vector and feature weights.
+
+    Raises ``UserError`` if the checkpoint was trained for another updater or embedder.
+    """
+    import torch
+
+    from stores.weights import load_weights, require_match
+
+    updater = needs_state(resources, kind)
+    name = checkpoint or f"retriever-{updater.model.kind}"
+    tensors, meta = load_weights(name, "retriever")
+    require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
+    fix = "train it again for this state model (python -m trainers.retriever)"
+    require_match(name, meta, "state_sha256", updater.fingerprint, fix)
+    projection = make_projection(**meta["architecture"])
+    projection.load_state_dict(tensors)
+    projection.eval()
+
+    def query(request: ContextRequest) -> tuple[Vector, Vector]:
+        wish = resources.embedder.embed([request.instruction])
+        with torch.inference_mode():
+            readout = torch.from_numpy(readout_of(request, updater))
+            found: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
+            weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]
+        return found, weights
+
+    return query
+
+
+def zero_shot_query(resources: "Resources", kind: str) -> "Query":
+    """Return a query from phase 1 alone: the foreseen action classes, each by its prototype."""
+    updater = needs_state(resources, kind)
+
+    def query(request: ContextRequest) -> tuple[Vector, Vector]:
+        chances = updater.predict(readout_of(request, updater))
+        wish, *rest = resources.embedder.embed([request.instruction, *PROTOTYPES.values()])
+        return mix_prototypes(chances, wish, dict(zip(PROTOTYPES, rest, strict=True))), NO_FEATURES
+
+    return query
+
+
+def mix_prototypes(chances: dict[str, float], wish: Vector, known: dict[str, Any]) -> Vector:
+    """Return the unit vector of expected prototypes under the class probabilities."""
+    mixed = sum(chances[name] * known.get(name, wish) for name in ACTION_CLASSES)
+    return np.asarray(mixed / (np.linalg.norm(mixed) or 1.0), dtype=np.float32)
+
+
+def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:
+    """Return the state's readout (d_state,), zeros where no event was read yet."""
+    if request.state is None:
+        return np.zeros(updater.model.d_state, dtype=np.float32)
+    return np.asarray(request.state[-updater.model.d_state :], dtype=np.float32)
