@@ -14,6 +14,7 @@ from stores.errors import UserError
 from stores.trace_store import TraceStore
 
 TESTED = 1500
+_STATELESS = "updater.kind=none"  # the rule actor reads no recurrent state
 STYLES: Mapping[str, Sequence[str]] = {
     "careful": ["actor.kind=rule"],
     "hasty": ["actor.kind=rule", "actor.threshold=0"],
@@ -66,7 +67,8 @@ def practise(
     memory = f"memory=[{{kind: short_term}}, {{kind: trace, path: '{store['path']}'}}]"
     graphs = {
         style: build_graph(
-            load_config(config, [*overrides, *STYLES[style], memory]), checkpointer=False
+            load_config(config, ["updater.kind=none", *overrides, *STYLES[style], memory]),
+            checkpointer=False,
         )
         for style in styles
     }

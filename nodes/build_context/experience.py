@@ -51,13 +51,16 @@ class Experience(ContextParams):
         description="'fits': the page offers the move; 'agrees': and the like states favour it; "
         "'alike': it fits, and only states in the same kind of situation count",
     )
-    pick: Literal["best", "vote", "random"] = Field(
+    pick: Literal["best", "vote", "proven", "random"] = Field(
         default="best",
         description="the nearest state's advice; 'vote': that of the move of most mean worth among "
-        "the top_k; 'random': any row of the bank, a control",
+        "the top_k; 'proven': of the move that beat other moves of the same past tasks; 'random': "
+        "any row of the bank, a control",
     )
     margin: float = Field(
-        default=0.5, ge=0, description="worth by which a move must beat the others (agrees, vote)"
+        default=0.5,
+        ge=0,
+        description="worth by which a move must beat the others (agrees, vote, proven)",
     )
     shuffle_q: bool = Field(default=False, description="a control: worths dealt out at random")
     advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")

@@ -10,7 +10,7 @@ rule; a language model reads the sentence.
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LEAD = "Experience: "
 NEXT = "Suggested next: "
+_PROOFS = 3  # past tasks in which a move must have had a rival before it counts as proven
 _BUTTONS: tuple[str, ...] = (
     "next >",
     "< prev",
@@ -79,6 +80,8 @@ class StateAdvisor:
         passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
         if params.pick == "vote":
             passed = self._voted(hits, passed)
+        elif params.pick == "proven":
+            passed = self._proven(hits, passed)
         elif params.gate == "agrees":
             edges = self._edges(hits)
             passed = [hit for hit in passed if edges[_move(hit)] >= params.margin]
@@ -126,6 +129,23 @@ class StateAdvisor:
         wins = bool(edges) and edges[move] >= self._params.margin
         return [hit for hit in passed if _move(hit) == move] if wins else []
 
+    def _proven(self, hits: Sequence[Hit], passed: list[Hit]) -> list[Hit]:
+        """Keep the move whose worth (less its standard error) beats its rivals by the margin and most.
+
+        Tasks differ more than moves do, so a move is compared with other moves of the same past task
+        only, and a task in which nothing else was tried says nothing.
+        """
+        lower = {}
+        for move, gains in contrasts(
+            [(hit.row.task, _move(hit), self._q(hit)) for hit in hits]
+        ).items():
+            if len(gains) >= _PROOFS:
+                error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
+                lower[move] = float(np.mean(gains)) - error
+        move = max(lower, key=lambda name: (lower[name], name), default="")
+        wins = bool(lower) and lower[move] >= self._params.margin
+        return [hit for hit in passed if _move(hit) == move] if wins else []
+
     def _random(self, query: dict[str, Vector]) -> list[Hit]:
         """Return ten rows of the bank, drawn by the state: any rows, but always the same ones."""
         size = int(self.bank.bank.query("select max(n) as n from rows")[0]["n"] or 0)
@@ -147,6 +167,23 @@ class StateAdvisor:
             found = self.bank.bank.query("select q from rows order by n")
             self._dealt: tuple[str, list[float]] = (version, [float(row["q"]) for row in found])
         return self._dealt[1]
+
+
+def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]:
+    """Return for each move, task by task, its mean worth less that of the task's other moves.
+
+    ``tried`` are (task, move, worth).
+    """
+    of_task: dict[str, dict[str, list[float]]] = {}
+    for task, move, q in tried:
+        of_task.setdefault(task, {}).setdefault(move, []).append(q)
+    found: dict[str, list[float]] = {}
+    for worths in of_task.values():
+        for move, own in worths.items():
+            others = [q for name, qs in worths.items() if name != move for q in qs]
+            if others:
+                found.setdefault(move, []).append(float(np.mean(own) - np.mean(others)))
+    return found
 
 
 def _move(hit: Hit) -> str:

@@ -84,7 +84,7 @@ def test_the_follower_the_updater_and_the_writer_conform(tmp_path):
 def agent(folder, *more):
     memory = f"memory=[{{kind: short_term}}, {{kind: experience, bank: {folder}}}]"
     parts = [memory, "embedder.kind=hashing", *more]
-    return build_graph(load_config("webshop", parts), checkpointer=False)
+    return build_graph(load_config("webshop", ["updater.kind=none", *parts]), checkpointer=False)
 
 
 def play(graph, goal, thread=None):
@@ -115,7 +115,8 @@ def test_an_unfinished_episode_adds_nothing_and_the_cap_holds(tmp_path):
     assert len(StateBank(tmp_path / "b").bank) == 0
     memory = f"[{{kind: short_term}}, {{kind: experience, bank: {tmp_path / 'c'}, cap: 12}}]"
     graph = build_graph(
-        load_config("webshop", ["embedder.kind=hashing", f"memory={memory}"]), checkpointer=False
+        load_config("webshop", ["updater.kind=none", "embedder.kind=hashing", f"memory={memory}"]),
+        checkpointer=False,
     )
     for goal in range(6):
         play(graph, goal)
