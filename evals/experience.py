@@ -25,24 +25,28 @@ from stores.errors import UserError
 _LEAST = 20  # goals a subset must have to be tested
 
 
-def agents_for(
-    inner: str, state: str | None, trace: str | None, prefix: str = "", gate: str = "agrees"
-) -> dict[str, list[str]]:
-    """Return name → overrides of the agents to compare; without banks only ``none``.
+GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
 
-    ``state`` and ``trace`` are bank folders; ``gated`` is ``state`` with ``context.gate=gate``.
+
+def agents_for(inner: str, state: str | None, trace: str | None) -> dict[str, list[str]]:
+    """Return name → overrides of the agents with experience.
+
+    ``state`` and ``trace`` are bank folders. ``state`` takes the nearest worthy state's advice;
+    ``gated`` only moves proven in like situations. The controls: ``random`` takes any row's advice
+    that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
     """
     base = ["context.kind=experience", f"context.inner.kind={inner}"]
     found: dict[str, list[str]] = {}
     if state is not None:
         own = [*base, "context.mode=state", f"context.bank={state}"]
         found["state"] = own
-        found["gated"] = [*own, f"context.gate={gate}"]
+        found["gated"] = [*own, *GATED]
         found["random"] = [*own, "context.pick=random", "context.gate=fits"]
         found["shuffled"] = [*own, "context.shuffle_q=true"]
+        found["gated shuffled"] = [*own, *GATED, "context.shuffle_q=true"]
     if trace is not None:
         found["trace"] = [*base, "context.mode=trace", f"context.bank={trace}"]
-    return {f"{prefix}{name}": overrides for name, overrides in found.items()}
+    return found
 
 
 def run_experience(

@@ -9,7 +9,8 @@ its own rule so:
     back to search          from the results, once the second search is still to come
     features                reads the features before deciding, once a product
     option, buy now         takes this product without reading its features
-    < prev                  on an item: leaves it, unless it was opened before or an option is chosen
+    < prev                  on an item: leaves it, unless it was opened before, an option is chosen,
+                            or it offers every wanted option
     < prev, back to search  on the features: back to the item (accepted), or to the search (rejected)
 
 What the page shows to be wrong (too dear, a wanted option not offered) is left whatever the advice.
@@ -21,7 +22,7 @@ import re
 from dataclasses import replace
 
 from nodes.act.reading import Reading
-from nodes.act.rule import Rule, RuleActor, Trail, search_for
+from nodes.act.rule import Rule, RuleActor, Trail, picks, search_for
 from nodes.protocols import BuiltContext
 
 _LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE)
@@ -74,7 +75,9 @@ class Follower(RuleActor):
         if move in ("option", "buy now") and not trail.since:
             return self._item(page, replace(trail, since=["advice"]), step)
         again = trail.opened.count(trail.item or "") > 1
-        if move == "< prev" and not trail.since and not again and _PREV in page.actions:
+        # Other products were left for what they lacked: that says nothing of one that has it all.
+        has_all = bool(page.wish.options) and None not in picks(page, exact=True)
+        if move == "< prev" and not (trail.since or again or has_all) and _PREV in page.actions:
             return _PREV, ""
         return None
 

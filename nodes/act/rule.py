@@ -158,11 +158,11 @@ class RuleActor:
         accepted = settles or blind or bool(trail.since)
         too_dear = page.price is not None and page.wish.limit is not None
         too_dear = too_dear and (page.price or 0) > (page.wish.limit or 0)
-        picks = list(_picks(page, exact=not settles))
+        offered = list(picks(page, exact=not settles))
         stays = settles or bool(trail.since) or _PREV not in page.actions
         if not stays and too_dear:
             return _PREV, "above the price limit"
-        if not stays and None in picks:
+        if not stays and None in offered:
             return _PREV, "a wanted option is not offered"
         phrases = page.wish.phrases
         told = bool(phrases) and all(overlap(words_of(p), page.title) == 1.0 for p in phrases)
@@ -172,7 +172,7 @@ class RuleActor:
         shown = set(page.chosen.items())
         waiting = [
             (action, f"wanted {group}")
-            for group, value, action in filter(None, picks)
+            for group, value, action in filter(None, offered)
             if (group, value) not in shown and _folded(action) not in trail.since
         ]
         if waiting and blind and not shown:
@@ -238,7 +238,7 @@ def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     return sorted(products, key=lambda product: (-score(product), places[product.asin]))
 
 
-def _picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
+def picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
     """Yield (group, value, action) for each wanted option, None for one that is not offered.
 
     ``exact`` asks for the same words; otherwise the value that shares the most of them will do. An

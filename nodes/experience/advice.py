@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LEAD = "Experience: "
 NEXT = "Suggested next: "
+_WIDER = 8  # how much further it looks for states of one kind of situation
 _PROOFS = 3  # past tasks in which a move must have had a rival before it counts as proven
 _BUTTONS: tuple[str, ...] = (
     "next >",
@@ -63,6 +64,7 @@ class StateAdvisor:
         make = make_of(self._embedder) if self._embedder is not None else None
         folder = params.bank or home() / "banks" / "state"
         self.bank = StateBank(Path(folder), make)
+        self._situations: dict[str, tuple[bool, str]] = {}
 
     def __call__(self, request: ContextRequest) -> Advice | None:
         """Return the best advice that passes the filters."""
@@ -70,11 +72,10 @@ class StateAdvisor:
         query = self.query(request)
         if params.pick == "random":
             hits = self._random(query)
+        elif params.gate == "alike":
+            hits = self._alike(query, situation(online_state(request)))
         else:
             hits = self.bank.search(query, params.top_k, key=params.key)
-        if params.gate == "alike":
-            now = situation(online_state(request))
-            hits = [hit for hit in hits if situation(str(hit.row.data.get("state", ""))) == now]
         passed = [hit for hit in hits if self._passes(hit, request)]
         # Decisions of one past state are equally near: among those the one of most worth.
         passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
@@ -90,6 +91,20 @@ class StateAdvisor:
         best = passed[0]
         line = f"{LEAD}{best.row.data['experience']} {NEXT}{_move(best)}"
         return Advice((line,), (best.row.id,), best.score, (), self._q(best), _move(best))
+
+    def _alike(self, query: dict[str, Vector], now: tuple[bool, str]) -> list[Hit]:
+        """Return the nearest ``top_k`` states of one kind of situation, out of ``_WIDER`` times as many."""
+        params = self._params
+        found = self.bank.search(query, params.top_k * _WIDER, key=params.key)
+        return [hit for hit in found if self._situation(hit) == now][: params.top_k]
+
+    def _situation(self, hit: Hit) -> tuple[bool, str]:
+        """Read a row's situation from its text, once: it never changes."""
+        known = self._situations.get(hit.row.id)
+        if known is None:
+            known = situation(str(hit.row.data.get("state", "")))
+            self._situations[hit.row.id] = known
+        return known
 
     def _passes(self, hit: Hit, request: ContextRequest) -> bool:
         params = self._params
