@@ -93,7 +93,7 @@ class StateAdvisor:
         return Advice((line,), (best.row.id,), best.score, (), self._q(best), _move(best))
 
     def _alike(self, query: dict[str, Vector], now: tuple[bool, str]) -> list[Hit]:
-        """Return the nearest ``top_k`` states of one kind of situation, out of ``_WIDER`` times as many."""
+        """Return the nearest ``top_k`` states of one kind of situation, of ``_WIDER`` times as many."""
         params = self._params
         found = self.bank.search(query, params.top_k * _WIDER, key=params.key)
         return [hit for hit in found if self._situation(hit) == now][: params.top_k]
