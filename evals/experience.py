@@ -10,6 +10,7 @@ advice changed what the agent did, against the same goals without experience).
 
 import argparse
 import hashlib
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -83,9 +84,9 @@ def run_experience(
         raise UserError("nothing to compare: give --state-bank, --trace-bank or both")
     summary = run_live(config, agents, goals, out, overrides, seed, command, hashes)
     run = Path(out)
-    episodes = _episodes(run)
+    episodes = rewards_of(run)
     write_json(run / "subsets.json", subsets(episodes, _categories(config, overrides, goals), seed))
-    write_json(run / "moves.json", moves(_rows(run, "steps"), episodes))
+    write_json(run / "moves.json", moves(rows_of(run, "steps"), episodes))
     return summary
 
 
@@ -103,7 +104,7 @@ def subsets(
     """Return a paired test of success for each agent and each category of goals (20 or more)."""
     found = []
     for name in episodes:
-        base = _base_of(name, episodes)
+        base = base_of(name, episodes)
         if base == name:
             continue
         for kind in sorted(set(category.values())):
@@ -132,7 +133,7 @@ def moves(
             touched.setdefault((row["agent"], move), set()).add(row["goal"])
     found = []
     for (name, move), goals in sorted(touched.items()):
-        base = _base_of(name, episodes)
+        base = base_of(name, episodes)
         pairs = [(episodes[base][g], episodes[name][g]) for g in goals if g in episodes[base]]
         found.append(
             {
@@ -144,24 +145,33 @@ def moves(
     return found
 
 
-def _base_of(name: str, episodes: Mapping[str, Any]) -> str:
+def base_of(name: str, episodes: Mapping[str, Any]) -> str:
+    """Return the agent without experience that ``name`` is compared with: the same inner builder."""
     lead, colon, _ = name.rpartition(": ")
     base = f"{lead}{colon}none"
     return base if base in episodes else "none"
 
 
-def _episodes(run: Path) -> dict[str, dict[int, float]]:
+def rewards_of(run: Path) -> dict[str, dict[int, float]]:
+    """Return agent → goal → reward of a run directory."""
     found: dict[str, dict[int, float]] = {}
-    for row in _rows(run, "episodes"):
+    for row in rows_of(run, "episodes"):
         found.setdefault(row["agent"], {})[row["goal"]] = float(row["reward"])
     return found
 
 
-def _rows(run: Path, name: str) -> list[dict[str, Any]]:
-    import json
+def recorded_args(run: Path) -> dict[str, Any]:
+    """Return a run directory's ``args.json``. Raises ``UserError`` where there is none."""
+    try:
+        found = json.loads((run / "args.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{run}' is no run directory ({error})") from None
+    return dict(found)
 
-    args = json.loads((run / "args.json").read_text(encoding="utf-8"))
-    return RunDirectory(run, args).rows(name)
+
+def rows_of(run: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of ``name``.jsonl in a run directory."""
+    return RunDirectory(run, recorded_args(run)).rows(name)
 
 
 def _categories(config: Any, overrides: Sequence[str], goals: Sequence[int]) -> dict[int, str]:

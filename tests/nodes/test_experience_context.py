@@ -271,3 +271,34 @@ def test_advice_without_words_is_passed_over(tmp_path, resources):
     add_episode(bank, episode, [Annotation(9, "")] * 3, resources.embedder)
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(item(resources))
     assert len(built.messages) == 1
+
+
+def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_path, resources):
+    request = item(resources)
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    state = online_state(request)
+    vector = resources.embedder.embed([state])[0]
+
+    def add(task, move, q, text=state):
+        data = {"experience": f"{task} {move}.", "move": move, "state": text}
+        bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), {"text": vector})])
+
+    def told(**params):
+        params = {"gate": "alike", "pick": "proven", "min_q": 0, **params}
+        built = Experience(bank=str(tmp_path / "b"), **params).build(resources)(request)
+        return built.pieces[-1].id.removeprefix("experience:") if len(built.messages) == 2 else None
+
+    for i in range(3):  # hard tasks: features is poor, and yet better than buying
+        add(f"hard{i}", "features", 4.0)
+        add(f"hard{i}", "buy now", 2.0)
+    add("easy", "buy now", 10.0)  # nothing else was tried there
+    assert told() == "hard0 features"
+    assert told(pick="best") == "easy buy now"
+    assert told(margin=2.5) is None
+    # States of another kind of situation do not count, however near they are.
+    elsewhere = "Question: Find me a lamp\nstart → Search"
+    for i in range(4):
+        add(f"other{i}", "< prev", 9.0, elsewhere)
+        add(f"other{i}", "description", 1.0, elsewhere)
+    assert told() == "hard0 features"
+    assert told(gate="fits", top_k=60).endswith("< prev")
