@@ -84,8 +84,8 @@ class Corpus:
                     changes.unchanged.append(item.id)
                     continue
                 (changes.added if old is None else changes.updated).append(item.id)
-                row = (item.id, origin, item.title, item.text, item.url, item.sha256)
-                row = tuple(value.encode("utf-8", "replace").decode() for value in row)
+                told = (item.id, origin, item.title, item.text, item.url, item.sha256)
+                row = [value.encode("utf-8", "replace").decode() for value in told]
                 db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
             changes.removed = sorted(set(known) - seen)
             db.executemany(

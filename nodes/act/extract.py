@@ -1,0 +1,67 @@
+"""``extract``: the sentences of the context that are nearest to the question. No language model.
+
+What it answers is always in the context, word for word, so it shows what a context makes possible:
+deterministic, free and fast, for evaluations of memory and retrieval.
+"""
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from envs.protocols import ANSWER, answer
+from nodes.act.fallback import safe_action
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stores.lexical import words
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+_QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_TAG = re.compile(r"</?document[^>]*>|^\[\d+\] ")
+#: Parts of a prompt that may hold an answer.
+_READ = ("passage", "fact", "history")
+
+
+class Extract(ActorParams):
+    """Answer with the ``sentences`` sentences that share most with the question."""
+
+    kind: Literal["extract"] = "extract"
+    sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
+    words: float = Field(default=0.5, ge=0, description="weight of shared words beside cosine")
+
+    def build(self, resources: "Resources") -> Actor:
+        """Return the actor, which embeds through the shared embedder."""
+
+        def act(context: BuiltContext, step: int) -> Decision:
+            if ANSWER not in context.actions:
+                action = safe_action(context.actions, "")
+                return Decision(action, fallback="the context holds no question")
+            found = _QUESTION.findall(context.text)
+            texts = list(dict.fromkeys(_sentences(context)))
+            if not texts or not found:
+                action = safe_action(context.actions, "")
+                return Decision(action, fallback="the context holds nothing to answer from")
+            question = found[-1]
+            embedder = resources.embedder
+            near = embedder.embed(texts) @ embedder.embed([question])[0]
+            wanted = set(words(question))
+            shared = [len(wanted & set(words(text))) / max(len(wanted), 1) for text in texts]
+            scores = near + self.words * np.asarray(shared)
+            best = np.argsort(-scores, kind="stable")[: self.sentences]
+            return Decision(answer(" ".join(texts[i] for i in best)))
+
+        return act
+
+
+def _sentences(context: BuiltContext) -> list[str]:
+    found: list[str] = []
+    for piece in context.pieces:
+        if piece.kind in _READ:
+            for part in _SENTENCE.split(piece.text):
+                text = _TAG.sub("", part.strip()).strip()
+                if len(text.split()) > 2:
+                    found.append(text)
+    return found
