@@ -325,6 +325,18 @@ class LongTerm:
                 self._read(db, row, 0.0) for row in db.execute(query.order_by(tables.facts.c.id))
             ]
 
+    def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
+        """Return every turn with its fact's salience and success, oldest first."""
+        t, f = tables.turns.c, tables.facts.c
+        joined = tables.turns.join(tables.fact_turns, t.id == tables.fact_turns.c.turn_id).join(
+            tables.facts, f.id == tables.fact_turns.c.fact_id
+        )
+        columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.at)
+        query = sa.select(*columns, f.salience, f.success).select_from(joined)
+        with self._transaction(namespace, writes=False) as db:
+            rows = db.execute(query.where(*_in(tables.turns, namespace)).order_by(t.at, t.id))
+            return [dict(row._mapping) for row in rows]
+
     def forget(self, namespace: Namespace, ids: Sequence[int] | None = None) -> int:
         """Delete facts (all of the namespace without ``ids``), their turns, and entities left alone.
 
