@@ -3,6 +3,7 @@
 python -m evals.bench webshop --data sample --out runs/bench-webshop
 python -m evals.bench curve --products 1000,10000,100000,1000000 --out runs/bench-curve
 python -m evals.bench checkpoints --steps 10,100 --out runs/bench-checkpoints
+python -m evals.bench step --data sample --out runs/bench-step
 """
 
 import argparse
@@ -20,8 +21,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "evals.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["webshop", "curve", "checkpoints"])
-    parser.add_argument("--data", default="sample", help="WebShop folder, for 'webshop'")
+    parser.add_argument("what", choices=["webshop", "curve", "checkpoints", "step"])
+    parser.add_argument("--data", default="sample", help="WebShop folder, for 'webshop' and 'step'")
     parser.add_argument("--products", default="1000,10000,100000", help="sizes, for 'curve'")
     parser.add_argument("--steps", default="10,100", help="episode lengths, for 'checkpoints'")
     parser.add_argument("--seed", type=int, default=0)
@@ -45,6 +46,10 @@ def _measure(given: argparse.Namespace) -> list[dict[str, Any]]:
         from evals.bench_checkpoints import measure
 
         return measure([int(n) for n in given.steps.split(",")])
+    if given.what == "step":
+        from evals.bench_step import measure_step
+
+        return measure_step(given.data, given.seed)
     from evals.bench_webshop import measure_curve, measure_world
 
     if given.what == "webshop":

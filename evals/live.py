@@ -7,7 +7,7 @@ python -m evals.live --goals 0-1 --agents full --out runs/tiny --set actor.kind=
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
@@ -15,7 +15,8 @@ from tqdm import tqdm
 from evals.run_directory import RunDirectory, provenance, shown_config, shown_path
 from evals.statistics import mean, paired, standard_error
 from graph.build import Graph, build_graph
-from graph.config import load_config
+from graph.config import Config, load_config
+from nodes.protocols import BuiltContext
 from stores.errors import UserError
 
 METRICS: tuple[str, ...] = (
@@ -24,6 +25,7 @@ METRICS: tuple[str, ...] = (
     "bought",
     "steps",
     "tokens_per_step",
+    "lost_per_step",
     "model_tokens",
     "cost",
 )
@@ -63,7 +65,7 @@ def run_live(
         "seed": seed,
         "goals": list(goals),
         "max_steps": first.max_steps,
-        "checkpoints": {},
+        "checkpoints": checkpoint_hashes(configs.values()),
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     run = RunDirectory(out, args)
@@ -85,16 +87,20 @@ def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
     started = before = time.perf_counter()
     steps: list[dict[str, Any]] = []
     row: dict[str, Any] = {"agent": name, "goal": goal, "reward": 0.0, "done": False, "error": None}
+    lost: dict[str, int] = {}
     counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
     thread: Any = {"configurable": {"thread_id": f"{run.folder.name}/{name}/{goal}"}}
     try:
         for update in graph.stream({"task": {"goal": goal}}, thread, stream_mode="updates"):
             for node, change in update.items():
+                if node == "build_context":
+                    lost = lost_affordances(change["context"])
                 if node == "act":
                     now = time.perf_counter()
                     tokens = change["tokens"] - counted["tokens"]
                     made = {"agent": name, "goal": goal, "step": len(steps), "tokens": tokens}
-                    steps.append({**made, **_chosen(change), "seconds": round(now - before, 4)})
+                    took = {"lost": lost, "seconds": round(now - before, 4)}
+                    steps.append({**made, **_chosen(change), **took})
                     before = now
                     row |= {"reward": change["reward"], "done": change["done"]}
                     counted = {key: change[key] for key in counted}
@@ -107,7 +113,33 @@ def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
     seconds = time.perf_counter() - started
     if steps:
         run.append("steps", *steps)
-    run.append("episodes", {**row, **counted, "steps": len(steps), "seconds": round(seconds, 4)})
+    total = sum(sum(step["lost"].values()) for step in steps)
+    made = {**counted, "steps": len(steps), "lost": total, "seconds": round(seconds, 4)}
+    run.append("episodes", {**row, **made})
+
+
+def lost_affordances(context: BuiltContext) -> dict[str, int]:
+    """Count the page's affordances that the prompt lost, by the kind of chunk that held them."""
+    gone = set(context.dropped_actions)
+    counts: dict[str, int] = {}
+    for piece in context.pieces:
+        here = len(gone.intersection(piece.dropped_actions))
+        if here:
+            counts[piece.kind] = counts.get(piece.kind, 0) + here
+    return counts
+
+
+def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
+    """Return the SHA-256 of every checkpoint that the agents load."""
+    from stores.weights import read_meta
+
+    names = {
+        name
+        for config in configs
+        for params in (config.updater, config.context, config.actor)
+        for name in params.checkpoints(config.updater.kind)
+    }
+    return {shown_path(name): read_meta(name)["sha256"] for name in sorted(names)}
 
 
 def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +189,7 @@ def _measured(row: Mapping[str, Any]) -> dict[str, float]:
         "score": float(row["reward"]),
         "steps": float(row["steps"]),
         "tokens_per_step": row["tokens"] / steps,
+        "lost_per_step": row.get("lost", 0) / steps,
         "model_tokens": float(row["model_tokens"]),
         "cost": float(row["cost"]),
         "seconds": float(row["seconds"]),

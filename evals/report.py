@@ -22,6 +22,7 @@ _HEADS = {
     "bought": "bought %",
     "steps": "steps",
     "tokens_per_step": "tokens/step",
+    "lost_per_step": "lost/step",
     "model_tokens": "model tokens",
     "cost": "cost $",
     "seconds": "seconds",
@@ -93,12 +94,22 @@ def section(folder: Path) -> str:
 
 def _bench_section(folder: Path, args: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the section of a benchmark: every figure of its rows, as measured."""
+    facts = f"Seed {args['seed']}; commit {_commit(args)}."
+    return "\n\n".join([f"## {folder.name}", facts, f"`{args['command']}`", figures(rows)])
+
+
+def figures(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a markdown table of every figure in ``rows``, a standard error beside its value."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = [c for c in columns if not (c.endswith("_se") and c.removesuffix("_se") in columns)]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in rows:
-        lines.append(f"| {' | '.join(_figure(row.get(column, '')) for column in columns)} |")
-    facts = f"Seed {args['seed']}; commit {_commit(args)}."
-    return "\n\n".join([f"## {folder.name}", facts, f"`{args['command']}`", "\n".join(lines)])
+        cells = [_figure(row.get(column, "")) for column in columns]
+        for i, column in enumerate(columns):
+            if isinstance(error := row.get(f"{column}_se"), float):
+                cells[i] += f" ± {error:.2g}"
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _figure(value: Any) -> str:

@@ -31,7 +31,7 @@ class Agent:
 
     def __init__(self, config: Config, resources: Resources | None = None) -> None:
         self.config = config
-        self.resources = resources or Resources(config.llm, config.embedder)
+        self.resources = resources or Resources(config.llm, config.embedder, config.updater)
 
     def bind(self, runtime: Runtime[Any]) -> "BoundAgent":
         """Return the agent as this call wants it (``runtime.context`` is None for most)."""
@@ -44,7 +44,7 @@ class Agent:
         if not changes:
             return BoundAgent(self.config, self.resources, runtime)
         config = self.config.model_copy(update=changes)
-        resources = self.resources.with_models(config.llm, config.embedder)
+        resources = self.resources.with_models(config.llm, config.embedder, config.updater)
         return BoundAgent(config, resources, runtime)
 
 

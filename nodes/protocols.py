@@ -217,6 +217,10 @@ class Params(BaseModel, ABC):
     def build(self, resources: "Resources") -> Any:
         """Return the slot's callable or object; heavy parts are made here, once."""
 
+    def checkpoints(self, updater: str) -> tuple[str, ...]:
+        """Name the checkpoints that this node loads beside an updater of kind ``updater``."""
+        return ()
+
 
 class EnvParams(Params):
     slot: ClassVar[str] = "env"

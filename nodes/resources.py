@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nodes.protocols import Embedder, EmbedderParams, LlmParams, Params
+from nodes.protocols import Embedder, EmbedderParams, LlmParams, Params, Updater, UpdaterParams
 from stores.errors import UserError
 from stores.home import home
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Slots whose nodes may lean on the configured models; the others depend on their params alone.
 _LEANING = ("updater", "context", "actor", "memory")
+#: Slots whose nodes may read the recurrent state, so that what they load must fit the updater.
+_STATEFUL = ("context", "actor", "memory")
 
 
 class Resources:
@@ -23,16 +25,25 @@ class Resources:
     """
 
     def __init__(
-        self, llm: LlmParams | None = None, embedder: EmbedderParams | None = None
+        self,
+        llm: LlmParams | None = None,
+        embedder: EmbedderParams | None = None,
+        updater: UpdaterParams | None = None,
     ) -> None:
         self._llm = llm
         self._embedder = embedder
+        self._updater = updater
         self._built: dict[tuple[str, ...], Any] = {}
         self._lock = threading.RLock()
 
-    def with_models(self, llm: LlmParams | None, embedder: EmbedderParams | None) -> "Resources":
+    def with_models(
+        self,
+        llm: LlmParams | None,
+        embedder: EmbedderParams | None,
+        updater: UpdaterParams | None = None,
+    ) -> "Resources":
         """Return a view with other default models that shares everything built so far."""
-        view = Resources(llm, embedder)
+        view = Resources(llm, embedder, updater)
         view._built, view._lock = self._built, self._lock
         return view
 
@@ -50,7 +61,11 @@ class Resources:
             self._built.pop(self._key(params), None)
 
     def _key(self, params: Params) -> tuple[str, ...]:
-        models = (self._llm, self._embedder) if params.slot in _LEANING else ()
+        models: tuple[Params | None, ...] = ()
+        if params.slot in _LEANING:
+            models = (self._llm, self._embedder)
+        if params.slot in _STATEFUL:
+            models += (self._updater,)
         named = [params, *(model for model in models if model is not None)]
         return tuple(
             f"{type(p).__module__}:{type(p).__qualname__}{p.model_dump_json()}" for p in named
@@ -80,6 +95,14 @@ class Resources:
             )
         embedder: Embedder = self.get(self._embedder)
         return embedder
+
+    @property
+    def updater(self) -> Updater | None:
+        """The configured updater, None where the agent keeps no state."""
+        if self._updater is None or self._updater.kind == "none":
+            return None
+        updater: Updater = self.get(self._updater)
+        return updater
 
     @property
     def folder(self) -> Path:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from nodes.build_context.assemble import FramedContext, assemble
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
+from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest, Vector
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -26,14 +26,21 @@ class QueryRag(FramedContext):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             vector = resources.embedder.embed([request.instruction])[0]
-            ranked = request.source.search(vector, len(request.source.all()))
-            candidates = [(c, score) for c, score in ranked if c.kind not in _FRAME]
-            shown = [chunk for chunk, _ in candidates[: self.top_k]]
-            scores = {chunk.id: score for chunk, score in candidates}
+            shown, scores = rank_page(request, vector, self.top_k)
             return assemble(request, shown, scores, history=self.history)
 
         return build_context
 
 
 #: Chunks that the frame shows or replaces in any case; they do not compete.
-_FRAME = ("instruction", "header", "notice")
+FRAME = ("instruction", "header", "notice")
+
+
+def rank_page(
+    request: ContextRequest, vector: Vector, top_k: int
+) -> tuple[list[Chunk], dict[str, float]]:
+    """Return the ``top_k`` chunks by cosine with ``vector``, and the score of every candidate."""
+    ranked = request.source.search(vector, len(request.source.all()))
+    candidates = [(chunk, score) for chunk, score in ranked if chunk.kind not in FRAME]
+    shown = [chunk for chunk, _ in candidates[:top_k]]
+    return shown, {chunk.id: score for chunk, score in candidates}

@@ -15,6 +15,7 @@ from ui.cli import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
 COMMANDS = ["", "run", "kinds", "data", "data webshop", "eval", "eval live", "doctor"]
+COMMANDS += ["eval rerank", "rank"]
 COMMANDS += ["traces", "traces list", "traces show", "traces export"]
 
 
@@ -105,7 +106,7 @@ def test_set_wins_over_the_shortcuts(agent):
     [
         (["--goal", "99999"], "no goal 99999"),
         (["--goal", "x"], "--goal"),
-        (["--set", "context.kind=windo"], "full, query_rag, window"),
+        (["--set", "context.kind=windo"], "full, query_rag"),
         (["--set", "nonsense"], "slot.field=value"),
         (["--budget", "0"], "budget"),
         (["--set", "env.data=/no/such/folder"], "/no/such/folder"),

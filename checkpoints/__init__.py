@@ -1,0 +1,1 @@
+"""Trained weights that ship: safetensors, each with a JSON that says what it is."""

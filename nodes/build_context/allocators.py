@@ -1,0 +1,88 @@
+"""Allocators: how much of the room for detail each chunk gets, as weights.
+
+A weight says nothing about the budget, so the same weights serve every budget (which is what makes
+``compress`` monotone): of the tokens that are left, a chunk gets its share of the weights until all of
+it is shown.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nodes.protocols import Chunk, ContextRequest
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+#: From the request and the scored chunks to a positive weight each (missing ones get 1).
+Allocator = Callable[[ContextRequest, Sequence[Chunk], Mapping[str, float]], dict[str, float]]
+_LOWEST, _HIGHEST = 0.05, 20.0
+
+
+def uniform(
+    request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
+) -> dict[str, float]:
+    """Give every chunk the same."""
+    return {chunk.id: 1.0 for chunk in chunks}
+
+
+def proportional(
+    request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
+) -> dict[str, float]:
+    """Give in proportion to the score (a cosine; what points away gets next to nothing)."""
+    return _normalised({c.id: max(scores.get(c.id, 0.0), 0.0) for c in chunks})
+
+
+def softmax(temperature: float) -> Allocator:
+    """Give in proportion to exp(score / temperature)."""
+
+    def allocate(
+        request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
+    ) -> dict[str, float]:
+        top = max((scores.get(c.id, 0.0) for c in chunks), default=0.0)
+        return _normalised(
+            {c.id: math.exp((scores.get(c.id, 0.0) - top) / temperature) for c in chunks}
+        )
+
+    return allocate
+
+
+def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
+    """Load the allocator that ``trainers.allocator`` made. Raises ``UserError`` for a mismatch."""
+    import torch
+
+    from nodes.build_context.query import needs_state, readout_of
+    from nodes.build_context.render import describe
+    from nodes.build_context.weigh import make_weigher
+    from stores.weights import load_weights, require_match
+
+    updater = needs_state(resources, kind)
+    name = checkpoint or f"allocator-{updater.model.kind}"
+    tensors, meta = load_weights(name, "allocator")
+    require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
+    fix = "train it again for this state model (python -m trainers.allocator)"
+    require_match(name, meta, "state_sha256", updater.fingerprint, fix)
+    weigher = make_weigher(**meta["architecture"])
+    weigher.load_state_dict(tensors)
+    weigher.eval()
+
+    def allocate(
+        request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
+    ) -> dict[str, float]:
+        rows = resources.embedder.embed([request.instruction, *(describe(c) for c in chunks)])
+        with torch.inference_mode():
+            readout = torch.from_numpy(readout_of(request, updater))
+            vectors = torch.from_numpy(rows)
+            logits = weigher(readout, vectors[0], vectors[1:].unsqueeze(0)).squeeze(0)
+            weights = logits.softmax(-1).tolist()
+        return _normalised({c.id: w for c, w in zip(chunks, weights, strict=True)})
+
+    return allocate
+
+
+def _normalised(raw: Mapping[str, float]) -> dict[str, float]:
+    """Scale to a mean of one, within bounds, so that nobody starves and nobody takes all."""
+    mean = sum(raw.values()) / len(raw) if raw else 1.0
+    if mean <= 0:
+        return dict.fromkeys(raw, 1.0)
+    return {key: min(max(value / mean, _LOWEST), _HIGHEST) for key, value in raw.items()}

@@ -1,0 +1,201 @@
+"""``compress``: every chunk and every affordance stays; the state decides how much detail each keeps.
+
+Room is given in this order: the bare affordances; the instruction; then units of detail (see
+``nodes.build_context.detail``), tier by tier, each chunk in proportion to its weight. Units are
+ordered without regard to the budget, and what is shown is the longest head of that order that fits,
+so a larger budget never removes text.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
+from nodes.build_context.detail import (
+    Ladder,
+    Wanted,
+    chunk_ladder,
+    instruction_ladder,
+    plain_ladder,
+    wanted_of,
+)
+from nodes.build_context.render import render, text_of
+from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest, Piece
+from stores.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from nodes.build_context.allocators import Allocator
+    from nodes.build_context.query import Query
+    from nodes.resources import Resources
+
+_UNBOUNDED = 10**9
+_RECENT = 4  # the latest actions count as much as what the instruction asks for
+
+
+class Compress(FramedContext):
+    """Show everything, shortened: titles by the words that matter, text by its best clauses."""
+
+    kind: Literal["compress"] = "compress"
+    allocator: Literal["uniform", "proportional", "softmax", "learned"] = Field(
+        default="learned", description="how room is shared among chunks"
+    )
+    temperature: float = Field(default=0.1, gt=0, description="of allocator=softmax")
+    query: Literal["trained", "zero_shot"] = Field(
+        default="trained", description="what scores chunks for proportional and softmax"
+    )
+    focus: bool = Field(
+        default=True, description="words that the instruction asks for first; false: in page order"
+    )
+    ratio: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="of a page's own tokens to keep at most, whatever the budget allows",
+    )
+    checkpoint: str = Field(
+        default="", description="of trainers.allocator; '' is the one that ships"
+    )
+
+    def checkpoints(self, updater: str) -> tuple[str, ...]:
+        """Name what the allocator loads."""
+        if self.allocator == "learned":
+            return (self.checkpoint or f"allocator-{updater}",)
+        is_scored = self.allocator != "uniform" and self.query == "trained"
+        return (f"retriever-{updater}",) if is_scored else ()
+
+    def build(self, resources: "Resources") -> ContextBuilder:
+        """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
+        from nodes.build_context import allocators
+        from nodes.build_context.query import rank_by, trained_query, zero_shot_query
+
+        query: Query | None = None
+        allocate: Allocator
+        if self.allocator == "learned":
+            allocate = allocators.learned(resources, self.checkpoint, self.kind)
+        elif self.allocator == "uniform":
+            allocate = allocators.uniform
+        else:
+            make = trained_query if self.query == "trained" else None
+            query = (
+                make(resources, "", self.kind) if make else zero_shot_query(resources, self.kind)
+            )
+            is_soft = self.allocator == "softmax"
+            allocate = allocators.softmax(self.temperature) if is_soft else allocators.proportional
+
+        def build_context(request: ContextRequest) -> BuiltContext:
+            chunks = request.source.all()
+            whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
+            allowed = min(request.budget, round(self.ratio * whole.tokens))
+            if whole.tokens <= allowed:
+                return whole
+            scores: dict[str, float] = {}
+            if query is not None:
+                _, scores = rank_by(request, query, len(chunks))
+            visible = {piece.id for piece in whole.pieces}
+            weighed = [chunk for chunk in chunks if chunk.id in visible]
+            weights = allocate(request, weighed, scores)
+            return squeeze(request, whole, allowed, weights, scores or weights, self.focus)
+
+        return build_context
+
+
+def squeeze(
+    request: ContextRequest,
+    whole: BuiltContext,
+    allowed: int,
+    weights: Mapping[str, float],
+    scores: Mapping[str, float],
+    focus: bool = True,
+) -> BuiltContext:
+    """Fit ``whole`` into ``allowed`` tokens, giving each chunk room by its weight.
+
+    What an actor cannot do without (affordances, leads, instruction) may go past ``allowed`` but not
+    past ``request.budget``; only the bare affordances may exceed that.
+    """
+    chunks = {chunk.id: chunk for chunk in request.source.all()}
+    titles = [str(c.data["title"]) for c in chunks.values() if c.kind == "product"]
+    wanted = wanted_of(request.instruction, titles) if focus else Wanted()
+    ladders = [
+        _ladder(piece, chunks, wanted, i, whole.pieces) for i, piece in enumerate(whole.pieces)
+    ]
+    nothing: list[set[int]] = [set() for _ in ladders]
+    bare = _shown(whole.pieces, ladders, nothing, chunks, scores)
+    if bare.tokens >= request.budget:
+        return replace(bare, over_budget=bare.tokens > request.budget)
+    order = _order(whole.pieces, ladders, weights)
+    kept = nothing
+    taken: list[tuple[int, int]] = []
+    spent = bare.tokens
+    for tier, _, cost, i, place in order:
+        if spent + cost > (request.budget if tier < 0 else allowed):
+            break
+        spent += cost
+        kept[i].add(place)
+        taken.append((i, place))
+    context = _shown(whole.pieces, ladders, kept, chunks, scores)
+    while context.tokens > request.budget and taken:  # the parts' costs are close, not exact
+        i, place = taken.pop()
+        kept[i].discard(place)
+        context = _shown(whole.pieces, ladders, kept, chunks, scores)
+    return context
+
+
+def _order(
+    pieces: Sequence[Piece], ladders: Sequence[Ladder], weights: Mapping[str, float]
+) -> list[tuple[int, float, int, int, int]]:
+    """Return (tier, virtual time, cost, piece, place), sorted: weighted fair queueing.
+
+    A unit's virtual time is what its piece has used of its tier by then, over the piece's weight.
+    """
+    total = sum(weights.values()) or 1.0
+    order: list[tuple[int, float, int, int, int]] = []
+    past: dict[int, float] = {}  # history lines wait for each other, newest first
+    newest_first = sorted(
+        range(len(ladders)),
+        key=lambda i: (pieces[i].kind == "history", pieces[i].id != "history", -i),
+    )
+    for i in newest_first:
+        piece = pieces[i]
+        is_history = piece.kind == "history"
+        weight = weights.get(piece.id, total / 3 if is_history else 1.0)
+        used = past if is_history else {}
+        for unit in ladders[i].units:
+            used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
+            order.append((unit.tier, used[unit.tier] / weight, unit.cost, i, unit.place))
+    return sorted(order)
+
+
+def _ladder(
+    piece: Piece,
+    chunks: Mapping[str, Chunk],
+    wanted: Wanted,
+    i: int,
+    pieces: Sequence[Piece],
+) -> Ladder:
+    if piece.kind == "instruction":
+        return instruction_ladder(piece.text, any(c.kind == "options" for c in chunks.values()))
+    if piece.id in chunks:
+        return chunk_ladder(piece.kind, render(chunks[piece.id]), wanted)
+    if piece.kind == "history":
+        is_old = len(pieces) - 1 - i >= _RECENT and piece.id != "history"
+        return plain_ladder(piece, tier=3 if is_old else 1, whole=True)
+    return plain_ladder(piece, tier=0, whole=True)
+
+
+def _shown(
+    pieces: Sequence[Piece], ladders: Sequence[Ladder], kept: Sequence[set[int]],
+    chunks: Mapping[str, Chunk], scores: Mapping[str, float],
+) -> BuiltContext:  # fmt: skip
+    """Build the context in which each piece shows its ``kept`` units."""
+    made: list[Piece] = []
+    for piece, ladder, places in zip(pieces, ladders, kept, strict=True):
+        fragments = ladder.show(places)
+        if piece.id in chunks:
+            chunk = chunks[piece.id]
+            made.append(page_piece(chunk, render(chunk), fragments, scores.get(chunk.id)))
+        else:
+            text = text_of(fragments)
+            made.append(replace(piece, text=text, tokens_after=count_tokens(text)))
+    return built(made)

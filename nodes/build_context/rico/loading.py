@@ -1,0 +1,134 @@
+"""Models for RICO by name: an asset, a folder in Hugging Face form, a hub repository, a GGUF file."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nodes.build_context.rico.prompts import Loss
+from stores.errors import UserError
+from stores.home import home
+
+if TYPE_CHECKING:
+    from nodes.build_context.rico.backend import Backend
+
+DEFAULT = "smollm2-135m"
+
+
+def load_backend(
+    model: str = DEFAULT,
+    *,
+    loss: Loss = "content",
+    max_tokens: int = 300,
+    threads: int | None = None,
+    **options: Any,
+) -> "Backend":
+    """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
+
+    ``model`` is the asset ``smollm2-135m``, a folder, a .gguf file, or a hub repository such as
+    ``AntonV/mamba2-130m-hf``. ``options`` go to the Mamba-2 backend. Raises ``UserError``.
+    """
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    folder, fingerprint = _folder(model)
+    network, tokenizer = _load(str(folder), model)
+    if getattr(network.config, "model_type", "") == "mamba2":
+        from nodes.build_context.rico.mamba2 import Mamba2Backend
+
+        return Mamba2Backend(
+            network, tokenizer, model, fingerprint, max_tokens=max_tokens, loss=loss, **options
+        )
+    from nodes.build_context.rico.transformer import TransformerBackend
+
+    return TransformerBackend(
+        network, tokenizer, model, fingerprint, max_tokens=max_tokens, loss=loss
+    )
+
+
+def _folder(model: str) -> tuple[Path | str, str]:
+    """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
+    from stores.assets import ASSETS, asset_path
+
+    if model in ASSETS and not ASSETS[model].is_folder:
+        digest = next(iter(ASSETS[model].files.values()))
+        return _converted(asset_path(model), digest), digest[:16]
+    path = Path(model).expanduser()
+    if path.suffix == ".gguf" and path.is_file():
+        from stores.downloads import sha256
+
+        digest = sha256(path)
+        return _converted(path, digest), digest[:16]
+    if path.is_dir():
+        return path, _hash_folder(path)
+    if path.is_absolute() or model.startswith((".", "~")) or path.suffix == ".gguf":
+        raise UserError(f"no model at '{model}': give a folder, a .gguf file, or {DEFAULT}")
+    return model, hashlib.sha256(model.encode()).hexdigest()[:16]
+
+
+def _hash_folder(folder: Path) -> str:
+    from stores.downloads import sha256
+
+    names = sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".json"))
+    total = hashlib.sha256()
+    for path in names:
+        total.update(path.name.encode() + sha256(path).encode())
+    return total.hexdigest()[:16]
+
+
+def _converted(path: Path, digest: str) -> Path:
+    """Return a GGUF file's weights as a Hugging Face folder, dequantised once and kept."""
+    folder = home() / "converted" / f"{path.stem}-{digest[:12]}"
+    if (folder / "config.json").is_file():
+        return folder
+    for package in ("gguf", "accelerate"):
+        try:
+            __import__(package)
+        except ImportError:
+            raise UserError(
+                f"reading {path.name} needs {package}: pip install 'stategate[rico]'"
+            ) from None
+    from filelock import FileLock
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "config.json").is_file():
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
+            partial = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+            tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+            network = AutoModelForCausalLM.from_pretrained(
+                str(path.parent), gguf_file=path.name, dtype=torch.float32
+            )
+            # transformers keeps calling a dequantised model quantised and then refuses to save it,
+            # so its weights move into a plain model of the same shape.
+            values = network.config.to_dict()
+            values.pop("quantization_config", None)
+            plain = type(network)(type(network.config).from_dict(values))
+            plain.load_state_dict(network.state_dict())
+            plain.save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
+            shutil.rmtree(folder, ignore_errors=True)
+            partial.replace(folder)
+    return folder
+
+
+def _load(folder: str, model: str) -> tuple[Any, Any]:
+    import torch
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        problem = " ".join(str(error).split())[:160]
+        raise UserError(
+            f"cannot load model '{model}' ({problem}): give a folder in Hugging Face form, "
+            f"a .gguf file, a reachable hub repository, or {DEFAULT}"
+        ) from None
+    return network, tokenizer

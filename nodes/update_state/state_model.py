@@ -1,0 +1,116 @@
+"""The parts that every learned state model shares: event encoder, action head, one step at a time.
+
+Events become inputs (``views``), inputs become frozen 384-d text embeddings plus a learned type
+embedding, projected to ``d_event``; a recurrent core of constant size reads them in order. The last
+``d_state`` numbers of the state vector are its readout: what heads, retrievers and allocators see.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nodes.update_state.action_classes import ACTION_CLASSES
+from nodes.update_state.views import INPUT_TYPES
+from stores.errors import UserError
+
+D_TEXT, D_TYPE, D_EVENT, D_STATE = 384, 32, 256, 512
+
+
+class EventEncoder(nn.Module):
+    """Text embeddings (…, d_text) and input types (…) to events (…, d_event)."""
+
+    def __init__(self, d_text: int = D_TEXT, d_type: int = D_TYPE, d_event: int = D_EVENT) -> None:
+        super().__init__()
+        self.types = nn.Embedding(INPUT_TYPES, d_type)
+        self.project = nn.Sequential(
+            nn.Linear(d_text + d_type, d_event), nn.GELU(), nn.LayerNorm(d_event)
+        )
+
+    def forward(self, texts: Tensor, types: Tensor) -> Tensor:
+        """Encode; ``texts`` float (…, d_text), ``types`` long (…)."""
+        encoded: Tensor = self.project(torch.cat([texts, self.types(types)], dim=-1))
+        return encoded
+
+
+class StateModel(nn.Module):
+    """A recurrent model of constant-size state with an action head."""
+
+    kind: str
+    d_state: int
+    #: Numbers in the whole state vector, readout included.
+    d_total: int
+
+    def __init__(self, d_text: int, d_type: int, d_event: int, d_state: int) -> None:
+        super().__init__()
+        self.d_state = d_state
+        self.encoder = EventEncoder(d_text, d_type, d_event)
+        self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, len(ACTION_CLASSES)))
+
+    @abstractmethod
+    def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Read encoded ``events`` (B, T, d_event) from ``state`` (B, d_total).
+
+        Returns the readouts after each event (B, T, d_state) and the last state (B, d_total).
+        """
+
+    def forward(self, texts: Tensor, types: Tensor) -> Tensor:
+        """Return the readouts (B, T, d_state) from the empty state; rows may be padded behind."""
+        start = texts.new_zeros(texts.shape[0], self.d_total)
+        return self.scan(self.encoder(texts, types), start)[0]
+
+    def advance(self, state: Tensor, texts: Tensor, types: Tensor) -> Tensor:
+        """Return the state (d_total,) after the inputs ``texts`` (T, d_text), ``types`` (T,)."""
+        with torch.inference_mode():
+            events = self.encoder(texts, types).unsqueeze(0)
+            return self.scan(events, state.unsqueeze(0))[1].squeeze(0)
+
+    def classify(self, readout: Tensor) -> Tensor:
+        """Return logits over the action classes (…, 8) from readouts (…, d_state)."""
+        logits: Tensor = self.head(readout)
+        return logits
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a checkpoint's JSON must say to build this model again."""
+        project = self.encoder.project[0]
+        d_type = self.encoder.types.embedding_dim
+        assert isinstance(project, nn.Linear)  # noqa: S101 - narrows the type
+        return {
+            "kind": self.kind, "d_text": project.in_features - d_type, "d_type": d_type,
+            "d_event": project.out_features, "d_state": self.d_state,
+        }  # fmt: skip
+
+
+def make_model(architecture: Mapping[str, Any]) -> StateModel:
+    """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
+    from nodes.update_state.gru import GruModel
+    from nodes.update_state.ssm import SsmModel
+
+    known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
+    sizes = {key: value for key, value in architecture.items() if key != "kind"}
+    try:
+        return known[architecture["kind"]](**sizes)
+    except (KeyError, TypeError):
+        raise UserError(
+            f"no state model of architecture {dict(architecture)}: known kinds are {', '.join(known)}"
+        ) from None
+
+
+def load_model(name: str, expected: str | None = None) -> tuple[StateModel, dict[str, Any]]:
+    """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
+    from stores.weights import load_weights, require_match
+
+    tensors, meta = load_weights(name, "state")
+    if expected is not None:
+        fix = f"set updater.kind={meta['architecture'].get('kind')} or name another checkpoint"
+        require_match(name, meta["architecture"], "kind", expected, fix)
+    model = make_model(meta["architecture"])
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())[:120]
+        raise UserError(f"checkpoint '{name}' does not fit its architecture ({problem})") from None
+    return model.eval(), meta

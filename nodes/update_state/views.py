@@ -1,0 +1,214 @@
+"""What a state model reads of an event: a few short texts, whatever the page's length.
+
+A page of a world that this module has never heard of is read as its first words. WebShop's pages (in
+both observation modes, told apart by their own words alone) become one line each: a results page by its
+titles, an item page by title, price and what is marked as chosen. The instruction stands on every page
+but never changes, so it is read once, at step 0: whole, and clause by clause.
+
+Frozen sentence embeddings cannot tell whether two texts name the same colour, so each input also has a
+match level: how much of the instruction's words it shares, in quarters. And what a page says about the
+asked options and the price limit becomes short inputs of their own ("facts").
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from nodes.act.reading import dollars, overlap, read_wish, words_of
+from stores.traces import Event
+
+PageKind = Literal["search", "results", "item", "sub", "done", "other"]
+#: Kinds of inputs, in the order of a state model's type embedding. Only append: checkpoints hold it.
+INPUT_KINDS = ("GOAL", "CLAUSE", "OBS", "ACT", "REWARD", "DONE", "ERROR", "WISH", "FACT")
+#: Each kind comes in match levels 0 (nothing of the instruction) to 4 (all of it).
+LEVELS = 5
+INPUT_TYPES = len(INPUT_KINDS) * LEVELS
+MAX_CLAUSES, MAX_FACTS = 6, 6
+
+_BUTTON = re.compile(r"^\s*\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$")
+_RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
+_ASIN = re.compile(r"[A-Z0-9]{10}")
+_CLAUSE = re.compile(r", and |, | with (?=[^:,]{1,40}: )")
+_CLICK = re.compile(r"click\[(.*)\]", re.DOTALL)
+_TITLE_WORDS, _DETAIL_WORDS, _PLAIN_WORDS = 8, 60, 120
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page by its own words: ``parts`` are its visible texts without the instruction."""
+
+    kind: PageKind
+    instruction: str
+    parts: tuple[str, ...]
+    chosen: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def read_page(text: str) -> Page:
+    """Read an observation, in either of WebShop's modes or of any other world."""
+    parts: list[str] = []
+    chosen: list[str] = []
+    if " [SEP] " in text:
+        parts = [part.strip() for part in text.split(" [SEP] ")]
+    else:
+        for line in text.split("\n"):
+            found = _BUTTON.match(line)
+            label = (found[2] if found else line).strip()
+            if label.startswith("You have clicked "):
+                continue
+            if found and found[1] and line.startswith(" "):
+                chosen.append(label)
+            if label:
+                parts.append(label)
+    instruction, rest = _without_instruction(parts)
+    return Page(_kind(rest), instruction, tuple(rest), tuple(chosen))
+
+
+def inputs_of(events: Sequence[Event]) -> list[tuple[int, str]]:
+    """Return what a state model reads of ``events``: (type, text) rows, type < :data:`INPUT_TYPES`.
+
+    At most ``2 + MAX_CLAUSES + MAX_FACTS`` rows an event, so an update is O(1) per event.
+    """
+    rows: list[tuple[int, str]] = []
+    instruction = ""
+    for event in events:
+        if event.kind == "OBS":
+            page = read_page(event.text)
+            instruction = page.instruction
+            if event.t == 0 and instruction:
+                rows.append((_type("GOAL"), instruction))
+                rows += [
+                    (_type("WISH" if ": " in c else "CLAUSE"), c) for c in clauses(instruction)
+                ]
+            rows.append((_type("OBS", _agreement(page)), summary(page)))
+            rows += facts(page)
+        elif event.kind == "ACT":
+            level = _asked(event.text, instruction or _instruction_after(events))
+            rows.append((_type("ACT", level), _act(event.text)))
+        else:
+            rows.append((_type(event.kind), event.text or event.kind.lower()))
+    return rows
+
+
+def facts(page: Page) -> list[tuple[int, str]]:
+    """Return what an item page says about the asked options and the price limit, as rows."""
+    if page.kind != "item":
+        return []
+    wish = read_wish(page.instruction)
+    rows: list[tuple[int, str]] = []
+    offered = {" ".join(part.lower().split()) for part in page.parts}
+    chosen = {" ".join(value.lower().split()) for value in page.chosen}
+    for group, value in wish.options:
+        if " ".join(value.lower().split()) not in offered:
+            rows.append((_type("FACT", 0.0), f"the asked {group} is not offered"))
+        elif value.lower() in chosen:
+            rows.append((_type("FACT", 1.0), f"the asked {group} is chosen"))
+        else:
+            rows.append((_type("FACT", 0.5), f"the asked {group} is offered"))
+    price = next((dollars(part) for part in page.parts if part.startswith("Price: ")), None)
+    if price is not None and wish.limit is not None and price > wish.limit:
+        rows.append((_type("FACT", 0.25), "the price is above the limit"))
+    return rows[:MAX_FACTS]
+
+
+def _type(kind: str, share: float = 0.0) -> int:
+    level = min(int(share * (LEVELS - 1)), LEVELS - 1)
+    return INPUT_KINDS.index(kind) * LEVELS + level
+
+
+def _agreement(page: Page) -> float:
+    """Return the share (0 to 1) of the asked words that the page's best text holds."""
+    words = read_wish(page.instruction).words if page.instruction else ()
+    if not words:
+        return 0.0
+    if page.kind == "results":
+        return max((overlap(words, title) for title in titles(page)), default=0.0)
+    if page.kind == "item":
+        return overlap(words, " ".join(page.parts[-7:-6]))
+    return overlap(words, " ".join(page.parts[2:])) if page.kind == "sub" else 0.0
+
+
+def _asked(action: str, instruction: str) -> float:
+    """Return the share of a clicked value's words that the instruction holds."""
+    clicked = _CLICK.fullmatch(action)
+    words = words_of(clicked[1]) if clicked else ()
+    return overlap(words, instruction) if words and instruction else 0.0
+
+
+def _instruction_after(events: Sequence[Event]) -> str:
+    """Return the instruction of the first page among ``events`` (an action comes before its page)."""
+    pages = (read_page(event.text).instruction for event in events if event.kind == "OBS")
+    return next((instruction for instruction in pages if instruction), "")
+
+
+def clauses(instruction: str) -> list[str]:
+    """Return the first clauses of an instruction ("color: black", "price lower than ...")."""
+    parts = [part.strip() for part in _CLAUSE.split(instruction)]
+    return [part for part in parts if part][-MAX_CLAUSES:]
+
+
+def summary(page: Page) -> str:
+    """Return a page as one line of at most about 120 words."""
+    if page.kind == "search":
+        return "search page"
+    if page.kind == "results":
+        number = next(m[1] for part in page.parts if (m := _RESULTS.fullmatch(part)))
+        return f"results page {number}: " + "; ".join(_short(t) for t in titles(page))
+    if page.kind == "item":
+        at = next((i for i, p in enumerate(page.parts) if p.startswith("Price: ")), None)
+        title, price = (page.parts[at - 1], page.parts[at]) if at else ("", "")
+        marked = f" chosen: {', '.join(page.chosen)}." if page.chosen else ""
+        return f"item page: {' '.join(title.split()[:25])}. {price}.{marked}"
+    if page.kind == "sub":
+        words = " ".join(page.parts[2:]).split()
+        return "details page: " + " ".join(words[:_DETAIL_WORDS])
+    if page.kind == "done":
+        return "bought"
+    return " ".join(" ".join((page.instruction, *page.parts)).split()[:_PLAIN_WORDS])
+
+
+def titles(page: Page) -> list[str]:
+    """Return the product titles of a results page (the asin where no title follows)."""
+    found = []
+    for i, part in enumerate(page.parts):
+        if _ASIN.fullmatch(part):
+            after = page.parts[i + 1] if i + 1 < len(page.parts) else ""
+            found.append(part if _ASIN.fullmatch(after) or not after else after)
+    return found
+
+
+def _without_instruction(parts: Sequence[str]) -> tuple[str, list[str]]:
+    for i, part in enumerate(parts[:3]):
+        if part == "Instruction:" and i + 1 < len(parts):
+            return parts[i + 1], [*parts[:i], *parts[i + 2 :]]
+    return "", list(parts)
+
+
+def _kind(parts: Sequence[str]) -> PageKind:
+    heads = {part.lower() for part in parts[:3]}
+    last = parts[-1].lower() if parts else ""
+    if any(_RESULTS.fullmatch(part) for part in parts[:3]):
+        return "results"
+    if "buy now" in {part.lower() for part in parts[-2:]}:
+        return "item"
+    if last == "search" and len(parts) <= 2:
+        return "search"
+    if "back to search" in heads and "< prev" in heads:
+        return "sub"
+    if any(part.startswith("Thank you for shopping") for part in parts[:3]):
+        return "done"
+    return "other"
+
+
+def _short(title: str) -> str:
+    return " ".join(title.split()[:_TITLE_WORDS])
+
+
+def _act(action: str) -> str:
+    clicked = _CLICK.fullmatch(action)
+    if clicked is None:
+        return action
+    # An asin says nothing that the product's page does not say better.
+    return "open product" if _ASIN.fullmatch(clicked[1].upper()) else f"choose {clicked[1]}"

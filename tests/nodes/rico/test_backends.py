@@ -1,0 +1,204 @@
+"""Both backends: gradients, one-hot weights, and what a state space model's state really is."""
+
+import pytest
+import torch
+
+from nodes.build_context.rico.backend import Document, Query
+from nodes.build_context.rico.loading import load_backend
+from nodes.build_context.rico.mamba2_cache import InitialStates, final_states
+from nodes.build_context.rico.prompts import make_prompt, prompt_loss
+from stores.errors import UserError
+from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
+
+QUERY = Query("what is the capital of italy ?", "rome")
+
+
+def plain_loss(backend, document, query, target="question"):
+    """The loss of the question after the document in one ordinary forward pass."""
+    prompt = make_prompt(backend._tokenizer, query, target, "content", 100)
+    ids = torch.tensor([backend._document_ids(document)])
+    with torch.no_grad():
+        logits = backend._model(torch.cat([ids, prompt.ids], dim=1)).logits
+    return float(prompt_loss(logits[:, ids.shape[1] :], prompt))
+
+
+@pytest.mark.parametrize("target", ["question", "answer"])
+def test_one_hot_is_plain_concatenation(backend, target):
+    states = backend.encode(DOCUMENTS)
+    for i, document in enumerate(DOCUMENTS):
+        weights = torch.zeros(len(DOCUMENTS))
+        weights[i] = 1
+        found = float(backend.loss(states, weights, QUERY, target))
+        assert found == pytest.approx(plain_loss(backend, document, QUERY, target), rel=1e-4)
+
+
+@pytest.mark.parametrize("target", ["question", "answer"])
+def test_gradient_is_that_of_finite_differences(backend, target):
+    states = backend.encode(DOCUMENTS)
+    weights = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    slope = backend.gradient(states, weights, QUERY, target).by_layer.sum(0)
+    assert slope.abs().max() > 1e-3
+    for i in range(4):
+        step = torch.zeros(4)
+        step[i] = 0.01
+        up, down = (float(backend.loss(states, weights + s, QUERY, target)) for s in (step, -step))
+        assert float(slope[i]) == pytest.approx((up - down) / 0.02, rel=0.03, abs=2e-3)
+
+
+def test_gradient_by_layer_is_autograds(backend):
+    states = backend.encode(DOCUMENTS)
+    weights = torch.full((4,), 0.25, requires_grad=True)
+    loss = backend.loss(states, weights, QUERY)
+    (slope,) = torch.autograd.grad(loss, weights)
+    found = backend.gradient(states, weights, QUERY)
+    assert found.loss == pytest.approx(float(loss.detach()), abs=1e-5)
+    assert found.by_layer.shape == (backend.layers, 4)
+    assert torch.allclose(found.by_layer.sum(0), slope, atol=1e-4)
+
+
+def test_the_order_of_documents_does_not_matter(backend):
+    states = backend.encode(DOCUMENTS)
+    weights = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    turned = [states[i] for i in (2, 0, 3, 1)]
+    a = float(backend.loss(states, weights, QUERY))
+    b = float(backend.loss(turned, weights[[2, 0, 3, 1]], QUERY))
+    assert a == pytest.approx(b, abs=1e-5)
+
+
+def test_extremes(backend):
+    long = Document("", " ".join(["the cat sat on the mat"] * 100))
+    states = backend.encode([Document("", ""), long, DOCUMENTS[0]])
+    loss = backend.loss(states, torch.full((3,), 1 / 3), QUERY)
+    assert torch.isfinite(loss)
+    one = backend.gradient(states[:1], torch.ones(1), QUERY)
+    assert one.by_layer.shape == (backend.layers, 1)
+    assert torch.isfinite(one.by_layer).all()
+    cut = Document("", " ".join(("the cat sat on the mat " * 100).split()[:39]))
+    (again,) = backend.encode([cut])
+    for name, part in again.items():
+        assert torch.allclose(part, states[1][name], atol=1e-5)
+
+
+def test_mistakes_are_named(backend):
+    states = backend.encode(DOCUMENTS[:1])
+    with pytest.raises(UserError, match="question is empty"):
+        backend.loss(states, torch.ones(1), Query("  "))
+    with pytest.raises(UserError, match="needs an answer"):
+        backend.loss(states, torch.ones(1), Query("who ?"), "answer")
+
+
+def test_generation_reads_the_mixture(backend):
+    states = backend.encode(DOCUMENTS)
+    said = backend.generate(states, torch.tensor([1.0, 0, 0, 0]), QUERY.question, max_tokens=6)
+    prompt = "\n\nQuestion: what is the capital of italy ?\nAnswer:"
+    ids = backend._document_ids(DOCUMENTS[0])
+    ids += backend._tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    expected = []
+    with torch.no_grad():
+        for _ in range(6):
+            token = int(backend._model(torch.tensor([ids])).logits[0, -1].argmax())
+            if token == 1:
+                break
+            expected.append(token)
+            ids.append(token)
+    assert said == backend._tokenizer.decode(expected).strip()
+
+
+def test_states_add_up_in_layer_0_and_only_there(mamba):
+    """S([d1; d2]) = A(d2) S(d1) + S(d2), the convolution starting anew at the boundary."""
+    first, second = (torch.tensor([mamba._document_ids(d)]) for d in DOCUMENTS[:2])
+
+    def run(ids, ssm=None):
+        cache = InitialStates(mamba.layers, ssm)
+        with torch.no_grad():
+            mamba._model.backbone(ids, cache_params=cache, use_cache=True)
+        return final_states(cache)[0]
+
+    s1, s2 = run(first), run(second)
+    zero_conv = run(second, dict(enumerate(s1)))
+    mixer = mamba._model.backbone.layers[0].mixer
+    with torch.no_grad():
+        block = mamba._model.backbone.layers[0]
+        read = mixer.in_proj(block.norm(mamba._model.backbone.embeddings(second)))
+        dt = torch.nn.functional.softplus(read[..., -mixer.num_heads :] + mixer.dt_bias)
+        decay = torch.exp((-torch.exp(mixer.A_log) * dt).sum(1))[0]
+    together = decay[:, None, None] * s1[0] + s2[0]
+    assert torch.allclose(together, zero_conv[0], atol=1e-5)
+    assert (decay < 0.999).any()
+    # Deeper layers read what layer 0 made of the first document, so there the sum is not exact.
+    added = zero_conv[1] - s2[1]
+    ratio = added / s1[1]
+    assert ratio.flatten(1).std(1).max() > 0.01
+
+
+def test_mamba_states_continue_the_text(mamba):
+    """Initial states and convolution of a prefix give the logits of the whole text."""
+    ids = torch.tensor([mamba._document_ids(DOCUMENTS[1])])
+    with torch.no_grad():
+        whole = mamba._model(ids).logits
+        cache = InitialStates(mamba.layers)
+        mamba._model(ids[:, :5], cache_params=cache, use_cache=True)
+        rest = mamba._model(ids[:, 5:], cache_params=cache, use_cache=True).logits
+        assert torch.allclose(rest, whole[:, 5:], atol=1e-4)
+        cache = InitialStates(mamba.layers)
+        steps = [
+            mamba._model(ids[:, t : t + 1], cache_params=cache).logits for t in range(ids.shape[1])
+        ]
+    assert torch.allclose(torch.cat(steps, 1), whole, atol=1e-4)
+
+
+def test_mamba_options(mamba, mamba_folder):
+    states = mamba.encode(DOCUMENTS)
+    some = load_backend(str(mamba_folder), max_tokens=40, layers=[-1, 0])
+    assert some.fingerprint != mamba.fingerprint
+    kept = some.encode(DOCUMENTS)
+    assert torch.equal(kept[0]["ssm"], states[0]["ssm"][[0, 2]])
+    slope = some.gradient(kept, torch.full((4,), 0.25), QUERY).by_layer
+    assert slope[1].abs().max() == 0
+    assert (slope[[0, 2]].abs().max(1).values > 0).all()
+    zero = load_backend(str(mamba_folder), max_tokens=40, conv="zero")
+    weights = torch.full((4,), 0.25)
+    assert float(zero.loss(states, weights, QUERY)) != float(mamba.loss(states, weights, QUERY))
+    with pytest.raises(UserError, match="layers 0 to 2"):
+        load_backend(str(mamba_folder), layers=[7])
+
+
+def test_loading_tells_what_is_wrong(tmp_path):
+    with pytest.raises(UserError, match="no model at"):
+        load_backend(str(tmp_path / "nothing"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="cannot load model"):
+        load_backend(str(tmp_path / "empty"))
+
+
+def test_loss_is_over_content_words_only():
+    tokenizer = make_tokenizer()
+    prompt = make_prompt(
+        tokenizer, Query("what is the capital of italy ?"), "question", "content", 99
+    )
+    told = tokenizer.convert_ids_to_tokens(prompt.ids[0].tolist())
+    counted = [token for token, w in zip(told, prompt.weights, strict=True) if w]
+    assert counted == ["capital", "italy"]
+    mean = make_prompt(tokenizer, Query("what is the capital of italy ?"), "question", "mean", 99)
+    assert int((mean.weights > 0).sum()) == 7
+    only = make_prompt(tokenizer, Query("what is the ?"), "question", "content", 99)
+    assert int((only.weights > 0).sum()) == 4
+
+
+def test_reading_together_is_reading_alone(backend):
+    together = backend.encode(DOCUMENTS * 12)
+    for i, document in enumerate(DOCUMENTS):
+        (alone,) = backend.encode([document])
+        for name, part in alone.items():
+            assert torch.allclose(together[i][name], part, atol=1e-5)
+            assert torch.allclose(together[i + 44][name], part, atol=1e-5)
+
+
+def test_batches_stay_small():
+    from nodes.build_context.rico.transformer import _BATCH, _batches
+
+    lengths = [300, 1, 200, 300, 5, 5, 120, 90, 1, 600]
+    found = list(_batches(lengths))
+    assert sorted(i for batch in found for i in batch) == list(range(10))
+    for batch in found:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= _BATCH

@@ -1,0 +1,137 @@
+"""The ``rico`` context builder: the rules of the kit, its order, and documents from files."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from envs.protocols import Observation
+from nodes.build_context.render import describe
+from nodes.build_context.rico.kind import Rico
+from nodes.build_context.rico.reading import read_documents
+from nodes.build_context.rico.weigh import Weigher, shared_backend
+from nodes.conformance import check_built, check_context, requests
+from nodes.models.embedders import Hashing
+from nodes.observe.page import PageSource
+from nodes.protocols import Chunk, ContextRequest
+from nodes.resources import Resources
+from stores.errors import UserError
+from stores.tokens import count_tokens
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path):
+    from stores.tokens import encoding
+
+    encoding()  # found in the real cache folder
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def resources():
+    return Resources(None, Hashing())
+
+
+@pytest.fixture
+def corpus(resources):
+    texts = [
+        "paris is the capital of france .",
+        "rome is the capital of italy .",
+        "the cat sat on the mat .",
+        "the dog sat in the river .",
+    ]
+    chunks = [Chunk(f"d{i}", "chunk", text) for i, text in enumerate(texts)]
+    source = PageSource(chunks, lambda: resources.embedder, describe)
+    observation = Observation("", ())
+    return ContextRequest("what is the capital of italy ?", observation, source, (), 400)
+
+
+def test_it_keeps_the_rules(llama_folder):
+    check_context(Rico(model=str(llama_folder), top_k=3))
+    check_context(Rico(model=str(llama_folder), ranker="multistep", fuse_with=(), candidates=4))
+
+
+def test_the_most_relevant_document_is_last(corpus, resources, llama_folder):
+    params = Rico(model=str(llama_folder), fuse_with=("bm25",), top_k=3)
+    context = params.build(resources)(corpus)
+    check_built(context, corpus)
+    shown = [piece for piece in context.pieces if piece.kind == "chunk" and piece.text]
+    assert len(shown) == 3
+    assert [piece.score for piece in shown] == sorted(piece.score for piece in shown)
+    weights = [piece.score for piece in context.pieces if piece.kind == "chunk"]
+    assert sum(weights) == pytest.approx(1)
+    assert context.text.rstrip().endswith(shown[-1].text.strip())
+    tight = replace(corpus, budget=count_tokens(context.text) - 12)
+    cut = params.build(resources)(tight)
+    check_built(cut, tight)
+    assert shown[-1].text in cut.text, "the most relevant document lost room to another"
+
+
+def test_more_chunks_than_candidates(corpus, resources, llama_folder):
+    params = Rico(model=str(llama_folder), candidates=2, top_k=2)
+    context = params.build(resources)(corpus)
+    check_built(context, corpus)
+    scored = [piece for piece in context.pieces if piece.score is not None]
+    assert len(scored) == 2
+
+
+def test_buttons_are_kept_where_products_are_weighed(resources, llama_folder):
+    build = Rico(model=str(llama_folder), top_k=1).build(resources)
+    for request in requests(resources, budgets=(600,)):
+        gone = build(request).dropped_actions
+        assert all("b0test" in action for action in gone)
+
+
+def test_a_document_is_read_once(corpus, llama_folder, home, monkeypatch):
+    backend = shared_backend(str(llama_folder), "content", 300)
+    read = []
+    encode = backend.encode
+    monkeypatch.setattr(backend, "encode", lambda docs: read.extend(docs) or encode(docs))
+    build = Rico(model=str(llama_folder), fuse_with=()).build(Resources(None, Hashing()))
+    first = build(corpus)
+    assert len(read) == 4
+    fresh = Rico(model=str(llama_folder), fuse_with=()).build(Resources(None, Hashing()))
+    assert fresh(replace(corpus)).pieces == first.pieces
+    assert len(read) == 4
+    assert list((home / "document_states").iterdir())
+
+
+def test_int8_states_rank_alike(corpus, llama_folder, resources):
+    documents = [c.text for c in corpus.source.all()]
+    from nodes.build_context.rico.backend import Document
+
+    def scores(dtype):
+        weigher = Weigher(
+            lambda: shared_backend(str(llama_folder), "content", 300),
+            lambda: resources.embedder, fuse_with=(), states=dtype,
+        )  # fmt: skip
+        return weigher.weigh(corpus.instruction, [Document("", t) for t in documents]).scores
+
+    exact = scores("fp32")
+    spread = exact.max() - exact.min()
+    assert abs(scores("fp16") - exact).max() < 0.01 * spread
+    assert abs(scores("int8") - exact).max() < 0.2 * spread
+
+
+def test_documents_from_files(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a_note.txt").write_text("one")
+    (tmp_path / "b.json").write_text(
+        json.dumps({"documents": [{"title": "t", "text": "two"}, "x"]})
+    )
+    (tmp_path / "c.jsonl").write_text('{"text": "three"}\n\n{"title": "u", "text": "four"}\n')
+    (tmp_path / "d.png").write_bytes(b"\x89")
+    found = [(d.title, d.text) for d in read_documents(str(tmp_path))]
+    assert found == [("t", "two"), ("", "x"), ("", "three"), ("u", "four"), ("a note", "one")]
+    with pytest.raises(UserError, match="no folder or file"):
+        read_documents(str(tmp_path / "none"))
+    (tmp_path / "deep" / "e.json").write_text('[{"title": 3}]')
+    with pytest.raises(UserError, match="no title and text"):
+        read_documents(str(tmp_path))
+    (tmp_path / "deep" / "e.json").write_text("{")
+    with pytest.raises(UserError, match="cannot read"):
+        read_documents(str(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no documents"):
+        read_documents(str(tmp_path / "empty"))

@@ -1,0 +1,140 @@
+"""Rankers on losses whose answers are known."""
+
+import numpy as np
+import pytest
+import torch
+
+from nodes.build_context.rico.backend import Gradient, Query
+from nodes.build_context.rico.fusion import fuse, fuse_named, softmax, z_scores
+from nodes.build_context.rico.rankers import RANKERS, Options, rank
+from stores.errors import UserError
+from tests.nodes.rico.conftest import DOCUMENTS
+
+QUERY = Query("what is the capital of italy ?", "rome")
+
+
+class Convex:
+    """L(w) = |target - Σ w_i s_i|² / 2 over random states: convex in w."""
+
+    name, fingerprint, layers, parameterisation = "convex", "convex", 1, "linear"
+
+    def __init__(self, seed=0, count=6):
+        rng = np.random.default_rng(seed)
+        self.states = [
+            {"s": torch.tensor(rng.normal(size=4), dtype=torch.float32)} for _ in range(count)
+        ]
+        self.target = torch.tensor(rng.normal(size=4), dtype=torch.float32)
+
+    def loss(self, states, weights, query, target="question"):
+        mixed = sum(w * s["s"] for w, s in zip(weights, states, strict=True))
+        return ((self.target - mixed) ** 2).sum() / 2
+
+    def gradient(self, states, weights, query, target="question"):
+        weights = weights.detach().clone().requires_grad_()
+        loss = self.loss(states, weights, query)
+        (slope,) = torch.autograd.grad(loss, weights)
+        return Gradient(float(loss.detach()), slope[None])
+
+    def encode(self, documents):
+        return [{"s": self.target}] * len(documents)
+
+    def summary(self, state):
+        return state["s"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_proposition_3_1_on_a_convex_loss(seed):
+    """The gradient bounds the cost of leaving one out, and the gain of keeping one, from below."""
+    backend = Convex(seed)
+    n = len(backend.states)
+    slope = -rank("single_gradient", backend, backend.states, QUERY).scores
+    left_out = rank("leave_one_out", backend, backend.states, QUERY).scores
+    assert (left_out >= -slope / n - 1e-5).all()
+    alone = -rank("loss", backend, backend.states, QUERY).scores
+    at = rank("single_gradient", backend, backend.states, QUERY).losses[0]
+    assert (alone >= at + slope - slope.mean() - 1e-5).all()
+
+
+def test_every_ranker_scores_every_document(backend):
+    states = backend.encode(DOCUMENTS)
+    for name in RANKERS:
+        found = rank(name, backend, states, QUERY, Options(steps=2), prior=[3, 1, 0, 2])
+        assert found.scores.shape == (4,), name
+        assert np.isfinite(found.scores).all(), name
+        assert found.weights.sum() == pytest.approx(1), name
+        assert (found.weights >= 0).all(), name
+        one = rank(name, backend, states[:1], QUERY, Options(steps=1), prior=[1.0])
+        assert one.scores.shape == (1,), name
+
+
+def test_scores_follow_the_documents(backend):
+    states = backend.encode(DOCUMENTS)
+    turned = [states[i] for i in (2, 0, 3, 1)]
+    for name in RANKERS:
+        a = rank(name, backend, states, QUERY, prior=[3, 1, 0, 2]).scores
+        b = rank(name, backend, turned, QUERY, prior=[0, 3, 2, 1]).scores
+        assert np.allclose(a[[2, 0, 3, 1]], b, atol=1e-3), name
+
+
+def test_single_gradient_and_leave_one_out_against_the_loss(backend):
+    states = backend.encode(DOCUMENTS)
+    uniform = torch.full((4,), 0.25)
+    with torch.no_grad():
+        base = float(backend.loss(states, uniform, QUERY))
+    found = rank("leave_one_out", backend, states, QUERY)
+    without = uniform.clone()
+    without[2] = 0
+    with torch.no_grad():
+        assert found.scores[2] == pytest.approx(
+            float(backend.loss(states, without, QUERY)) - base, abs=1e-4
+        )
+    assert found.calls == 5
+    slope = rank("single_gradient", backend, states, QUERY)
+    assert slope.losses[0] == pytest.approx(base, abs=1e-5)
+    assert np.allclose(slope.by_layer.sum(0), slope.scores)
+    late = rank("single_gradient", backend, states, QUERY, Options(layers=(-1,)))
+    assert np.allclose(late.scores, slope.by_layer[-1])
+
+
+def test_multistep_lowers_the_loss(backend):
+    states = backend.encode(DOCUMENTS)
+    losses = rank("multistep", backend, states, QUERY, Options(steps=12, learning_rate=0.05)).losses
+    assert len(losses) == 12
+    assert losses[-1] < losses[0]
+
+
+def test_multistep_finds_the_minimum_of_a_convex_loss():
+    backend = Convex(1, count=3)
+    found = rank(
+        "multistep", backend, backend.states, QUERY, Options(steps=800, learning_rate=0.02)
+    )
+    slope = backend.gradient(backend.states, torch.tensor(found.scores, dtype=torch.float32), QUERY)
+    assert slope.by_layer.abs().max() < 1e-2
+
+
+def test_naive_prefers_the_state_of_the_same_text(mamba):
+    states = mamba.encode([*DOCUMENTS, *[type(DOCUMENTS[0])("", QUERY.question)]])
+    assert rank("naive", mamba, states, QUERY).scores.argmax() == 4
+
+
+def test_mistakes_are_named(llama):
+    states = llama.encode(DOCUMENTS)
+    with pytest.raises(UserError, match="unknown ranker 'best'.*single_gradient"):
+        rank("best", llama, states, QUERY)
+    with pytest.raises(UserError, match="warm_start needs"):
+        rank("warm_start", llama, states, QUERY)
+    with pytest.raises(UserError, match="layers 0 to 2"):
+        rank("single_gradient", llama, states, QUERY, Options(layers=(9,)))
+    assert rank("single_gradient", llama, [], QUERY).scores.shape == (0,)
+
+
+def test_fusion():
+    assert np.allclose(z_scores([1, 1, 1]), 0)
+    assert np.allclose(z_scores([1, 2, 3]), [-1.2247, 0, 1.2247], atol=1e-3)
+    assert np.allclose(fuse([[1, 2, 3], [300, 200, 100]]), 0)
+    assert np.allclose(fuse([[1, 2, 3], [300, 200, 100]], [2, 1]), z_scores([1, 2, 3]))
+    named = fuse_named("a+b", {"a": [1, 2, 3], "b": [0, 0, 9]})
+    assert named.argmax() == 2
+    assert softmax(np.array([1000.0, 0])).tolist() == [1, 0]
+    with pytest.raises(ValueError):
+        fuse([[1, 2]], [1, 2])

@@ -1,0 +1,117 @@
+"""``compress``: its invariants, on real pages and on any budget."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.webshop import WebShop
+from nodes.build_context.assemble import assemble
+from nodes.build_context.compress import Compress
+from nodes.build_context.render import describe
+from nodes.conformance import check_context
+from nodes.models.embedders import Hashing
+from nodes.observe.page import PageSource
+from nodes.observe.webshop import chunk_page
+from nodes.protocols import BuiltContext, ContextRequest
+from nodes.resources import Resources
+from stores.errors import UserError
+from stores.tokens import count_tokens
+from stores.traces import Event
+from trainers.expert import play
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[ContextRequest]:
+    """Every page of a few expert episodes, in both modes, with the history at each."""
+    found = []
+    for mode in ("rich", "text"):
+        shop = WebShop.load("sample", observation=mode)
+        for goal in (0, 7, 40):
+            episode = play(shop, goal, seed=goal)
+            session, page = shop.reset(goal=goal)
+            past: list[Event] = []
+            for event in (e for e in episode.events if e.kind == "ACT"):
+                chunks = chunk_page(page)
+                source = PageSource(chunks, lambda: Hashing().build(Resources()), describe)
+                found.append(ContextRequest(episode.instruction, page, source, tuple(past), 2000))
+                past.append(event)
+                session, page = shop.step(session, event.text)
+    return found
+
+
+def _build(request: ContextRequest, budget: int, **params: object) -> BuiltContext:
+    params = {"allocator": "uniform", **params}
+    builder = Compress(budget=budget, **params).build(Resources(None, Hashing()))  # type: ignore[arg-type]
+    return builder(replace(request, budget=budget))
+
+
+def _words_within(small: str, large: str) -> bool:
+    """Say whether the words of ``small`` stand in ``large`` in the same order."""
+    words = iter(large.split())
+    return all(word in words for word in small.split())
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_affordance_is_ever_lost_and_the_budget_holds(pages, data):
+    request = data.draw(st.sampled_from(pages))
+    budget = data.draw(st.integers(1, 900))
+    focus, ratio = data.draw(st.booleans()), data.draw(st.sampled_from([1.0, 0.5]))
+    context = _build(request, budget, focus=focus, ratio=ratio)
+    assert set(request.observation.actions) == set(context.actions)
+    assert not context.dropped_actions
+    assert context.tokens == sum(piece.tokens_after for piece in context.pieces)
+    assert context.tokens == count_tokens(context.text)
+    bare = sum(p.tokens_after for p in context.pieces if p.actions)
+    if context.over_budget:  # then exactly the bare affordances
+        assert context.tokens == bare > budget
+        assert all(piece.actions for piece in context.pieces if piece.text)
+    else:
+        assert context.tokens <= budget
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_larger_budget_never_removes_text(pages, data):
+    request = data.draw(st.sampled_from(pages))
+    small = data.draw(st.integers(1, 800))
+    large = data.draw(st.integers(small, 900))
+    ratio = data.draw(st.sampled_from([1.0, 0.6]))
+    a, b = _build(request, small, ratio=ratio), _build(request, large, ratio=ratio)
+    for before, after in zip(a.pieces, b.pieces, strict=True):
+        assert before.id == after.id
+        assert _words_within(before.text, after.text)
+
+
+def test_above_the_page_it_is_the_page(pages):
+    for request in pages:
+        whole = assemble(replace(request, budget=10_000), request.source.all())
+        assert _build(request, 10_000).text == whole.text
+        assert _build(request, whole.tokens).text == whole.text
+
+
+def test_asked_words_outlive_the_others(pages):
+    request = next(r for r in pages if any(c.kind == "product" for c in r.source.all()))
+    whole = _build(request, 10_000)
+    part = _build(request, round(whole.tokens * 0.7))
+    plain = _build(request, round(whole.tokens * 0.7), focus=False)
+    asked = request.instruction.lower().split()
+
+    def kept(context: BuiltContext) -> int:
+        titles = " ".join(p.text for p in context.pieces if p.kind == "product").lower().split()
+        return sum(word in asked for word in titles)
+
+    assert part.tokens < whole.tokens
+    assert kept(part) > kept(plain)
+
+
+def test_it_is_a_context_builder():
+    check_context(Compress(allocator="uniform"))
+
+
+@pytest.mark.parametrize("allocator", ["learned", "softmax", "proportional"])
+def test_without_a_state_the_error_names_the_fix(allocator):
+    with pytest.raises(UserError, match="updater.kind=gru"):
+        Compress(allocator=allocator).build(Resources(None, Hashing()))

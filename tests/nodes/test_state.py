@@ -1,0 +1,124 @@
+"""The learned state: what it reads, constant size, and what a wrong checkpoint says."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from envs.webshop import WebShop
+from graph import build_graph, load_config
+from nodes.models.embedders import Hashing
+from nodes.resources import Resources
+from nodes.update_state.action_classes import ACTION_CLASSES, action_class
+from nodes.update_state.kinds import Gru
+from nodes.update_state.state_model import make_model
+from nodes.update_state.views import INPUT_TYPES, inputs_of, read_page
+from stores.errors import UserError
+from stores.traces import Event
+from stores.weights import save_weights
+from trainers.expert import play
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A small untrained GRU for the hashing embedder."""
+    torch.manual_seed(0)
+    model = make_model({"kind": "gru", "d_text": 256, "d_event": 16, "d_state": 24})
+    meta = {"kind": "state", "architecture": model.architecture, "embedder": "hashing/256"}
+    save_weights(tmp_path / "state", model.state_dict(), meta)
+    return str(tmp_path / "state")
+
+
+@pytest.mark.parametrize("mode", ["rich", "text"])
+def test_pages_and_actions_are_classified_by_page_and_affordance(mode):
+    shop = WebShop.load("sample", observation=mode)
+    session, page = shop.reset(goal=3)
+    assert read_page(page.text).kind == "search"
+    assert read_page(page.text).instruction == shop.instruction(session)
+    session, page = shop.step(session, f"search[{shop.goals[3]['query']}]")
+    assert read_page(page.text).kind == "results"
+    product = next(
+        a for a in page.actions if a.removeprefix("click[")[:-1].upper() in shop.products
+    )
+    assert action_class(page.text, product) == "product"
+    assert action_class(page.text, "click[next >]") == "page"
+    assert action_class(page.text, "click[back to search]") == "back"
+    session, page = shop.step(session, product)
+    kinds = {action_class(page.text, action) for action in page.actions}
+    assert {"back", "option", "details", "buy"} == kinds
+    assert action_class(page.text, "click[features]") == "details"
+    assert action_class(page.text, "click[nowhere]") == "other"
+    session, page = shop.step(session, "click[features]")
+    assert read_page(page.text).kind == "sub"
+    assert action_class(page.text, "click[< prev]") == "back"
+
+
+def test_an_option_value_of_ten_characters_is_an_option():
+    page = "Instruction: [SEP] a lamp [SEP] Back to Search [SEP] < Prev [SEP] size [SEP] extralarge"
+    page += " [SEP] A lamp [SEP] Price: $3.00 [SEP] Rating: N.A. [SEP] Description [SEP] Features"
+    page += " [SEP] Reviews [SEP] Buy Now"
+    assert action_class(page, "click[extralarge]") == "option"
+
+
+def test_inputs_are_bounded_whatever_the_page():
+    long = (
+        "Instruction: [SEP] " + ", ".join(f"word{i}" for i in range(500)) + " [SEP] Back to Search"
+    )
+    rows = inputs_of([Event("OBS", long + " [SEP] thing" * 5000, 0)])
+    assert len(rows) <= 14
+    assert all(0 <= type_ < INPUT_TYPES for type_, _ in rows)
+    assert inputs_of([Event("OBS", "a world never heard of", 3)])[0][1] == "a world never heard of"
+
+
+def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
+    resources = Resources(None, Hashing())
+    updater = Gru(checkpoint=checkpoint).build(resources)
+    events = play(WebShop.load("sample"), 5, seed=1).events
+    state = updater.initial()
+    for event in events:
+        state = updater.update(state, [event])
+    assert state.shape == (48,)
+    assert state.dtype == np.float32
+    assert not np.allclose(state, updater.update(updater.initial(), events[::-1]))
+    chances = updater.predict(state)
+    assert set(chances) == set(ACTION_CLASSES)
+    assert sum(chances.values()) == pytest.approx(1.0, abs=1e-5)
+    with pytest.raises(UserError, match="start a new thread"):
+        updater.update(np.zeros(7, np.float32), events[:1])
+
+
+def test_wrong_checkpoints_are_refused(checkpoint, tmp_path):
+    resources = Resources(None, Hashing())
+    with pytest.raises(UserError, match="no checkpoint 'nowhere'"):
+        Gru(checkpoint="nowhere").build(resources)
+    with pytest.raises(UserError, match="hashing/256"):
+        Gru(checkpoint=checkpoint).build(Resources(None, Hashing(dimension=64)))
+    from nodes.update_state.kinds import Ssm
+
+    with pytest.raises(UserError, match="updater.kind=gru"):
+        Ssm(checkpoint=checkpoint).build(resources)
+    data = (tmp_path / "state.safetensors").read_bytes()
+    (tmp_path / "state.safetensors").write_bytes(data[:-4] + b"oops")
+    with pytest.raises(UserError, match="damaged"):
+        Gru(checkpoint=checkpoint).build(resources)
+    (tmp_path / "state.json").write_text(json.dumps({"kind": "state"}))
+    with pytest.raises(UserError, match="train it again"):
+        Gru(checkpoint=checkpoint).build(resources)
+
+
+def test_the_shipped_state_drives_an_episode_and_swaps_by_one_word():
+    config = load_config("webshop", ["memory=[short_term]"])
+    assert config.updater.kind == "gru"
+    graph = build_graph(config)
+    task = {"task": {"env": "webshop", "goal": 5}}
+    for i, context in enumerate(
+        ({"kind": "retrieve"}, {"kind": "compress", "budget": 200}, {"kind": "full"})
+    ):
+        out = graph.invoke(
+            task, {"configurable": {"thread_id": f"s{i}"}}, context={"context": context}
+        )
+        assert out["steps"] > 0
+        state = graph.get_state({"configurable": {"thread_id": f"s{i}"}}).values
+        assert state["recurrent"].shape == (1024,)
+        assert np.abs(state["recurrent"]).max() > 0

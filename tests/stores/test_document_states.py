@@ -1,0 +1,139 @@
+"""The index of document states: what goes in comes out, whatever happens in between."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from stores.document_states import DocumentStates, document_key
+from stores.errors import UserError
+
+
+def arrays(seed):
+    rng = np.random.default_rng(seed)
+    tokens = int(rng.integers(0, 9))
+    return {
+        "kv": (rng.normal(size=(2, 2, tokens, 4)) * 10.0 ** rng.integers(-3, 3)).astype(np.float32),
+        "conv": rng.normal(size=5).astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("fp32", 0), ("fp16", 1e-3), ("int8", 1 / 200)])
+def test_round_trip(tmp_path, dtype, error):
+    store = DocumentStates(tmp_path / "x", "m", dtype, shard_bytes=700)
+    given = {document_key(str(i)): arrays(i) for i in range(30)}
+    for key, value in given.items():
+        store.add(key, value)
+    assert len(list((tmp_path / "x").glob("shard-*.bin"))) > 2
+    again = DocumentStates(tmp_path / "x", "m", dtype, shard_bytes=700)
+    assert list(again) == list(given)
+    for key, value in given.items():
+        for name, array in again.get(key).items():
+            assert array.shape == value[name].shape
+            top = np.abs(value[name]).max(initial=0)
+            assert np.abs(array - value[name]).max(initial=0) <= error * top
+    assert again.bytes_per_document == pytest.approx(
+        np.mean([sum(p.size for p in v.values()) for v in given.values()])
+        * {"fp32": 4, "fp16": 2, "int8": 1}[dtype],
+        rel=0.6 if dtype == "int8" else 1e-9,
+    )
+
+
+def test_delete_append_and_compact(tmp_path):
+    store = DocumentStates(tmp_path, "m", shard_bytes=300)
+    for i in range(10):
+        store.add(str(i), arrays(i))
+    assert store.delete(["3", "4", "none"]) == 2
+    assert "3" not in DocumentStates(tmp_path, "m")
+    store.add("3", arrays(33))
+    assert store.compact() > 0
+    for opened in (store, DocumentStates(tmp_path, "m")):
+        assert sorted(opened) == sorted("012356789")
+        assert np.allclose(opened.get("3")["conv"], arrays(33)["conv"], rtol=1e-3)
+        assert np.allclose(opened.get("9")["conv"], arrays(9)["conv"], rtol=1e-3)
+    assert store.delete(list(store)) == 9
+    store.compact()
+    assert len(DocumentStates(tmp_path, "m")) == 0
+    store.add("a", arrays(1))
+    assert np.allclose(store.get("a")["conv"], arrays(1)["conv"], rtol=1e-3)
+
+
+def test_what_fp16_cannot_hold_is_clipped(tmp_path):
+    store = DocumentStates(tmp_path, "m")
+    store.add("a", {"s": np.array([1e9, -1e9, 2.0], dtype=np.float32)})
+    assert store.get("a")["s"].tolist() == [65504, -65504, 2]
+
+
+def test_a_key_is_written_once(tmp_path):
+    store = DocumentStates(tmp_path, "m")
+    store.add("a", arrays(1))
+    store.add("a", arrays(2))
+    assert np.allclose(store.get("a")["conv"], arrays(1)["conv"], rtol=1e-3)
+    assert store.missing(["b", "a", "b"]) == ["b"]
+
+
+def test_two_writers_see_each_others_documents(tmp_path):
+    one, two = (DocumentStates(tmp_path, "m") for _ in range(2))
+    for i in range(6):
+        (one, two)[i % 2].add(str(i), arrays(i))
+    one.add("last", arrays(7))
+    for i in range(6):
+        assert np.allclose(one.get(str(i))["conv"], arrays(i)["conv"], rtol=1e-3)
+
+
+def test_another_model_or_dtype_is_refused(tmp_path):
+    DocumentStates(tmp_path / "x", "m").add("a", arrays(1))
+    with pytest.raises(UserError, match="another model"):
+        DocumentStates(tmp_path / "x", "other")
+    with pytest.raises(UserError, match="kept as fp16"):
+        DocumentStates(tmp_path / "x", "m", "int8")
+    (tmp_path / "x" / "index.json").write_text("[")
+    with pytest.raises(UserError, match="delete the folder"):
+        DocumentStates(tmp_path / "x", "m")
+
+
+def test_torn_line_and_unfinished_array_are_written_over(tmp_path):
+    store = DocumentStates(tmp_path, "m")
+    for i in range(3):
+        store.add(str(i), arrays(i))
+    log = tmp_path / "entries.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-9])  # the third entry is torn, its array is in the shard
+    again = DocumentStates(tmp_path, "m")
+    assert list(again) == ["0", "1"]
+    again.add("2", arrays(2))
+    again.add("3", arrays(3))
+    last = DocumentStates(tmp_path, "m")
+    for i in range(4):
+        assert np.allclose(last.get(str(i))["conv"], arrays(i)["conv"], rtol=1e-3)
+    assert all(json.loads(line) for line in log.read_text().splitlines())
+
+
+def test_killed_in_mid_build_goes_on(tmp_path):
+    code = textwrap.dedent("""
+        import sys
+        import numpy as np
+        from stores.document_states import DocumentStates
+        store = DocumentStates(sys.argv[1], "m", "fp32", shard_bytes=100_000)
+        for i in range(100_000):
+            store.add(str(i), {"a": np.full((1000,), i, dtype=np.float32)})
+            print(i, flush=True)
+    """)
+    words = [sys.executable, "-c", code, str(tmp_path / "x")]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    while process.stdout.readline().strip() != "60":
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    store = DocumentStates(tmp_path / "x", "m", "fp32", shard_bytes=100_000)
+    kept = len(store)
+    assert kept >= 60
+    for i in range(kept + 20):
+        store.add(str(i), {"a": np.full((1000,), i, dtype=np.float32)})
+    for i in range(kept + 20):
+        assert (store.get(str(i))["a"] == i).all()

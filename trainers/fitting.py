@@ -1,0 +1,158 @@
+"""The loop that all trainers share: epochs, early stopping, resuming, learning curves.
+
+The run directory holds ``history.json`` (a row an epoch), ``last.safetensors`` (weights and optimiser,
+to resume from), ``best.safetensors`` and ``curves.png``. Each epoch draws from its own seed, so a run
+that was stopped and resumed ends in the same weights as one that was not.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from stores.errors import UserError
+
+
+def pick_device(wanted: str) -> torch.device:
+    """Return the device: ``auto`` is the GPU if there is one. Raises ``UserError``."""
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError("device cuda was asked for, but there is no GPU: set device=cpu")
+    return torch.device(wanted)
+
+
+def fit(
+    model: nn.Module,
+    *,
+    folder: Path,
+    epochs: int,
+    patience: int,
+    seed: int,
+    learning_rate: float,
+    train_epoch: Callable[[torch.optim.Optimizer, torch.Generator], dict[str, float]],
+    validate: Callable[[], dict[str, float]],
+    metric: str,
+    weight_decay: float = 0.01,
+) -> list[dict[str, Any]]:
+    """Train ``model`` to its best ``metric`` (higher is better) on validation; load that in.
+
+    ``train_epoch`` and ``validate`` return named figures; the first epoch's row is made before any
+    training (epoch 0), so curves show what training added.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(wanted, lr=learning_rate, weight_decay=weight_decay)
+    history = _resume(model, optimizer, folder)
+    if not history:
+        model.eval()
+        history = [{"epoch": 0, **validate()}]
+        _keep(model, optimizer, folder, history, is_best=True)
+    with tqdm(total=epochs, initial=history[-1]["epoch"], unit="epoch", disable=None) as bar:
+        while history[-1]["epoch"] < epochs and _waited(history, metric) < patience:
+            epoch = history[-1]["epoch"] + 1
+            for group in optimizer.param_groups:  # cosine decay, from the epoch alone: it resumes
+                group["lr"] = learning_rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs))
+            torch.manual_seed(seed * 100_003 + epoch)
+            generator = torch.Generator().manual_seed(seed * 100_003 + epoch)
+            model.train()
+            row: dict[str, Any] = {"epoch": epoch, **train_epoch(optimizer, generator)}
+            model.eval()
+            row |= validate()
+            history.append(row)
+            is_best = row[metric] >= max(r[metric] for r in history)
+            _keep(model, optimizer, folder, history, is_best)
+            bar.set_postfix({metric: f"{row[metric]:.4f}"})
+            bar.update()
+    from safetensors.torch import load_file
+
+    model.load_state_dict(load_file(folder / "best.safetensors"))
+    model.eval()
+    plot_history(history, folder / "curves.png", metric)
+    return history
+
+
+def plot_history(history: list[dict[str, Any]], path: Path, metric: str) -> None:
+    """Draw every figure of ``history`` over the epochs, losses apart from the rest."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    names = [n for n in dict.fromkeys(k for row in history for k in row) if n != "epoch"]
+    losses = [n for n in names if "loss" in n]
+    others = [n for n in names if "loss" not in n]
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
+    for axis, group, title in zip(axes, (losses, others), ("loss", metric), strict=True):
+        for name in group:
+            points = [(row["epoch"], row[name]) for row in history if name in row]
+            axis.plot(*zip(*points, strict=True), marker=".", label=name)
+        axis.set(xlabel="epoch", title=title)
+        axis.grid(alpha=0.3)
+        if group:
+            axis.legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _waited(history: list[dict[str, Any]], metric: str) -> int:
+    best = max(range(len(history)), key=lambda i: (history[i][metric], i))
+    return len(history) - 1 - best
+
+
+def _keep(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    folder: Path,
+    history: list[dict[str, Any]],
+    is_best: bool,
+) -> None:
+    from safetensors.torch import save_file
+
+    weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    state: dict[str, Tensor] = {f"model/{name}": t.clone() for name, t in weights.items()}
+    for i, values in optimizer.state_dict()["state"].items():
+        state |= {f"optimizer/{i}/{k}": v.detach().cpu().clone() for k, v in values.items()}
+    files = [("last.safetensors", state)]
+    if is_best:
+        files.append(("best.safetensors", {k: t.clone() for k, t in weights.items()}))
+    for name, tensors in files:
+        partial = folder / f"{name}.part"
+        save_file(tensors, partial)
+        partial.replace(folder / name)
+    partial = folder / "history.json.part"
+    partial.write_text(json.dumps(history, indent=1) + "\n", "utf-8")
+    partial.replace(folder / "history.json")
+
+
+def _resume(
+    model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path
+) -> list[dict[str, Any]]:
+    """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
+    from safetensors.torch import load_file
+
+    last, told = folder / "last.safetensors", folder / "history.json"
+    if not (last.exists() and told.exists()):
+        return []
+    tensors = load_file(last)
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer/"):
+            _, i, key = name.split("/")
+            moments.setdefault(int(i), {})[key] = tensor
+    weights = {k.removeprefix("model/"): t for k, t in tensors.items() if k.startswith("model/")}
+    try:
+        model.load_state_dict(weights)
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        history: list[dict[str, Any]] = json.loads(told.read_text("utf-8"))
+    except (RuntimeError, ValueError):
+        raise UserError(
+            f"'{folder}' holds another model's training: name another run, or remove the folder"
+        ) from None
+    return history
