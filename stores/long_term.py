@@ -58,7 +58,11 @@ class Relation:
 
 @dataclass(frozen=True)
 class Turn:
-    """One answered question, and where it happened. ``vector`` is the question's, unit length."""
+    """One answered question, and where it happened. ``vector`` is the question's, unit length.
+
+    ``about`` is what a question that points back into its conversation is about ("" for others):
+    without it a fact would be unreadable in another conversation.
+    """
 
     thread_id: str
     episode_id: str
@@ -73,6 +77,7 @@ class Turn:
     entities: tuple[Entity, ...] = ()
     relations: tuple[Relation, ...] = ()
     at: float | None = None
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class LongTerm:
                 tables.turns.insert().values(
                     **vars(namespace), thread_id=turn.thread_id, episode_id=turn.episode_id,
                     step=turn.step, question=_clean(turn.question), answer=_clean(turn.answer),
-                    at=now,
+                    about=_clean(turn.about), at=now,
                 )
             )  # fmt: skip
             turn_id = _key(made)
@@ -145,7 +150,7 @@ class LongTerm:
             return int(fact.id)
         made = db.execute(
             tables.facts.insert().values(
-                **vars(namespace), question=_clean(turn.question), answer=_clean(turn.answer),
+                **vars(namespace), question=_clean(_told(turn)), answer=_clean(turn.answer),
                 salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
                 embedder=turn.embedder,
                 vector=_pack(turn.vector, turn.answer_vector),
@@ -331,7 +336,7 @@ class LongTerm:
         joined = tables.turns.join(tables.fact_turns, t.id == tables.fact_turns.c.turn_id).join(
             tables.facts, f.id == tables.fact_turns.c.fact_id
         )
-        columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.at)
+        columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at)
         query = sa.select(*columns, f.salience, f.success).select_from(joined)
         with self._transaction(namespace, writes=False) as db:
             rows = db.execute(query.where(*_in(tables.turns, namespace)).order_by(t.at, t.id))
@@ -429,6 +434,12 @@ def _engine(url: str) -> sa.Engine:
         connection.execute("PRAGMA busy_timeout = 60000")
 
     return engine
+
+
+def _told(turn: Turn) -> str:
+    """Return the question as it can be read outside its conversation."""
+    about = turn.about.strip().rstrip(".")
+    return f"{turn.question} (about: {about})" if about else turn.question
 
 
 def _agree(row: Any, turn: Turn) -> bool:

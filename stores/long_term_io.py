@@ -48,13 +48,15 @@ def import_turns(
     rows = [_row(line, n, source) for n, line in enumerate(lines, 1) if line.strip()]
     written = 0
     for row in rows:
-        vectors = embed([row["question"], row["answer"]])
-        entities, relations = rules(f"{row['question']}\n{row['answer']}")
+        about = str(row.get("about", ""))
+        asked = f"{about} {row['question']}".strip()
+        vectors = embed([asked, row["answer"]])
+        entities, relations = rules(f"{asked}\n{row['answer']}")
         turn = Turn(
             **{name: row[name] for name in _FIELDS},
             vector=vectors[0], answer_vector=vectors[1], embedder=embedder,
             success=bool(row.get("success", True)), salience=float(row.get("salience", 0.5)),
-            entities=tuple(entities), relations=tuple(relations), at=float(row["at"]),
+            entities=tuple(entities), relations=tuple(relations), at=float(row["at"]), about=about,
         )  # fmt: skip
         written += memory.write(namespace, turn) is not None
     return written

@@ -38,7 +38,7 @@ turns = Table(
     Column("thread_id", String(300), nullable=False),
     Column("episode_id", String(300), nullable=False), Column("step", Integer, nullable=False),
     Column("question", Text, nullable=False), Column("answer", Text, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("about", Text, nullable=False), Column("at", Float, nullable=False),
     UniqueConstraint("user", "agent", "episode_id", "step"),
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ deterministic, free and fast, for evaluations of memory and retrieval.
 """
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from nodes.resources import Resources
 
 _QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
+_ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _TAG = re.compile(r"</?document[^>]*>|^\[\d+\] ")
 #: Parts of a prompt that may hold an answer.
@@ -44,23 +46,34 @@ class Extract(ActorParams):
             if not texts or not found:
                 action = safe_action(context.actions, "")
                 return Decision(action, fallback="the context holds nothing to answer from")
-            question = found[-1]
+            question = " ".join([*_ABOUT.findall(context.text)[-1:], found[-1]])
             embedder = resources.embedder
             near = embedder.embed(texts) @ embedder.embed([question])[0]
             wanted = set(words(question))
             shared = [len(wanted & set(words(text))) / max(len(wanted), 1) for text in texts]
             scores = near + self.words * np.asarray(shared)
-            best = np.argsort(-scores, kind="stable")[: self.sentences]
-            return Decision(answer(" ".join(texts[i] for i in best)))
+            order = [texts[i] for i in np.argsort(-scores, kind="stable")]
+            return Decision(answer(" ".join(_apart(order, self.sentences))))
 
         return act
+
+
+def _apart(texts: Sequence[str], count: int) -> list[str]:
+    """Return the first ``count`` texts of which none is a part of another (passages overlap)."""
+    kept: list[str] = []
+    for text in texts:
+        if len(kept) < count and not any(text in other or other in text for other in kept):
+            kept.append(text)
+    return kept
 
 
 def _sentences(context: BuiltContext) -> list[str]:
     found: list[str] = []
     for piece in context.pieces:
         if piece.kind in _READ:
-            for part in _SENTENCE.split(piece.text):
+            # A remembered fact is quoted whole: half of one says nothing about who said it and when.
+            is_fact = piece.kind == "fact"
+            for part in [piece.text] if is_fact else _SENTENCE.split(piece.text):
                 text = _TAG.sub("", part.strip()).strip()
                 if len(text.split()) > 2:
                     found.append(text)

@@ -17,7 +17,13 @@ _SHORT = 3
 
 
 def standalone(question: str, events: Sequence[Event]) -> str:
-    """Return ``question``, with the subject of the conversation in front where it points back.
+    """Return ``question``, with the subject of the conversation in front where it points back."""
+    about = subject(question, events)
+    return f"{about} {question}" if about else question
+
+
+def subject(question: str, events: Sequence[Event]) -> str:
+    """Return what ``question`` is about where it points back into the conversation, else "".
 
     It points back if it names nothing of its own and has a pronoun, begins like a continuation or has
     hardly a word of content. The subject is the newest phenomenon that the conversation named, else
@@ -25,15 +31,10 @@ def standalone(question: str, events: Sequence[Event]) -> str:
     """
     named, _ = rules(question)
     if any(entity.kind == "phenomenon" for entity in named):
-        return question
+        return ""
     bare = len(words(question)) <= _SHORT
     if not (_POINTS_BACK.search(question) or _BEGINS.search(question) or bare):
-        return question
-    subject = _subject(events)
-    return f"{subject} {question}" if subject else question
-
-
-def _subject(events: Sequence[Event]) -> str:
+        return ""
     last = ""
     for event in reversed(events):
         if event.kind not in ("OBS", "ACT"):

@@ -3,6 +3,7 @@
     Conversation so far:        short-term memory, oldest first
     Remembered from before:     long-term memory: facts, entities, relations
     <document ...>              the best passages, quoted as data
+    About: ...                  what a follow-up points back to
     Question: ...
 
 Document text is folded to one line each and cannot close its own tag, so that a text which gives
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from envs.protocols import ANSWER
 from nodes.build_context.assemble import built, newest_within
-from nodes.build_context.follow_up import standalone
+from nodes.build_context.follow_up import subject
 from nodes.build_context.remember import MemoryReader, remembered
 from nodes.build_context.render import describe, one_line
 from nodes.observe.corpus import Retrieval
@@ -63,11 +64,12 @@ class Recall(ContextParams):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             asked = one_line(request.instruction)
-            question, left = _question(asked, request)
+            kept = [event for event in request.events if self.history_tokens]
+            about = one_line(subject(asked, kept)) if self.follow_ups else ""
+            query = f"{about} {asked}" if about else asked
+            question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)
             left -= _size(history)
-            kept = [event for event in request.events if self.history_tokens]
-            query = standalone(asked, kept) if self.follow_ups else asked
             memory: Sequence[Piece] = ()
             if self.memory is not None and store is not None:
                 room = min(left // 2, self.memory.tokens)
@@ -106,11 +108,13 @@ class Recall(ContextParams):
 _WHO = {"OBS": "User", "ACT": "You"}
 
 
-def _question(asked: str, request: ContextRequest) -> tuple[Piece, int]:
+def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, int]:
     """Return the closing question and the tokens left; it is cut only where nothing else fits."""
     is_open = ANSWER in request.observation.actions
     cue = "Answer:\n" if is_open else ""
     line = f"Question: {asked}\n"
+    if about and count_tokens(f"About: {about}\n{line}{cue}") <= request.budget // 2:
+        line = f"About: {about}\n{line}"
     before = count_tokens(line + cue)
     room = request.budget - count_tokens(cue)
     text = line if count_tokens(line) <= room else _cut(line, room)

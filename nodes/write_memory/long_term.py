@@ -53,18 +53,22 @@ class LongTermMemory(MemoryParams):
             said = answered(record.decision.action)
             if said is None or record.decision.fallback is not None:
                 return
+            from nodes.build_context.follow_up import subject
             from stores.entities import extractor
             from stores.long_term import Turn
 
             embedder = resources.embedder
-            vectors = embedder.embed([record.instruction, said])
-            entities, relations = extractor(self.extractor)(f"{record.instruction}\n{said}")
+            before = [event for event in record.events if event.t < record.turn]
+            about = subject(record.instruction, before)
+            vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
+            told = f"{about} {record.instruction}\n{said}"
+            entities, relations = extractor(self.extractor)(told)
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
             turn = Turn(
                 record.thread_id, record.episode_id, record.step, record.instruction, said,
                 vectors[0], vectors[1], embedder.name, success,
                 0.5 + 0.1 * success + 0.1 * bool(entities),
-                tuple(entities[:20]), tuple(relations[:20]),
+                tuple(entities[:20]), tuple(relations[:20]), about=about,
             )  # fmt: skip
             store.write(self.place.namespace, turn)
 
