@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_TAG = re.compile(r"</?document[^>]*>|^\[\d+\] ")
+_TITLE = re.compile(r'^<document[^>]* title="([^"]*)"')
+_TAG = re.compile(r"</?document[^>]*>|^\[\d+\] |^(?:You|User): ")
 #: Parts of a prompt that may hold an answer.
 _READ = ("passage", "fact", "history")
 
@@ -42,14 +43,16 @@ class Extract(ActorParams):
                 action = safe_action(context.actions, "")
                 return Decision(action, fallback="the context holds no question")
             found = _QUESTION.findall(context.text)
-            texts = list(dict.fromkeys(_sentences(context)))
+            sentences = dict(reversed(_sentences(context)))  # of repeats the first title counts
+            texts = list(reversed(sentences))
             if not texts or not found:
                 action = safe_action(context.actions, "")
                 return Decision(action, fallback="the context holds nothing to answer from")
-            question = " ".join([*_ABOUT.findall(context.text)[-1:], found[-1]])
+            about = " ".join(_ABOUT.findall(context.text)[-1:])
             embedder = resources.embedder
-            near = embedder.embed(texts) @ embedder.embed([question])[0]
-            wanted = set(words(question))
+            rows = embedder.embed([f"{sentences[text]}{text}" for text in texts])
+            near = rows @ embedder.embed([f"{about} {found[-1]}".strip()])[0]
+            wanted = set(words(found[-1]))
             shared = [len(wanted & set(words(text))) / max(len(wanted), 1) for text in texts]
             scores = near + self.words * np.asarray(shared)
             order = [texts[i] for i in np.argsort(-scores, kind="stable")]
@@ -67,14 +70,21 @@ def _apart(texts: Sequence[str], count: int) -> list[str]:
     return kept
 
 
-def _sentences(context: BuiltContext) -> list[str]:
-    found: list[str] = []
+def _sentences(context: BuiltContext) -> list[tuple[str, str]]:
+    """Return what may be quoted, each with its document's title (to be found by, not to be quoted).
+
+    A remembered fact is quoted whole: half of one says nothing about who said it and when. What the
+    user asked earlier in the conversation is no answer.
+    """
+    found: list[tuple[str, str]] = []
     for piece in context.pieces:
-        if piece.kind in _READ:
-            # A remembered fact is quoted whole: half of one says nothing about who said it and when.
-            is_fact = piece.kind == "fact"
-            for part in [piece.text] if is_fact else _SENTENCE.split(piece.text):
-                text = _TAG.sub("", part.strip()).strip()
-                if len(text.split()) > 2:
-                    found.append(text)
+        if piece.kind not in _READ:
+            continue
+        titles = _TITLE.findall(piece.text)
+        title = f"{titles[0]}. " if titles else ""
+        for part in [piece.text] if piece.kind == "fact" else _SENTENCE.split(piece.text):
+            text = _TAG.sub("", part.strip()).strip()
+            is_asked = piece.kind == "history" and text.endswith("?")
+            if len(text.split()) > 2 and not is_asked:
+                found.append((text, title))
     return found
