@@ -42,7 +42,9 @@ def run_memory(
     """Play the dialogues with each memory policy and return the summary; resumes by dialogue."""
     unknown = [name for name in policies if name not in POLICIES]
     if unknown or not policies:
-        raise UserError(f"memory policies are {', '.join(POLICIES)}: '{', '.join(unknown)}' is none")
+        raise UserError(
+            f"memory policies are {', '.join(POLICIES)}: '{', '.join(unknown)}' is none"
+        )
     chosen = load_dialogues(dialogues)[:limit]
     configs = {name: load_config(config, [*POLICIES[name], *overrides]) for name in policies}
     args = {

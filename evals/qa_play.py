@@ -6,14 +6,19 @@ The same player serves the experiments (each question a dialogue of its own) and
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envs.protocols import answered
 from envs.qa.dialogues import Dialogue, DialogueTurn, says
 from envs.qa.score import token_f1
 from graph.build import Graph, build_graph
 from graph.config import Config
+from nodes.build_context.follow_up import standalone
 from stores.errors import UserError
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from nodes.observe.corpus import CorpusIndex
 
 #: Config overrides of the four memory policies.
 POLICIES: dict[str, tuple[str, ...]] = {
@@ -43,6 +48,11 @@ class Player:
         """The bound parts of the agent: world, resources, config."""
         return self.graph.agent.bound()  # type: ignore[attr-defined]
 
+    def index(self) -> "CorpusIndex":
+        """Return the corpus's index, made where that is not done."""
+        index: CorpusIndex = self.config.env.index(self.agent.resources)  # type: ignore[attr-defined]
+        return index
+
     def play(self, dialogue: Dialogue) -> list[dict[str, Any]]:
         """Play ``dialogue`` from an empty memory; returns a row for each turn.
 
@@ -62,6 +72,7 @@ class Player:
     def _turn(
         self, turn: DialogueTurn, thread: Any, context: Mapping[str, Any] | None
     ) -> dict[str, Any]:
+        kept = self.graph.get_state(thread).values.get("events") or []
         started = time.perf_counter()
         before = dict.fromkeys(("model_tokens", "cost", "fallbacks"), 0)
         built: Any = None
@@ -74,6 +85,7 @@ class Player:
         answer = answered(str(found["action"])) or ""
         row: dict[str, Any] = {
             "question": turn.question,
+            "query": standalone(turn.question, [Event.from_list(item) for item in kept]),
             "kind": turn.kind,
             "answer": answer,
             "fallback": found["decision"]["fallback"],
@@ -112,4 +124,3 @@ class Player:
 def _readable(built: Any) -> str:
     """Return what the model could read without the question itself."""
     return "\n".join(piece.text for piece in built.pieces if piece.kind != "question")
-

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from ui import cli_eval_qa
 from ui.cli_output import examples
 
 _EXAMPLES = examples(
@@ -189,3 +190,7 @@ def budget(
     )  # fmt: skip
     typer.echo(table(summary["rows"]))
     typer.echo(f"plot: {out}/budget.png")
+
+
+eval_app.command(epilog=cli_eval_qa.QA_EXAMPLES)(cli_eval_qa.qa)
+eval_app.command(epilog=cli_eval_qa.MEMORY_EXAMPLES)(cli_eval_qa.memory)

@@ -70,7 +70,9 @@ def _turn(value: Any) -> DialogueTurn:
     if not isinstance(value, Mapping) or value.get("kind") not in KINDS:
         raise ValueError(f"a scored turn has a kind: {', '.join(KINDS)}")
     expects = tuple(str(item) for item in value["expects"])
-    return DialogueTurn(str(value["question"]), value["kind"], expects, str(value.get("answer", "")))
+    return DialogueTurn(
+        str(value["question"]), value["kind"], expects, str(value.get("answer", ""))
+    )
 
 
 def says(text: str, expects: tuple[str, ...]) -> bool:
