@@ -104,7 +104,7 @@ class LongTerm:
         self.url = url
         try:
             self._engine = _engine(url)
-            with self._transaction(None) as db:
+            with self.transaction(None) as db:
                 tables.migrate(db)
         except (sa.exc.SQLAlchemyError, OSError, ImportError) as error:
             raise _unusable(url, error) from None
@@ -112,7 +112,7 @@ class LongTerm:
     def write(self, namespace: Namespace, turn: Turn) -> int | None:
         """Keep ``turn`` and return its fact's id, None if the turn was written before."""
         now = time.time() if turn.at is None else turn.at
-        with self._transaction(namespace) as db:
+        with self.transaction(namespace) as db:
             if self._written(db, namespace, turn):
                 return None
             made = db.execute(
@@ -243,7 +243,7 @@ class LongTerm:
         was asked. Without ``vector`` the newest come first.
         """
         moment = time.time() if now is None else now
-        with self._transaction(namespace, writes=False) as db:
+        with self.transaction(namespace, writes=False) as db:
             rows, similar = self._similar(db, namespace, vector, embedder)
             scored = []
             for row, cosine in zip(rows, similar, strict=True):
@@ -291,7 +291,7 @@ class LongTerm:
         self, namespace: Namespace, about: str, facts: Sequence[Fact], entities: int, relations: int
     ) -> tuple[list[Entity], list[Relation]]:
         """Return entities named in ``about`` or by ``facts``, and the relations that touch them."""
-        with self._transaction(namespace, writes=False) as db:
+        with self.transaction(namespace, writes=False) as db:
             rows = list(
                 db.execute(
                     sa.select(tables.entities)
@@ -324,11 +324,18 @@ class LongTerm:
 
     def facts(self, namespace: Namespace) -> list[Fact]:
         """Return every fact, oldest first."""
-        with self._transaction(namespace, writes=False) as db:
+        with self.transaction(namespace, writes=False) as db:
             query = sa.select(tables.facts).where(*_in(tables.facts, namespace))
             return [
                 self._read(db, row, 0.0) for row in db.execute(query.order_by(tables.facts.c.id))
             ]
+
+    def namespaces(self) -> list[Namespace]:
+        """Return every user and agent of whom facts are remembered."""
+        f = tables.facts.c
+        with self.transaction(None, writes=False) as db:
+            found = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
+            return [Namespace(*row) for row in found]
 
     def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every turn with its fact's salience and success, oldest first."""
@@ -338,7 +345,7 @@ class LongTerm:
         )
         columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at)
         query = sa.select(*columns, f.salience, f.success).select_from(joined)
-        with self._transaction(namespace, writes=False) as db:
+        with self.transaction(namespace, writes=False) as db:
             rows = db.execute(query.where(*_in(tables.turns, namespace)).order_by(t.at, t.id))
             return [dict(row._mapping) for row in rows]
 
@@ -348,7 +355,7 @@ class LongTerm:
         Returns how many facts went. The turns' texts go too: what is forgotten is nowhere in here.
         """
         f, ft, fe = tables.facts.c, tables.fact_turns.c, tables.fact_entities.c
-        with self._transaction(namespace) as db:
+        with self.transaction(namespace) as db:
             query = sa.select(f.id).where(*_in(tables.facts, namespace))
             doomed = list(db.scalars(query if ids is None else query.where(f.id.in_(list(ids)))))
             turns = list(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(doomed))))
@@ -376,7 +383,7 @@ class LongTerm:
             return len(doomed)
 
     @contextmanager
-    def _transaction(
+    def transaction(
         self, namespace: Namespace | None, writes: bool = True
     ) -> Iterator[sa.Connection]:
         """One transaction; writers of a database (SQLite) or a namespace (PostgreSQL) take turns.
@@ -426,7 +433,7 @@ def _engine(url: str) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: Any) -> None:
-        # The driver's own BEGIN comes too late and too weak; `_transaction` sends it (SQLAlchemy's
+        # The driver's own BEGIN comes too late and too weak; `transaction` sends it (SQLAlchemy's
         # documented recipe for SQLite).
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode = WAL")

@@ -101,7 +101,7 @@ fact_entities = Table(
 items = Table(
     "items", metadata,
     Column("namespace", String(500), primary_key=True), Column("key", String(300), primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("value", Text, nullable=False), Column("searched", Text, nullable=False),
     Column("created", Float, nullable=False), Column("updated", Float, nullable=False),
 )  # fmt: skip
 
