@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,10 @@ class Namespace:
 
     user: str = "default"
     agent: str = "stategate"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "user", _clean(self.user))
+        object.__setattr__(self, "agent", _clean(self.agent))
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class LongTerm:
 
     def write(self, namespace: Namespace, turn: Turn) -> int | None:
         """Keep ``turn`` and return its fact's id, None if the turn was written before."""
+        turn = _tidy(turn)
         now = time.time() if turn.at is None else turn.at
         with self.transaction(namespace) as db:
             if self._written(db, namespace, turn):
@@ -118,8 +123,8 @@ class LongTerm:
             made = db.execute(
                 tables.turns.insert().values(
                     **vars(namespace), thread_id=turn.thread_id, episode_id=turn.episode_id,
-                    step=turn.step, question=_clean(turn.question), answer=_clean(turn.answer),
-                    about=_clean(turn.about), at=now,
+                    step=turn.step, question=turn.question, answer=turn.answer,
+                    about=turn.about, at=now,
                 )
             )  # fmt: skip
             turn_id = _key(made)
@@ -150,7 +155,7 @@ class LongTerm:
             return int(fact.id)
         made = db.execute(
             tables.facts.insert().values(
-                **vars(namespace), question=_clean(_told(turn)), answer=_clean(turn.answer),
+                **vars(namespace), question=_told(turn), answer=turn.answer,
                 salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
                 embedder=turn.embedder,
                 vector=_pack(turn.vector, turn.answer_vector),
@@ -441,6 +446,27 @@ def _engine(url: str) -> sa.Engine:
         connection.execute("PRAGMA busy_timeout = 60000")
 
     return engine
+
+
+def _tidy(turn: Turn) -> Turn:
+    """Return ``turn`` with text that every database takes."""
+    return replace(
+        turn,
+        thread_id=_clean(turn.thread_id),
+        episode_id=_clean(turn.episode_id),
+        question=_clean(turn.question),
+        answer=_clean(turn.answer),
+        about=_clean(turn.about),
+        entities=tuple(_tidy_entity(e) for e in turn.entities),
+        relations=tuple(
+            Relation(_tidy_entity(r.subject), r.relation, _tidy_entity(r.object))
+            for r in turn.relations
+        ),
+    )
+
+
+def _tidy_entity(entity: Entity) -> Entity:
+    return Entity(entity.kind, _clean(entity.name)[:300], entity.attributes)
 
 
 def _told(turn: Turn) -> str:
