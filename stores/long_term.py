@@ -419,12 +419,16 @@ def default_url() -> str:
     return f"sqlite:///{home() / 'long_term.sqlite'}"
 
 
-@lru_cache(maxsize=16)
 def open_long_term(url: str | None = None) -> LongTerm:
     """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
     if url is None:
-        return LongTerm(default_url())
-    return LongTerm(url if "://" in url else f"sqlite:///{Path(url).expanduser()}")
+        return _opened(default_url())
+    return _opened(url if "://" in url else f"sqlite:///{Path(url).expanduser()}")
+
+
+@lru_cache(maxsize=16)
+def _opened(url: str) -> LongTerm:
+    return LongTerm(url)
 
 
 def _engine(url: str) -> sa.Engine:

@@ -97,7 +97,9 @@ class Vectors:
                 where=dict(where) if where else None,
                 include=["distances"],
             )
-        except ValueError as error:
+        except Exception as error:  # chromadb raises many kinds
+            if not where:
+                raise
             raise UserError(f"the metadata filter {where} is not Chroma's: {error}") from None
         distances = (found["distances"] or [[]])[0]
         return [(id_, 1 - float(d)) for id_, d in zip(found["ids"][0], distances, strict=True)]
