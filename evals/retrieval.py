@@ -19,7 +19,13 @@ from tqdm import tqdm
 
 from envs.protocols import Observation
 from evals.run_directory import RunDirectory, provenance, shown_path
-from nodes.build_context.query import Query, rank_by, trained_query, zero_shot_query
+from nodes.build_context.query import (
+    NO_FEATURES,
+    Query,
+    rank_by,
+    trained_query,
+    zero_shot_query,
+)
 from nodes.build_context.query_rag import FRAME
 from nodes.build_context.render import describe
 from nodes.observe.page import PageSource
@@ -49,14 +55,16 @@ def clicks(trajectory: Trajectory, resources: Resources) -> Iterator[Click]:
     updater = resources.updater
     state = updater.initial() if updater else None
     waiting: list[Event] = []
+    acts: list[Event] = []
     page: Observation | None = None
     affordances = iter(trajectory.actions)
     for event in trajectory.events:
         if event.kind == "ACT":
-            click = _click(trajectory, page, event, state, waiting, resources)
+            click = _click(trajectory, page, event, state, acts, resources)
             if click is not None:
                 yield click
             waiting = [event]
+            acts.append(event)
         elif event.kind == "OBS":
             page = Observation(event.text, next(affordances, ()))
             if updater is not None:
@@ -66,7 +74,7 @@ def clicks(trajectory: Trajectory, resources: Resources) -> Iterator[Click]:
 
 def _click(
     trajectory: Trajectory, page: Observation | None, event: Event, state: Vector | None,
-    waiting: Sequence[Event], resources: Resources,
+    acts: Sequence[Event], resources: Resources,
 ) -> Click | None:  # fmt: skip
     action = event.text.lower()
     if page is None or not action.startswith("click[") or action not in page.actions:
@@ -79,7 +87,7 @@ def _click(
     instruction = trajectory.instruction or read_page(page.text).instruction
     source = PageSource(candidates, lambda: resources.embedder, describe)
     last = Event("OBS", summary(read_page(page.text)), event.t)
-    request = ContextRequest(instruction, page, source, (last,), 2000, state)
+    request = ContextRequest(instruction, page, source, (*acts, last), 2000, state)
     return Click(trajectory.episode_id, request, candidates, wanted)
 
 
@@ -100,8 +108,8 @@ def measure(
         trained = trained_query(resources, "", "retrieve")
         zero = zero_shot_query(resources, "retrieve")
         queries = {"trained": trained, "zero-shot": zero}
-    queries["instruction query"] = lambda request: (embed([request.instruction])[0], 0.0)
-    queries["last-event query"] = lambda request: (embed([request.events[-1].text])[0], 0.0)
+    queries["instruction query"] = lambda request: (embed([request.instruction])[0], NO_FEATURES)
+    queries["last-event query"] = lambda request: (embed([request.events[-1].text])[0], NO_FEATURES)
     rows = []
     for name, query in queries.items():
         ranks = np.array([_rank(c, query) for c in decisions])

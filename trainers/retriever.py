@@ -20,7 +20,8 @@ from torch.nn.functional import dropout
 from envs.protocols import Observation
 from evals.run_directory import RunDirectory, provenance
 from evals.statistics import mean
-from nodes.build_context.query import make_projection, shared_words
+from nodes.build_context.match import FEATURES, match
+from nodes.build_context.query import done_in, make_projection
 from nodes.build_context.query_rag import FRAME
 from nodes.build_context.render import describe
 from nodes.observe.webshop import chunk_page
@@ -48,62 +49,68 @@ class RetrieverSettings(Settings):
 class Clicks:
     """Click decisions as tensors: ``readouts`` (n, d_state), ``wishes`` (n, d_text), ``pages`` (n, m).
 
-    A row of ``pages`` names rows of the text table, the clicked chunk first, -1 behind; ``words``
-    (n, m) are the shares of asked words in each chunk.
+    A row of ``pages`` names rows of the text table, the clicked chunk first, -1 behind; ``features``
+    (n, m, k) are what each chunk and the wish have in common (``nodes.build_context.match``).
     """
 
     readouts: Tensor
     wishes: Tensor
     pages: Tensor
-    words: Tensor
+    features: Tensor
 
     def __len__(self) -> int:
         return len(self.readouts)
 
 
-def click_pages(episode: Sequenced, table: TextTable) -> list[tuple[int, list[int]]]:
-    """Return (decision, chunk rows with the clicked first) of each click on a known page."""
+#: A click: the decision's number, the chunks' rows with the clicked first, their features (m, k).
+Click = tuple[int, list[int], Tensor]
+
+
+def click_pages(episode: Sequenced, table: TextTable) -> list[Click]:
+    """Return each click on a page whose affordances are known."""
     trajectory = episode.trajectory
     shown = [event for event in trajectory.events if event.kind == "OBS"]
-    found = []
+    found: list[Click] = []
     for i, (place, choice) in enumerate(zip(episode.observations, episode.choices, strict=True)):
         actions = trajectory.actions[place] if place < len(trajectory.actions) else ()
         if not choice.startswith("click[") or choice not in actions:
             continue
         chunks = chunk_page(Observation(shown[place].text, actions))
         candidates = [c for c in chunks if c.kind not in FRAME and describe(c)]
-        clicked = [c for c in candidates if choice in c.actions][:1]
-        if clicked:
-            rest = [c for c in candidates if c is not clicked[0]]
-            found.append((i, [table.add(describe(c)) for c in (*clicked, *rest)]))
+        clicked = next((j for j, c in enumerate(candidates) if choice in c.actions), None)
+        if clicked is None:
+            continue
+        at = trajectory.events.index(shown[place])
+        features = match(trajectory.instruction, candidates, done_in(trajectory.events[:at]))
+        order = [clicked, *(j for j in range(len(candidates)) if j != clicked)]
+        rows = [table.add(describe(candidates[j])) for j in order]
+        found.append((i, rows, torch.from_numpy(features[order])))
     return found
 
 
 def gather(
-    episodes: Sequence[Sequenced], pages: Sequence[list[tuple[int, list[int]]]],
+    episodes: Sequence[Sequenced], pages: Sequence[list[Click]],
     model: StateModel, table: TextTable, device: torch.device,
 ) -> Clicks:  # fmt: skip
     """Run the frozen state model over ``episodes`` and keep what was known at each click."""
     readouts: list[Tensor] = []
     wishes: list[int] = []
     rows: list[list[int]] = []
-    words: list[list[float]] = []
-    texts = list(table.index)
+    features: list[Tensor] = []
     wanted = {id(episode): found for episode, found in zip(episodes, pages, strict=True)}
     with torch.inference_mode():
         for batch in batches(episodes, table, 64, device):
             states = model(batch.texts, batch.types)
             for i, episode in enumerate(batch.episodes):
-                for decision, page in wanted[id(episode)]:
+                for decision, page, matched in wanted[id(episode)]:
                     readouts.append(states[i, episode.places[decision]].cpu())
                     wishes.append(table.add(episode.trajectory.instruction))
                     rows.append(page)
-                    instruction = episode.trajectory.instruction
-                    words.append([shared_words(instruction, texts[row]) for row in page])
+                    features.append(matched)
     width = max(len(page) for page in rows)
     padded = torch.tensor([[*page, *[-1] * (width - len(page))] for page in rows])
-    shares = torch.tensor([[*page, *[0.0] * (width - len(page))] for page in words])
-    return Clicks(torch.stack(readouts).clone(), table.vectors[wishes], padded, shares)
+    matches = torch.nn.utils.rnn.pad_sequence(features, batch_first=True)
+    return Clicks(torch.stack(readouts).clone(), table.vectors[wishes], padded, matches)
 
 
 def train(
@@ -130,7 +137,9 @@ def train(
     model.to(device)
     data = [gather(e, p, model, table, device) if e else None for e, p in zip(sets, pages)]  # noqa: B905
     torch.manual_seed(settings.seed)
-    sizes = {"d_state": model.d_state, "d_text": embedder.dimension}
+    sizes = {
+        "d_state": model.d_state, "d_text": embedder.dimension, "features": len(FEATURES)
+    }  # fmt: skip
     projection = make_projection(**sizes).to(device)
     fitted, validation = data[0], data[1]
     if fitted is None or validation is None:
@@ -146,13 +155,13 @@ def train(
         for rows in torch.split(order, settings.batch):
             readouts = dropout(fitted.readouts[rows], settings.drop_inputs).to(device)
             query = projection(readouts, fitted.wishes[rows].to(device))
-            chosen, words = _with_negatives(fitted, rows, settings.negatives, table, generator)
+            chosen, matched = _with_negatives(fitted, rows, settings.negatives, table, generator)
             scores = torch.einsum("bd,bkd->bk", query, table.vectors[chosen].to(device))
-            weight = projection.word_weight(readouts)  # type: ignore[operator]
-            scores = scores + weight.unsqueeze(-1) * words.to(device)
+            weights = projection.feature_weights(readouts)  # type: ignore[operator]
+            scores = scores + torch.einsum("bf,bkf->bk", weights, matched.to(device))
             loss = (settings.margin + scores[:, 1:] - scores[:, :1]).relu().mean()
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             losses.append(loss.item())
         return {"train_loss": mean(losses)}
@@ -185,23 +194,23 @@ def train(
 def _with_negatives(
     clicks: Clicks, rows: Tensor, count: int, table: TextTable, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return chunk rows (B, 1 + count) and their words: the clicked, its page's, then other pages'.
+    """Return chunk rows (B, 1 + count) and features: the clicked, its page's, then other pages'.
 
-    Chunks of other pages count as sharing no words.
+    Chunks of other pages have nothing in common with the wish.
     """
     pages = clicks.pages[rows]
     width = min(pages.shape[1], 1 + count)
     chosen = torch.full((len(rows), 1 + count), -1)
     chosen[:, :width] = pages[:, :width]
-    words = torch.zeros(chosen.shape)
-    words[:, :width] = clicks.words[rows][:, :width]
+    features = torch.zeros(*chosen.shape, clicks.features.shape[-1])
+    features[:, :width] = clicks.features[rows][:, :width]
     known = clicks.pages[clicks.pages >= 0]
     drawn = known[torch.randint(len(known), chosen.shape, generator=generator)]
     filled = torch.where(chosen < 0, drawn, chosen)
     # A drawn chunk that happens to be the clicked one is no negative: it takes its neighbour.
     clash = filled[:, 1:] == filled[:, :1]
     filled[:, 1:] = torch.where(clash, (filled[:, 1:] + 1) % len(table.vectors), filled[:, 1:])
-    return filled, words
+    return filled, features
 
 
 def _ranks(
@@ -211,8 +220,8 @@ def _ranks(
         query = projection(clicks.readouts.to(device), clicks.wishes.to(device)).cpu()
         chunks = table.vectors[clicks.pages.clamp_min(0)]
         scores = torch.einsum("bd,bkd->bk", query, chunks)
-        weight = projection.word_weight(clicks.readouts.to(device)).cpu()  # type: ignore[operator]
-        scores = scores + weight.unsqueeze(-1) * clicks.words
+        weights = projection.feature_weights(clicks.readouts.to(device)).cpu()  # type: ignore[operator]
+        scores = scores + torch.einsum("bf,bkf->bk", weights, clicks.features)
         scores[clicks.pages < 0] = -2.0
         ranks: Tensor = (scores[:, 1:] >= scores[:, :1]).sum(-1)
         return ranks

@@ -148,7 +148,7 @@ def retrieval(
 
 
 _BUDGET = examples(
-    "stategate eval budget --goals 0-99 --budgets 100,200,400 --out runs/budget",
+    "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/budget",
     "stategate eval budget --builders full --agent u=context.kind=compress,context.allocator=uniform"
     " --budgets 150,300 --out runs/uniform",
 )
@@ -165,6 +165,9 @@ def budget(
         typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="A curve of your own; repeatable."),
     ] = None,
     budgets: Annotated[str, typer.Option(help="In tokens.")] = "100,150,200,300,400,600,1000",
+    ratios: Annotated[
+        str, typer.Option(help="Shares of each page, such as 0.3,0.5, for builders with a ratio.")
+    ] = "",
     goals: Annotated[str, typer.Option(help="Such as 0-499 or 3,5,8.")] = "0-9",
     config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop",
     overrides: Annotated[
@@ -174,7 +177,7 @@ def budget(
     seed: Annotated[int, typer.Option(help="Written to the run's args.json.")] = 0,
 ) -> None:
     """Success against the context's token budget, a curve a builder, with a plot."""
-    from evals.budget import parse_budgets, run_budget
+    from evals.budget import parse_budgets, parse_ratios, run_budget
     from evals.live import parse_goals
     from evals.report import table
 
@@ -184,9 +187,10 @@ def budget(
         command += ["--agent", name]
     for item in overrides or ():
         command += ["--set", item]
+    command += ["--ratios", ratios] if ratios else []
     summary = run_budget(
         config, builders.split(","), agent or (), parse_budgets(budgets), parse_goals(goals),
-        out, overrides or (), seed, [*command, "--out", out],
+        out, overrides or (), seed, parse_ratios(ratios), [*command, "--out", out],
     )  # fmt: skip
     typer.echo(table(summary["rows"]))
     typer.echo(f"plot: {out}/budget.png")

@@ -161,7 +161,7 @@ def read_wish(instruction: str) -> Wish:
         if not plain[mark.start() :].startswith(", and "):
             break
         end = mark.start()
-    plain = plain[:end].removeprefix("Find me ")
+    plain = plain[:end].strip().removeprefix("Find me").strip()
     phrases = [part.strip() for part in _JOINT.split(plain)]
     kind = re.split(" with | for ", plain)[0].rpartition(", ")[2].strip()
     price = _number(limit[1]) if limit else None

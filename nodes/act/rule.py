@@ -152,7 +152,8 @@ class RuleActor:
             return _PREV, "above the price limit"
         if not stays and None in picks:
             return _PREV, "a wanted option is not offered"
-        told = all(overlap(words_of(p), page.title) == 1.0 for p in page.wish.phrases)
+        phrases = page.wish.phrases
+        told = bool(phrases) and all(overlap(words_of(p), page.title) == 1.0 for p in phrases)
         reads = self._params.threshold > 0 and _FEATURES in page.actions
         if not accepted and reads and not told:
             return _FEATURES, "the title does not say it all"

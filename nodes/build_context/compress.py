@@ -15,13 +15,12 @@ from pydantic import Field
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
 from nodes.build_context.detail import (
     Ladder,
-    Wanted,
     chunk_ladder,
     instruction_ladder,
     plain_ladder,
-    wanted_of,
 )
 from nodes.build_context.render import render, text_of
+from nodes.build_context.wanted import Wanted, wanted_of
 from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest, Piece
 from stores.tokens import count_tokens
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
-_RECENT = 4  # the latest actions count as much as what the instruction asks for
+_LAST = 2  # actions that an actor cannot do without
 
 
 class Compress(FramedContext):
@@ -116,7 +115,8 @@ def squeeze(
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}
     titles = [str(c.data["title"]) for c in chunks.values() if c.kind == "product"]
-    wanted = wanted_of(request.instruction, titles) if focus else Wanted()
+    texts = [f.text for c in chunks.values() if c.kind == "detail" for f in render(c)]
+    wanted = wanted_of(request.instruction, titles, texts) if focus else Wanted()
     ladders = [
         _ladder(piece, chunks, wanted, i, whole.pieces) for i, piece in enumerate(whole.pieces)
     ]
@@ -175,13 +175,22 @@ def _ladder(
     pieces: Sequence[Piece],
 ) -> Ladder:
     if piece.kind == "instruction":
-        return instruction_ladder(piece.text, any(c.kind == "options" for c in chunks.values()))
+        return instruction_ladder(piece.text, {chunk.kind for chunk in chunks.values()})
     if piece.id in chunks:
         return chunk_ladder(piece.kind, render(chunks[piece.id]), wanted)
     if piece.kind == "history":
-        is_old = len(pieces) - 1 - i >= _RECENT and piece.id != "history"
-        return plain_ladder(piece, tier=3 if is_old else 1, whole=True)
-    return plain_ladder(piece, tier=0, whole=True)
+        return plain_ladder(piece, -1 if piece.id == "history" else _age_tier(pieces, i))
+    # What is chosen; what is not, the option lines tell.
+    return plain_ladder(
+        piece, *(-1 if x.startswith("Chosen") else 1 for x in piece.text.splitlines())
+    )
+
+
+def _age_tier(pieces: Sequence[Piece], i: int) -> int:
+    """Return the tier of a line of history: the page of results says what the search was."""
+    if len(pieces) - 1 - i < _LAST and " search[" not in pieces[i].text:
+        return -1
+    return 1 if any(piece.kind == "product" for piece in pieces) else 2
 
 
 def _shown(

@@ -6,26 +6,29 @@ what the next action most likely hangs on comes first. Showing more units never 
 is shown already.
 
     -2  the instruction: its option clauses where the page offers options, else its other words
-    -1  leads ("Option size:"), without which nobody can tell what the values are
-    0  the rest of the instruction, what is chosen, prices above the limit
-    1  asked words that tell one chunk from another, asked clauses, the latest actions
-    2  asked words that most chunks of the page share
+    -1  leads ("Option size:"), without which nobody can tell what the values are; what is chosen;
+        the last two actions, without which nobody can tell what the page was opened for
+    0  the rest of the instruction, prices above the limit
+    1  asked words that tell one chunk from another; the few clauses that name what is asked; where
+        products are listed, the actions before the last two
+    2  asked words that most chunks of the page share, clauses that repeat them, other older actions
     3  everything else
 """
 
+import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nodes.act.reading import dollars, read_wish, words_of
+from nodes.act.reading import read_wish
 from nodes.build_context.render import Fragment
+from nodes.build_context.wanted import Wanted, clauses, headed
 from nodes.protocols import Piece
 from stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
-_CLAUSE = re.compile(r"(?<=[.;!?,])\s+")
-_CLAUSE_WORDS = 12
+_HEAD_WORDS = 3  # "Instruction: Find me", without which the rest is no sentence
 _PRICE = re.compile(r"\$[\d,.]+(?: to \$[\d,.]+)?")
 
 
@@ -74,35 +77,6 @@ class Ladder:
         return shown if shown[-1].text.endswith("\n") else [*shown, Fragment("\n")]
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What decides tiers: asked stems, those that most chunks share, the price limit in dollars."""
-
-    words: frozenset[str] = frozenset()
-    common: frozenset[str] = frozenset()
-    limit: float | None = None
-
-    def tier(self, text: str) -> int:
-        """Return the tier of running text."""
-        asked = self.words.intersection(words_of(text))
-        return 3 if not asked else 1 if asked - self.common else 2
-
-    def price_tier(self, text: str) -> int:
-        """Return the tier of a price: a buyer must know that it is too high."""
-        price = dollars(text.strip())
-        return 0 if price is not None and self.limit is not None and price > self.limit else 3
-
-
-def wanted_of(instruction: str, titles: Sequence[str] = ()) -> Wanted:
-    """Return what the instruction asks for; ``titles`` are those that compete on the page."""
-    wish = read_wish(instruction)
-    values = (word for _, value in wish.options for word in words_of(value))
-    words = frozenset((*wish.words, *values))
-    stems = [set(words_of(title)) for title in titles]
-    common = {w for w in words if stems and sum(w in s for s in stems) > 0.5 * len(stems)}
-    return Wanted(words, frozenset(common), wish.limit)
-
-
 def chunk_ladder(kind: str, fragments: Sequence[Fragment], wanted: Wanted) -> Ladder:
     """Take the rendering of a chunk apart. Leads of buttons and options are one unit each."""
     parts: list[_Part] = []
@@ -129,35 +103,45 @@ def chunk_ladder(kind: str, fragments: Sequence[Fragment], wanted: Wanted) -> La
     return Ladder(parts, order)
 
 
-def instruction_ladder(text: str, by_options: bool) -> Ladder:
-    """Take the instruction apart by words; ``by_options`` puts its option clauses first."""
+def instruction_ladder(text: str, page: Collection[str]) -> Ladder:
+    """Take the instruction apart by clauses, for a page with these kinds of chunks.
+
+    Where the page offers options, the option clauses come first; where it shows products or text,
+    what is asked of those; a page with nothing to read needs all of it for the search. Half a clause
+    would say something else than the clause, so each is one unit.
+    """
     wish = read_wish(text.removeprefix("Instruction: ").rstrip("\n"))
-    names = [text.find(f" {name}: {value}") for name, value in wish.options]
-    start = min((at for at in names if at >= 0), default=len(text))
-    start = max(text.rfind(" with", 0, start), 0) if start < len(text) else start
+    places = [text.find(f"{name}: {value}") for name, value in wish.options]
+    # A clause starts with the joint before its name: " with color: ", ", and size: " (the comma stays).
+    joints = [max(text.rfind(" with ", 0, at), text.rfind(" and ", 0, at)) for at in places]
+    starts = sorted({at for at in joints if at > 0})
+    limit = text.rfind(" and price lower than ")
+    head = len("".join(_WORD.findall(text)[:_HEAD_WORDS]))
+    first = next(iter(starts), limit if limit > 0 else len(text))
+    asks = "options" in page, "product" in page or "detail" in page
+    rest = 2 if "detail" in page else 0
+    cuts = sorted({0, min(head, first), *starts, *([limit] if limit > 0 else []), len(text)})
     parts: list[_Part] = []
     units: list[Unit] = []
-    at = 0
-    for word in _WORD.findall(text.rstrip("\n")):
-        is_head = at == 0
-        is_option = at >= start
-        units.append(Unit(len(units), -2, _cost(word) + is_head))
-        parts.append(_Part(word, unit=len(units) - 1))
-        at += len(word)
-        if is_head or is_option == by_options:
+    for start, end in itertools.pairwise(cuts):
+        clause = text[start:end].rstrip("\n")
+        if not clause:
             continue
-        units[-1] = Unit(units[-1].place, 0, units[-1].cost)
+        is_limit = start == limit
+        needed = start in starts if asks[0] else start < first if asks[1] else True
+        tier = -2 if start == 0 or (needed and (not is_limit or not any(asks))) else rest
+        units.append(Unit(len(units), tier, _cost(clause) + (start == 0)))
+        parts.append(_Part(clause, unit=len(units) - 1))
     parts.append(_Part("\n"))
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
-def plain_ladder(piece: Piece, tier: int, whole: bool = False) -> Ladder:
-    """Take any other piece apart: by words, or as one unit if ``whole``."""
-    words = [piece.text] if whole else _WORD.findall(piece.text.rstrip("\n"))
-    parts = [_Part(word, unit=i) for i, word in enumerate(words)]
-    if not whole and parts:
-        parts.append(_Part("\n", group=None))
-    return Ladder(parts, [Unit(i, tier, _cost(word)) for i, word in enumerate(words)])
+def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
+    """Take any other piece apart by lines; each has the next of ``tiers``, the last one the rest."""
+    lines = piece.text.splitlines(keepends=True)
+    parts = [_Part(line, unit=i) for i, line in enumerate(lines)]
+    units = [Unit(i, tiers[min(i, len(tiers) - 1)], _cost(line)) for i, line in enumerate(lines)]
+    return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
 def _segments(text: str, parts: list[_Part], units: list[Unit], wanted: Wanted, groups: int) -> int:
@@ -183,35 +167,22 @@ def _line(
     kind: str, line: str, parts: list[_Part], units: list[Unit], wanted: Wanted, group: int
 ) -> None:
     """Add a "Head: words" line; its head and line break come with the first of its words."""
-    head, colon, rest = line.partition(": ")
-    if colon and " " not in head:
+    head, rest = headed(line)
+    if head:
         parts.append(_Part(f"{head}:", group=group))
-        rest = " " + rest
-    else:
-        head, rest = "", line
     lead = _cost(f"{head}:\n") if head else 1
     if kind == "item" and head != "Product":
         tier = min(wanted.price_tier(rest), 2) if head == "Price" else 3
         parts.append(_Part(rest.rstrip("\n"), unit=len(units), group=group))
         units.append(Unit(len(units), tier, _cost(rest) + lead))
     else:
-        stretches = _WORD.findall(rest) if kind == "item" else _clauses(rest.rstrip("\n"))
+        stretches = _WORD.findall(rest) if kind == "item" else clauses(rest.rstrip("\n"))
         for stretch in stretches:
+            tier = wanted.tier(stretch) if kind == "item" else wanted.clause_tier(stretch)
             parts.append(_Part(stretch, unit=len(units), group=group))
-            units.append(Unit(len(units), wanted.tier(stretch), _cost(stretch) + lead))
+            units.append(Unit(len(units), tier, _cost(stretch) + lead))
     if line.endswith("\n"):
         parts.append(_Part("\n", group=group))
-
-
-def _clauses(text: str) -> Iterator[str]:
-    """Yield stretches of at most a dozen words, broken at punctuation; joined they are the text."""
-    start = 0
-    breaks = [match.start() for match in _CLAUSE.finditer(text)]
-    for end in (*breaks, len(text)):
-        words = _WORD.findall(text[start:end])
-        for i in range(0, len(words), _CLAUSE_WORDS):
-            yield "".join(words[i : i + _CLAUSE_WORDS])
-        start = end
 
 
 @lru_cache(maxsize=65536)

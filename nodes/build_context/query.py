@@ -2,21 +2,22 @@
 
 ``query_proj`` adds what the state knows to the instruction's own embedding, which the state need not
 carry: ``q = unit(g(s) * e(instruction) + P(s))``. Chunks keep their frozen embeddings, so a source's
-vector search serves any query. Frozen sentence embeddings hardly tell look-alike products apart, so the
-state also says how much shared words count: ``score = cos(q, chunk) + l(s) * share of asked words``.
+vector search serves any query. Frozen sentence embeddings hardly tell look-alike chunks apart, so the
+state also weighs what they and the wish have in common: ``score = cos(q, chunk) + w(s) . match(chunk)``
+(see ``nodes.build_context.match``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nodes.act.reading import overlap, read_wish, words_of
+from nodes.build_context.match import FEATURES, match
 from nodes.build_context.query_rag import FRAME
-from nodes.build_context.render import describe
 from nodes.protocols import Chunk, ContextRequest, Vector
 from nodes.update_state.action_classes import ACTION_CLASSES
 from stores.errors import UserError
+from stores.traces import Event
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from nodes.resources import Resources
     from nodes.update_state.updater import StateUpdater
 
-#: From a request to a unit query vector (d_text,) and the weight of shared words.
-Query = Callable[[ContextRequest], tuple[Vector, float]]
+#: From a request to a unit query vector (d_text,) and a weight for each match feature.
+Query = Callable[[ContextRequest], tuple[Vector, Vector]]
+NO_FEATURES: Vector = np.zeros(len(FEATURES), dtype=np.float32)
 
 #: What the chunk of each action class reads like; the wish itself stands for products.
 PROTOTYPES = {
@@ -38,7 +40,9 @@ PROTOTYPES = {
 }
 
 
-def make_projection(d_state: int, d_text: int, hidden: int = 384) -> "nn.Module":
+def make_projection(
+    d_state: int, d_text: int, hidden: int = 384, features: int = len(FEATURES)
+) -> "nn.Module":
     """Return an untrained ``query_proj``: (readout, instruction embedding) to unit queries."""
     import torch
     from torch import Tensor, nn
@@ -51,19 +55,18 @@ def make_projection(d_state: int, d_text: int, hidden: int = 384) -> "nn.Module"
                 nn.Linear(hidden, d_text),
             )  # fmt: skip
             self.gate = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, d_text))
-            self.words = nn.Sequential(
-                nn.LayerNorm(d_state), nn.Linear(d_state, 32), nn.GELU(), nn.Linear(32, 1),
-                nn.Softplus(),
-            )  # fmt: skip
+            self.features = nn.Sequential(
+                nn.LayerNorm(d_state), nn.Linear(d_state, 64), nn.GELU(), nn.Linear(64, features)
+            )
 
         def forward(self, readout: Tensor, instruction: Tensor) -> Tensor:
             mixed = 2 * torch.sigmoid(self.gate(readout)) * instruction + self.project(readout)
             return nn.functional.normalize(mixed, dim=-1)
 
-        def word_weight(self, readout: Tensor) -> Tensor:
-            """Return l(s) (…,), how much the share of asked words counts beside the cosine."""
-            weight: Tensor = self.words(readout).squeeze(-1)
-            return weight
+        def feature_weights(self, readout: Tensor) -> Tensor:
+            """Return w(s) (…, features), how much each match feature counts beside the cosine."""
+            weights: Tensor = self.features(readout)
+            return weights
 
     return QueryProjection()
 
@@ -78,38 +81,37 @@ def needs_state(resources: "Resources", kind: str) -> "StateUpdater":
     return updater  # type: ignore[return-value]
 
 
-def shared_words(instruction: str, text: str) -> float:
-    """Return the share (0 to 1) of the asked stems, option values included, that ``text`` holds."""
-    wish = read_wish(instruction)
-    values = [word for _, value in wish.options for word in words_of(value)]
-    asked = tuple(dict.fromkeys((*wish.words, *values)))
-    return overlap(asked, text) if asked else 0.0
-
-
 def rank_by(
     request: ContextRequest, query: "Query", top_k: int
 ) -> tuple[list[Chunk], dict[str, float]]:
     """Return the ``top_k`` chunks by the query's score, and the score of every candidate.
 
-    Vector search proposes candidates (all chunks of a page, the nearest of a corpus), shared words
+    Vector search proposes candidates (all chunks of a page, the nearest of a corpus), match features
     rank them again.
     """
-    vector, weight = query(request)
-    found = request.source.search(vector, max(len(request.source.all()), 4 * top_k))
-    scored = [
-        (
-            chunk,
-            score + (weight * shared_words(request.instruction, describe(chunk)) if weight else 0),
-        )
-        for chunk, score in found
-        if chunk.kind not in FRAME
-    ]
-    scored.sort(key=lambda pair: -pair[1])
-    return [chunk for chunk, _ in scored[:top_k]], {chunk.id: score for chunk, score in scored}
+    vector, weights = query(request)
+    order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
+    found = request.source.search(vector, max(len(order), 4 * top_k))
+    found = sorted(
+        (pair for pair in found if pair[0].kind not in FRAME),
+        key=lambda pair: order.get(pair[0].id, len(order)),
+    )
+    chunks = [chunk for chunk, _ in found]
+    scores = np.array([score for _, score in found], dtype=np.float64)
+    if chunks and weights.any():
+        scores += match(request.instruction, chunks, done_in(request.events)) @ weights
+    ranked = sorted(range(len(chunks)), key=lambda i: -scores[i])
+    told = {chunks[i].id: float(scores[i]) for i in ranked}
+    return [chunks[i] for i in ranked[:top_k]], told
+
+
+def done_in(events: Sequence[Event]) -> frozenset[str]:
+    """Return the actions among ``events``, in lower case."""
+    return frozenset(event.text.lower() for event in events if event.kind == "ACT")
 
 
 def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query":
-    """Load ``query_proj``; return the function from a request to a unit vector and a word weight.
+    """Load ``query_proj``; return the function from a request to a unit vector and feature weights.
 
     Raises ``UserError`` if the checkpoint was trained for another updater or embedder.
     """
@@ -127,13 +129,13 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
     projection.load_state_dict(tensors)
     projection.eval()
 
-    def query(request: ContextRequest) -> tuple[Vector, float]:
+    def query(request: ContextRequest) -> tuple[Vector, Vector]:
         wish = resources.embedder.embed([request.instruction])
         with torch.inference_mode():
             readout = torch.from_numpy(readout_of(request, updater))
             found: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
-            weight = float(projection.word_weight(readout))  # type: ignore[operator]
-        return found, weight
+            weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]
+        return found, weights
 
     return query
 
@@ -142,10 +144,10 @@ def zero_shot_query(resources: "Resources", kind: str) -> "Query":
     """Return a query from phase 1 alone: the foreseen action classes, each by its prototype."""
     updater = needs_state(resources, kind)
 
-    def query(request: ContextRequest) -> tuple[Vector, float]:
+    def query(request: ContextRequest) -> tuple[Vector, Vector]:
         chances = updater.predict(readout_of(request, updater))
         wish, *rest = resources.embedder.embed([request.instruction, *PROTOTYPES.values()])
-        return mix_prototypes(chances, wish, dict(zip(PROTOTYPES, rest, strict=True))), 0.0
+        return mix_prototypes(chances, wish, dict(zip(PROTOTYPES, rest, strict=True))), NO_FEATURES
 
     return query
 

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.webshop import WebShop
+from nodes.act.reading import read_wish
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
 from nodes.build_context.render import describe
+from nodes.build_context.wanted import wanted_of
 from nodes.conformance import check_context
 from nodes.models.embedders import Hashing
 from nodes.observe.page import PageSource
@@ -115,3 +117,34 @@ def test_it_is_a_context_builder():
 def test_without_a_state_the_error_names_the_fix(allocator):
     with pytest.raises(UserError, match="updater.kind=gru"):
         Compress(allocator=allocator).build(Resources(None, Hashing()))
+
+
+def test_what_an_actor_needs_outlives_a_tight_ratio(pages):
+    seen = 0
+    for request in (r for r in pages if any(c.kind == "options" for c in r.source.all())):
+        context = _build(request, 2000, ratio=0.2)
+        whole = assemble(replace(request, budget=10_000), request.source.all())
+        if context.tokens == whole.tokens:
+            continue
+        lines = context.text.splitlines()
+        for name, value in read_wish(request.instruction).options:
+            assert f"{name}: {value}" in lines[0]
+        assert [x for x in lines if x.startswith("Chosen")] == [
+            x for x in whole.text.splitlines() if x.startswith("Chosen")
+        ]
+        last = [event.text for event in request.events if event.kind == "ACT"][-1]
+        assert lines[-1].endswith(last) or last.startswith("search[")
+        seen += 1
+    assert seen
+
+
+def test_running_text_keeps_a_clause_for_each_asked_word():
+    texts = [
+        "Text: Soft and warm. Made of fine cotton, easy to wash.\nText: Cotton is soft, says Ann."
+    ]
+    wanted = wanted_of(
+        "Find me machine wash shirts with cotton, and price lower than 9 dollars", (), texts
+    )
+    named = sorted(clause.strip() for clause in wanted.telling)
+    assert named == ["Cotton is soft,", "easy to wash."]  # the shorter of two that say cotton
+    assert wanted.clause_tier(" says Ann.") == 3
