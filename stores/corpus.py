@@ -4,13 +4,13 @@ Texts are kept whole; passages are cut from them on demand, so one corpus serves
 Ingesting again changes what changed and removes what is gone from the same origin.
 """
 
-import hashlib
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
 from stores.chunking import Chunking, Passage, cut
 from stores.documents import Document, Skipped
@@ -20,6 +20,8 @@ from stores.home import home
 _SCHEMA = """CREATE TABLE IF NOT EXISTS documents (
     id TEXT NOT NULL, origin TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
     url TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (origin, id)) WITHOUT ROWID"""
+#: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder looked.
+_META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
 
@@ -47,6 +49,7 @@ class Corpus:
             with self._database() as db:
                 db.execute("PRAGMA journal_mode = WAL")
                 db.execute(_SCHEMA)
+                db.execute(_META)
         except OSError as error:
             raise UserError(f"cannot keep a corpus in '{self.folder}' ({error})") from None
 
@@ -63,10 +66,11 @@ class Corpus:
         except sqlite3.Error as error:
             raise UserError(f"cannot use the corpus '{path}' ({error})") from None
 
-    def sync(self, origin: str, found: Iterable[Document | Skipped]) -> Changes:
+    def sync(self, origin: str, found: Iterable[Document | Skipped], look: str = "") -> Changes:
         """Make ``origin``'s part of the corpus what ``found`` says, in one transaction.
 
         A file that is skipped now but was read before keeps its earlier text: it is not gone.
+        ``look`` is remembered as what the origin looked like (see :meth:`looked`).
         """
         changes = Changes()
         with self._database() as db:
@@ -92,7 +96,19 @@ class Corpus:
                 "DELETE FROM documents WHERE origin = ? AND id = ?",
                 [(origin, id_) for id_ in changes.removed],
             )
+            if changes.added or changes.updated or changes.removed:
+                db.execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", (uuid4().hex,))
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"seen:{origin}", look))
         return changes
+
+    def looked(self, origin: str) -> str:
+        """Return the ``look`` of the origin's last sync, "" if there was none."""
+        return self._meta(f"seen:{origin}")
+
+    def _meta(self, key: str) -> str:
+        with self._database() as db:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else ""
 
     def documents(self) -> list[Document]:
         """Return all documents, by id."""
@@ -108,10 +124,8 @@ class Corpus:
         return list({passage.id: passage for passage in made}.values())
 
     def fingerprint(self) -> str:
-        """Return a hash of what the corpus holds: equal where no document differs."""
-        with self._database() as db:
-            rows = db.execute("SELECT id, sha256 FROM documents ORDER BY id, origin").fetchall()
-        return hashlib.sha256(repr(rows).encode()).hexdigest()
+        """Return a word that changes whenever a document does: cheap to ask before each question."""
+        return self._meta("revision") or "empty"
 
 
 def corpora() -> Path:

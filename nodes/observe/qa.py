@@ -11,7 +11,7 @@ from envs.protocols import ANSWER, Observation
 from nodes.protocols import Chunk, EnvParams, Source
 from stores.chunking import Chunking
 from stores.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
-from stores.documents import read_folder
+from stores.documents import files_in, read_folder
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -90,4 +90,15 @@ def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Change
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
     # Beside the named corpora, not among them: a name that a person chose is never taken.
     corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
-    return corpus, corpus.sync(str(folder.resolve()), read_folder(folder))
+    origin, look = str(folder.resolve()), _look(folder)
+    if corpus.looked(origin) == look:  # asked again: no file is read anew
+        return corpus, Changes()
+    return corpus, corpus.sync(origin, read_folder(folder), look)
+
+
+def _look(folder: Path) -> str:
+    """Return a hash of the files' names, sizes and times."""
+    told = [
+        (str(path), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files_in(folder)
+    ]
+    return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()
