@@ -15,6 +15,7 @@ from stores.errors import UserError
 from stores.tokens import count_tokens, encoding
 
 _FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
+_SPACE = re.compile(r"\s*")
 #: The share of an evidence's words that a passage must hold to count as bearing it.
 _SHARE = 0.5
 
@@ -74,11 +75,17 @@ class Chunking:
 
     def _recursive(self, text: str) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        start = 0
+        first, end = -1, 0
         for part in _splitter(self.size, self.overlap).split_text(text):
-            start = text.index(part, start)
-            found.append((start, start + len(part)))
-            start += 1  # the next begins later, even where passages overlap
+            # The splitter tells no places. A passage begins after the last one began and leaves at
+            # most space between them; of several such places (text that repeats itself) the last
+            # is right, since an earlier one would lose the end of the document.
+            begin = first + 1
+            latest = _SPACE.match(text, end)
+            first = text.rfind(part, begin, (latest.end() if latest else end) + len(part))
+            first = text.index(part, begin) if first < 0 else first
+            end = first + len(part)
+            found.append((first, end))
         return found
 
 

@@ -144,7 +144,8 @@ class LongTerm:
     def _fact(self, db: sa.Connection, namespace: Namespace, turn: Turn, now: float) -> int:
         """Merge the turn into a fact that says the same, or make one; note contradictions."""
         rows, similar = self._similar(db, namespace, turn.vector, turn.embedder)
-        near = [row for row, score in zip(rows, similar, strict=True) if score >= SAME_QUESTION]
+        ids = [row.id for row, score in zip(rows, similar, strict=True) if score >= SAME_QUESTION]
+        near = self._whole(db, ids)
         same = [row for row in near if row.success == turn.success and _agree(row, turn)]
         f = tables.facts.c
         if same:
@@ -261,21 +262,33 @@ class LongTerm:
                     )
                     scored.append((score * (1.0 if row.success or vector is None else 0.8), row))
             scored.sort(key=lambda item: (-item[0], -item[1].id))
-            return [self._read(db, row, float(score)) for score, row in scored[:k]]
+            best = {row.id: float(score) for score, row in scored[:k]}
+            whole = {row.id: row for row in self._whole(db, list(best))}
+            return [self._read(db, whole[id_], score) for id_, score in best.items()]
+
+    def _whole(self, db: sa.Connection, ids: Sequence[int]) -> list[Any]:
+        """Return facts with all their columns, by id."""
+        if not ids:
+            return []
+        f = tables.facts.c
+        return list(db.execute(sa.select(tables.facts).where(f.id.in_(ids)).order_by(f.id)))
 
     def _similar(
         self, db: sa.Connection, namespace: Namespace, vector: Vector | None, embedder: str
     ) -> tuple[list[Any], Vector]:
-        """Return the namespace's facts and the cosine of each question or answer to ``vector``."""
-        query = sa.select(tables.facts).where(*_in(tables.facts, namespace))
+        """Return the namespace's facts (without their texts) and each question's cosine to ``vector``."""
+        f = tables.facts.c
+        light = (f.id, f.salience, f.success, f.updated)
         if vector is None:
-            rows = list(db.execute(query))
+            rows = list(db.execute(sa.select(*light).where(*_in(tables.facts, namespace))))
             return rows, np.zeros(len(rows), dtype=np.float32)
-        rows = list(db.execute(query.where(tables.facts.c.embedder == embedder)))
+        query = sa.select(*light, f.vector).where(*_in(tables.facts, namespace))
+        rows = list(db.execute(query.where(f.embedder == embedder).order_by(f.id)))
         if not rows:
             return [], np.zeros(0, dtype=np.float32)
-        stored = np.stack([_unpack(row.vector)[0] for row in rows])
-        return rows, np.asarray(stored @ np.asarray(vector, dtype=np.float32))
+        stored = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f2")
+        questions = stored.reshape(len(rows), 2, -1)[:, 0].astype(np.float32)
+        return rows, np.asarray(questions @ np.asarray(vector, dtype=np.float32))
 
     def _read(self, db: sa.Connection, row: Any, score: float) -> Fact:
         c, t = tables.contradictions.c, tables.turns.c
