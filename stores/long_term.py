@@ -276,7 +276,7 @@ class LongTerm:
     def _similar(
         self, db: sa.Connection, namespace: Namespace, vector: Vector | None, embedder: str
     ) -> tuple[list[Any], Vector]:
-        """Return the namespace's facts (without their texts) and each question's cosine to ``vector``."""
+        """Return the namespace's facts without their texts, and each question's cosine."""
         f = tables.facts.c
         light = (f.id, f.salience, f.success, f.updated)
         if vector is None:
