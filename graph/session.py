@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -85,12 +85,15 @@ class Session:
         self._task = dict(inner)
         return self
 
-    def step(self) -> StepResult:
-        """Take one step with the session's actor. Raises ``UserError`` when there is none to take."""
+    def step(self, on_text: Callable[[str], Any] | None = None) -> StepResult:
+        """Take one step with the session's actor; ``on_text`` hears a model's words as they come.
+
+        Raises ``UserError`` when there is none to take.
+        """
         self._require_running()
         started = time.perf_counter()
         found = self._half_done()
-        found.update(self._advance(interrupt_after=["write_memory"]))
+        found.update(self._advance(on_text, interrupt_after=["write_memory"]))
         return self._result(found, started)
 
     def run(self) -> list[StepResult]:
@@ -268,15 +271,21 @@ class Session:
         if self._task is not None or self.graph.get_state(self.config).next != ("act",):
             self._advance(interrupt_before=["act"])
 
-    def _advance(self, **where: Any) -> dict[str, Any]:
+    def _advance(self, on_text: Callable[[str], Any] | None = None, **where: Any) -> dict[str, Any]:
         entry = {"task": self._task} if self._task is not None else None
         if entry is None and "session" not in self.values:
             raise UserError('no task yet: session.start({"env": "webshop", "goal": 3})')
         seen: dict[str, Any] = {}
-        updates = self.graph.stream(
-            entry, self.config, context=_validated(self.overrides), stream_mode="updates", **where
-        )
-        for update in updates:
+        parts: Any = self.graph.stream(
+            entry, self.config, context=_validated(self.overrides),
+            stream_mode=["updates"] if on_text is None else ["updates", "messages"], **where,
+        )  # fmt: skip
+        for mode, update in parts:
+            if mode == "messages":
+                piece, about = update
+                if on_text and about.get("langgraph_node") == "act" and _is_written(piece):
+                    on_text(str(piece.text))
+                continue
             if update.get("__interrupt__"):
                 raise UserError("this agent's actor is a person: call session.act(action)")
             for change in update.values():
@@ -322,6 +331,11 @@ class Session:
             " …" if len(observation.actions) > 12 else ""
         )
         raise UserError(f"illegal action '{action}': choose one of {legal}")
+
+
+def _is_written(piece: Any) -> bool:
+    """Say whether a streamed message is a piece of a model's reply (not a whole message)."""
+    return bool(piece.type == "AIMessageChunk" and piece.text)
 
 
 def _overrides(context: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -14,9 +14,11 @@ from stores.errors import UserError
 from stores.home import home
 from stores.tab_sessions import TabSessions
 from ui.agents import Agents
+from ui.conversation import Conversations
 from ui.render.frame import render_head
 from ui.tabs.common import App
 from ui.tabs.compare import CompareTab
+from ui.tabs.qa import QaTab
 from ui.tabs.runs import RunsTab
 from ui.tabs.settings import SettingsTab
 from ui.tabs.state import StateTab
@@ -136,6 +138,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
                 compare = CompareTab(app)
             with gr.Tab("State", id="state") as state_tab:
                 StateTab(app, agents.resources).wire(state_tab)
+            with gr.Tab("QA", id="qa") as qa_tab:
+                QaTab(app, Conversations(agents, tabs)).wire(qa_tab)
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
             with gr.Tab("Settings", id="settings") as settings_tab:
