@@ -18,6 +18,7 @@ from ui.conversation import Conversations
 from ui.render.frame import render_head
 from ui.tabs.common import App
 from ui.tabs.compare import CompareTab
+from ui.tabs.memory import MemoryTab
 from ui.tabs.qa import QaTab
 from ui.tabs.runs import RunsTab
 from ui.tabs.settings import SettingsTab
@@ -139,7 +140,10 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             with gr.Tab("State", id="state") as state_tab:
                 StateTab(app, agents.resources).wire(state_tab)
             with gr.Tab("QA", id="qa") as qa_tab:
-                QaTab(app, Conversations(agents, tabs)).wire(qa_tab)
+                talks = Conversations(agents, tabs)
+                QaTab(app, talks).wire(qa_tab)
+            with gr.Tab("Memory", id="memory") as memory_tab:
+                MemoryTab(app, talks, lambda: agents.resources.embedder).wire(memory_tab)
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
             with gr.Tab("Settings", id="settings") as settings_tab:

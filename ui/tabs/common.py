@@ -15,6 +15,19 @@ from ui.workspace import Workspace, Workspaces
 #: Seconds before a move that is still going on says so, and between two such messages.
 PATIENCE, BEAT = 0.25, 0.5
 
+#: Saves a text as a file of the browser's, without a second click; the server names the file.
+SAVE_JS = """
+text => {
+  if (!text) return;
+  const at = text.indexOf('\\n');
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text.slice(at + 1)], {type: 'text/plain'}));
+  link.download = text.slice(0, at);
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+"""
+
 #: Clicks and searches inside drawn HTML become events with the element's data; focus survives.
 EVENTS_JS = """
 const keys = ['action', 'look', 'goal', 'turn', 'continue', 'pick', 'drop', 'fact'];
@@ -31,6 +44,11 @@ element.addEventListener('submit', e => {
   e.preventDefault();
   const words = e.target.elements.words.value.trim();
   if (words) trigger('submit', {action: `${e.target.dataset.verb}[${words}]`});
+});
+element.addEventListener('keydown', e => {
+  if (e.key !== 'Enter' && e.key !== ' ') return;
+  const hit = e.target.closest('g[role=button]');
+  if (hit) { e.preventDefault(); trigger('click', {...hit.dataset}); }
 });
 watch('value', () => {
   const strip = element.querySelector('.sg-trail');

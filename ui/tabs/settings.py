@@ -12,20 +12,9 @@ from nodes.registry import registry
 from stores.errors import UserError
 from ui.forms import Field, fields_of, shown, values_of
 from ui.render.html import el, note
-from ui.tabs.common import App, failed
+from ui.tabs.common import SAVE_JS, App, failed
 from ui.workspace import Workspace
 
-#: Hands the text that the server made to the browser as a file, without a second click.
-SAVE_JS = """
-text => {
-  if (!text) return;
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], {type: 'application/yaml'}));
-  link.download = 'stategate.yaml';
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
-"""
 _NOTHING = "(none)"
 _SINGLE = [slot for slot in SLOTS if slot != "memory"]
 
@@ -50,6 +39,7 @@ class SettingsTab:
                                           min_width=120)  # fmt: skip
         self.status = gr.HTML(elem_id="sg-settings-status")
         self.draft = gr.State(None)
+        self.file = gr.Textbox(visible="hidden")
         broken = registry().broken
         if broken:
             lines = [el("div", el("b", name), f": {why}") for name, why in broken.items()]
@@ -124,12 +114,17 @@ class SettingsTab:
             try:
                 text = as_yaml(load_config(gather(raw)))
             except UserError as error:
-                return {self.status: failed(error), self.yaml: gr.update(value="", visible=False)}
-            return {self.yaml: gr.update(value=text, visible=True), self.status: ""}
+                return {self.status: failed(error), self.file: ""}
+            named = f"stategate.yaml\n{text}"
+            return {
+                self.yaml: gr.update(value=text, visible=True),
+                self.file: named,
+                self.status: "",
+            }
 
         apply.click(use, [self.app.tab, limit, *boxes], [self.status, *self._places], **how)
-        saved = save.click(write, [limit, *boxes], [self.yaml, self.status], **how)
-        saved.success(None, [self.yaml], None, js=SAVE_JS)
+        saved = save.click(write, [limit, *boxes], [self.yaml, self.file, self.status], **how)
+        saved.success(None, [self.file], None, js=SAVE_JS)
 
     def _kind(
         self, slot: str, values: Mapping[str, Any], boxes: list[Any], plan: list[Any]

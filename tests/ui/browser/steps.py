@@ -67,4 +67,4 @@ def act(page, action):
 
 
 def radio(page, selector, option):
-    page.locator(f"{selector} label", has_text=re.compile(f"^{option}$")).click()
+    page.locator(selector).get_by_role("radio", name=option, exact=True).check()
