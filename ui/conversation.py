@@ -37,6 +37,8 @@ class Conversation:
         self._tabs = tabs
         self._turn = threading.Lock()
         self.stopping = False
+        #: Counts the questions that were left; who waits for an answer sees it change.
+        self.epoch = 0
         self.last: StepResult | None = None
         self.options: dict[str, Any] = {
             "corpus": "sample", "context": "recall", "actor": "extract", "user": user_of(tab),
@@ -114,6 +116,7 @@ class Conversation:
 
     def abandon(self) -> None:
         """Leave a question that is not answered: the conversation goes on without it, on a copy."""
+        self.epoch += 1
         self._turn = threading.Lock()
         old = Session(self.graph, self.thread)
         self.thread = _new_thread()

@@ -50,6 +50,8 @@ class Workspace:
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
         self.pausing = False
+        #: Counts the moves that were left; who waits for one sees it change.
+        self.epoch = 0
         self.lanes: list[Any] = []
         self.compared_at: int | None = None
         self.compared_chunks: Sequence[Any] = ()
@@ -135,6 +137,7 @@ class Workspace:
 
         The forsaken call may still end by itself, on a thread that nobody looks at any more.
         """
+        self.epoch += 1
         self._turn = threading.Lock()
         if self.session is not None:
             step = len(self.trail)

@@ -76,7 +76,7 @@ def render_entities(
         for r in relations
         if r.subject.name in known and r.object.name in known and r.subject.name != r.object.name
     ]
-    width, height = 760, 460
+    width, height = 600, 440
     spots = layout(len(names), [(a, b) for a, b, _ in edges], width, height)
     colours = {kind: HUES[i % len(HUES)] for i, kind in enumerate(dict.fromkeys(kinds.values()))}
     parts: list[Markup] = []
@@ -118,7 +118,7 @@ def layout(
     angles = np.arange(count) * 2.399963  # the golden angle spreads any number of nodes evenly
     radius = 0.42 * np.sqrt((np.arange(count) + 0.5) / max(count, 1))
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1) * radius[:, None]
-    ideal = 0.9 / math.sqrt(max(count, 1))
+    ideal = 1.3 / math.sqrt(max(count, 1))
     pairs = np.asarray(list(edges), dtype=int).reshape(-1, 2)
     for step in range(steps if count > 1 else 0):
         apart = points[:, None, :] - points[None, :, :]

@@ -75,6 +75,12 @@ class App:
         return self.workspaces.of(f"{user}/{tab}" if user and tab else tab)
 
 
+def leaving(holder: Any) -> Callable[[], bool]:
+    """Return what says whether the move that now begins was left (see ``abandon``)."""
+    epoch = holder.epoch
+    return lambda: bool(holder.epoch != epoch)
+
+
 def data_of(event: Any) -> dict[str, Any]:
     """Return what an HTML element's event carried."""
     carried = getattr(event, "_data", None)
@@ -108,10 +114,16 @@ def failed(error: BaseException) -> Markup:
 
 
 class Watch:
-    """A move in a thread of its own: iterate over it to learn that it still goes on."""
+    """A move in a thread of its own: iterate over it to learn that it still goes on.
 
-    def __init__(self, move: Callable[[], Any], label: str) -> None:
+    ``is_left`` says that nobody waits for it any more: the iteration ends, and the thread by itself.
+    """
+
+    def __init__(
+        self, move: Callable[[], Any], label: str, is_left: Callable[[], bool] = lambda: False
+    ) -> None:
         self._label = label
+        self._is_left = is_left
         self._error: BaseException | None = None
         self.result: Any = None
         self.since = time.monotonic()
@@ -130,7 +142,11 @@ class Watch:
         """Yield a message now and then until the move ends; raises what it raised."""
         wait = PATIENCE
         while not self._done.wait(wait):
+            if self._is_left():
+                return
             yield working(self._label, self.since)
             wait = BEAT
+        if self._is_left():
+            return
         if self._error is not None:
             raise self._error

@@ -12,7 +12,7 @@ from stores.errors import UserError
 from ui.render.episode import render_trail
 from ui.render.html import empty
 from ui.render.lanes import Lane, render_lanes
-from ui.tabs.common import EVENTS_JS, App, Watch, data_of, failed, problem_of
+from ui.tabs.common import EVENTS_JS, App, Watch, data_of, failed, leaving, problem_of
 from ui.tabs.webshop_view import stop_of
 from ui.workspace import Workspace
 
@@ -111,13 +111,16 @@ class CompareTab:
             yield {self.status: failed(error)}
             return
         workspace.lanes = lanes
+        is_left = leaving(workspace)
         for number, lane in enumerate(lanes):
             workspace.lanes[number] = replace(lane, waiting=True)
             try:
-                watch = Watch(partial(workspace.look, lane.params, step), f"{lane.name} …")
+                watch = Watch(partial(workspace.look, lane.params, step), f"{lane.name} …", is_left)
                 for message in watch:
                     yield {self.status: message, self.lanes: self._drawn(workspace),
                            **self._buttons(True)}  # fmt: skip
+                if is_left():
+                    break
                 seen = watch.result
                 chunks = workspace.config.env.chunk(seen.observation)
                 workspace.compared_chunks = chunks
@@ -195,8 +198,8 @@ class CompareTab:
 
         opened.select(self.show, [tab], self.outputs, **how)
         self.trail.click(self.choose, [tab], [self.trail], **how)
-        going = self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **how)
-        self.stop.click(self.halt, [tab], self.outputs, cancels=[going], **how)
+        self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **how)
+        self.stop.click(self.halt, [tab], self.outputs, **how)
         self.lanes.click(go_on, [tab], [*places, *self.outputs], **how)
 
 

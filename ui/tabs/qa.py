@@ -11,7 +11,7 @@ from stores.errors import UserError
 from ui.conversation import Conversation, Conversations
 from ui.render.answers import render_sources
 from ui.render.html import el, empty, note
-from ui.tabs.common import App, Watch, failed, working, worth_retrying
+from ui.tabs.common import App, Watch, failed, leaving, working, worth_retrying
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -138,7 +138,8 @@ class QaTab:
         written: list[str] = []
         try:
             label = f"{talk.options['actor']} is answering …"
-            for message in Watch(lambda: talk.ask(question, written.append), label):
+            is_left = leaving(talk)
+            for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
                 answer = "".join(written)
                 turns = [*said, {"role": "assistant", "content": answer}] if answer else said
                 yield {self.chat: turns, self.status: message}
@@ -151,6 +152,9 @@ class QaTab:
             }
             return
         update = self.show(tab)
+        if is_left():
+            yield update
+            return
         fallback = talk.last.decision.fallback if talk.last else None
         yield {**update, self.status: note(fallback, "warn") if fallback else ""}
 
@@ -186,7 +190,8 @@ class QaTab:
             if talk.stopping:
                 raise UserError("stopped: what was read so far stays in the corpus")
 
-        watch = Watch(lambda: talk.add_files(files or (), tell), "reading")
+        is_left = leaving(talk)
+        watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
         try:
             for _ in watch:
                 told = working(f"{at[0]}: {at[1]} of {at[2]}", watch.since)
@@ -194,6 +199,9 @@ class QaTab:
                 yield {self.status: told + bar, **self._buttons(is_busy=True)}
         except Exception as error:
             yield {self.status: failed(error), **self._buttons(is_busy=False)}
+            return
+        if is_left():
+            yield {**self.show(tab), self.status: note("Stopped reading files.", "info")}
             return
         changes, passages = watch.result
         names = ", ".join([*changes.added, *changes.updated, *changes.unchanged][:5])
@@ -209,13 +217,12 @@ class QaTab:
         tab, outputs = self.app.tab, self.outputs
         how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         opened.select(self.show, [tab], outputs, **how)
-        asking: list[Any] = [
-            self.send.click(self.ask, [tab, self.question], outputs, **how),
-            self.question.submit(self.ask, [tab, self.question], outputs, **how),
-            self.retry.click(self.ask, [tab, self.asked], outputs, **how),
-            self.upload.upload(self.add, [tab, self.upload], outputs, **how),
-        ]
-        self.stop.click(self.halt, [tab], outputs, cancels=asking, **how)
+        self.send.click(self.ask, [tab, self.question], outputs, **how)
+        self.question.submit(self.ask, [tab, self.question], outputs, **how)
+        self.retry.click(self.ask, [tab, self.asked], outputs, **how)
+        self.upload.upload(self.add, [tab, self.upload], outputs, **how)
+        self.stop.click(self.halt, [tab], outputs, **how)
+        self.chat.clear(self.begin_anew, [tab], outputs, **how)
         self.anew.click(self.begin_anew, [tab], outputs, **how)
         bar = [tab, self.corpus, self.context, self.actor, self.user]
         for box in (self.corpus, self.context, self.actor):

@@ -149,8 +149,8 @@ class StateTab:
         how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         opened.select(self.show, [tab], self.outputs, **how)
         self.again.click(self.show, [tab], self.outputs, **how)
-        playing = self.refer.click(self.play_references, [tab], self.outputs, **how)
-        self.stop.click(self.halt, [tab], self.outputs, cancels=[playing], **how)
+        self.refer.click(self.play_references, [tab], self.outputs, **how)
+        self.stop.click(self.halt, [tab], self.outputs, **how)
 
 
 def _card(inside: Any) -> Any:

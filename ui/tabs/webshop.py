@@ -10,7 +10,17 @@ from envs.protocols import SEARCH
 from nodes.registry import registry
 from stores.errors import UserError
 from ui.render.html import note
-from ui.tabs.common import BEAT, EVENTS_JS, App, Watch, data_of, failed, working, worth_retrying
+from ui.tabs.common import (
+    BEAT,
+    EVENTS_JS,
+    App,
+    Watch,
+    data_of,
+    failed,
+    leaving,
+    working,
+    worth_retrying,
+)
 from ui.tabs.goals import GoalPicker
 from ui.tabs.webshop_view import View, draw
 from ui.workspace import Workspace
@@ -178,7 +188,7 @@ class WebShopTab:
         workspace = self.app.of(tab)
         error: BaseException | None = None
         try:
-            for message in Watch(lambda: what(workspace), label):
+            for message in Watch(lambda: what(workspace), label, leaving(workspace)):
                 yield {self.status: message, **self._busy(workspace)}
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
@@ -193,12 +203,11 @@ class WebShopTab:
         """Take steps until the end, a pause, or an error."""
         workspace = self.app.of(tab)
         workspace.pausing = False
+        is_left = leaving(workspace)
         error: BaseException | None = None
         try:
-            while not workspace.running.done and not workspace.pausing:
-                for message in Watch(
-                    workspace.step, f"{workspace.config.actor.kind} is choosing …"
-                ):
+            while not (workspace.running.done or workspace.pausing or is_left()):
+                for message in Watch(workspace.step, f"{workspace.config.actor.kind} …", is_left):
                     yield {self.status: message, **self._busy(workspace, "running")}
                 yield {**self.show(workspace), **self._busy(workspace, "running")}
                 time.sleep(PACE)
@@ -281,17 +290,15 @@ class WebShopTab:
             "show_progress": "hidden",
             "api_visibility": "private",
         }
-        stepping = self.step.click(self.take_step, [tab], **how)
-        running = self.run.click(self.auto_run, [tab], **how)
-        again = self.retry.click(self.take_step, [tab], **how)
+        self.step.click(self.take_step, [tab], **how)
+        self.run.click(self.auto_run, [tab], **how)
+        self.retry.click(self.take_step, [tab], **how)
         self.pause.click(self.ask_to_pause, [tab], **how)
-        acting = [
-            self.act.click(self.by_hand, [tab, self.typed], **how),
-            self.typed.submit(self.by_hand, [tab, self.typed], **how),
-            self.page.click(self.clicked, [tab], **how),
-            self.page.submit(self.clicked, [tab], **how),
-        ]
-        self.stop.click(self.halt, [tab], cancels=[stepping, running, again, *acting], **how)
+        self.act.click(self.by_hand, [tab, self.typed], **how)
+        self.typed.submit(self.by_hand, [tab, self.typed], **how)
+        self.page.click(self.clicked, [tab], **how)
+        self.page.submit(self.clicked, [tab], **how)
+        self.stop.click(self.halt, [tab], **how)
         self.trail.click(self.look, [tab], **how)
         self.back.click(self.go_back, [tab], **how)
         self.back_here.click(self.go_back_here, [tab], **how)
