@@ -9,11 +9,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graph.build import Graph
 from graph.config import Config, load_config
+from graph.history import write_head
 from graph.session import Session, StepResult
 from nodes.observe.corpus import titled
 from stores.chunking import Chunking
@@ -31,9 +33,12 @@ Progress = Callable[[str, int, int], Any]
 class Conversation:
     """A thread of the QA agent. Questions take turns; a second one at once is refused."""
 
-    def __init__(self, tab: str, agents: Any, tabs: TabSessions | None = None) -> None:
+    def __init__(
+        self, tab: str, agents: Any, models: Callable[[], Config], tabs: TabSessions | None = None
+    ) -> None:
         self.tab = tab
         self._agents = agents
+        self._models = models
         self._tabs = tabs
         self._turn = threading.Lock()
         self.stopping = False
@@ -51,13 +56,15 @@ class Conversation:
 
     @property
     def config(self) -> Config:
-        """The agent: the preset ``qa``, with this tab's corpus, builder, actor and memory."""
+        """The agent: the preset ``qa`` with this tab's choices, and the models of its settings."""
         place = {"user": self.options["user"]}
         values: dict[str, Any] = load_config(
             "qa",
             [f"actor.kind={self.options['actor']}", f"context.kind={self.options['context']}"],
         ).model_dump(mode="json")
         values["env"]["corpus"] = self.options["corpus"]
+        models = self._models().model_dump(mode="json")
+        values |= {slot: models[slot] for slot in ("llm", "embedder")}
         if "memory" in values["context"]:
             values["context"]["memory"] = {"place": place}
         for writer in values["memory"]:
@@ -122,10 +129,8 @@ class Conversation:
         self.thread = _new_thread()
         values = old.values
         if values.get("messages"):
-            kept = {key: values[key] for key in ("messages", "events") if key in values}
-            old.graph.update_state(
-                {"configurable": {"thread_id": self.thread}}, kept, as_node="write_memory"
-            )
+            new = Session(old.graph, self.thread)
+            write_head(new.graph, new.config, {**values, "done": True}, "observe")
         self.keep()
 
     def begin_anew(self) -> None:
@@ -189,10 +194,12 @@ class Conversation:
 
 
 class Conversations:
-    """All tabs' conversations."""
+    """All tabs' conversations; ``models`` names the config whose models a tab's agent uses."""
 
-    def __init__(self, agents: Any, tabs: TabSessions | None = None) -> None:
-        self._agents, self._tabs = agents, tabs
+    def __init__(
+        self, agents: Any, models: Callable[[str], Config], tabs: TabSessions | None = None
+    ) -> None:
+        self._agents, self._models, self._tabs = agents, models, tabs
         self._open: dict[str, Conversation] = {}
         self._lock = threading.Lock()
 
@@ -202,7 +209,8 @@ class Conversations:
             raise UserError("this page has lost its name: reload it")
         with self._lock:
             if tab not in self._open:
-                self._open[tab] = Conversation(tab, self._agents, self._tabs)
+                models = partial(self._models, tab)
+                self._open[tab] = Conversation(tab, self._agents, models, self._tabs)
             return self._open[tab]
 
 

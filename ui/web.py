@@ -140,7 +140,7 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             with gr.Tab("State", id="state") as state_tab:
                 StateTab(app, agents.resources).wire(state_tab)
             with gr.Tab("QA", id="qa") as qa_tab:
-                talks = Conversations(agents, tabs)
+                talks = Conversations(agents, lambda tab: app.of(tab).config, tabs)
                 QaTab(app, talks).wire(qa_tab)
             with gr.Tab("Memory", id="memory") as memory_tab:
                 MemoryTab(app, talks, lambda: agents.resources.embedder).wire(memory_tab)

@@ -115,6 +115,8 @@ def layout(
     count: int, edges: Sequence[tuple[int, int]], width: float, height: float, steps: int = 160
 ) -> list[tuple[float, float]]:
     """Place ``count`` nodes by forces (Fruchterman and Reingold, 1991), always the same way."""
+    if not count:
+        return []
     angles = np.arange(count) * 2.399963  # the golden angle spreads any number of nodes evenly
     radius = 0.42 * np.sqrt((np.arange(count) + 0.5) / max(count, 1))
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1) * radius[:, None]

@@ -197,6 +197,7 @@ class CompareTab:
             return {**shown(workspace), **self.show(tab)}
 
         opened.select(self.show, [tab], self.outputs, **how)
+        self.app.tab.change(self.show, [tab], self.outputs, **how)
         self.trail.click(self.choose, [tab], [self.trail], **how)
         self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **how)
         self.stop.click(self.halt, [tab], self.outputs, **how)

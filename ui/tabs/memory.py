@@ -185,6 +185,7 @@ class MemoryTab:
         places = self.outputs
         form = [self.question, self.answer, self.salience, self.edited]
         opened.select(self.show, [self.app.tab], places, **how)
+        self.app.tab.change(self.show, [self.app.tab], places, **how)
         opened.select(self.banks.choices, None, [self.banks.choice], **how)
         self.find.click(self.look, seen, places, **how)
         self.words.submit(self.look, seen, places, **how)

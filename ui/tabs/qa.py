@@ -56,7 +56,7 @@ class QaTab:
                 self.chat = gr.Chatbot(
                     height=520, show_label=False, elem_id="sg-chat", buttons=["copy"], layout="bubble",
                     placeholder=f"Ask something, such as: {_EXAMPLES[0]}", feedback_options=None,
-                    allow_tags=False, label="conversation",
+                    allow_tags=False, render_markdown=False, label="conversation",
                 )  # fmt: skip
                 with gr.Row(elem_classes="sg-controls"):
                     self.question = gr.Textbox(
@@ -217,6 +217,7 @@ class QaTab:
         tab, outputs = self.app.tab, self.outputs
         how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         opened.select(self.show, [tab], outputs, **how)
+        self.app.tab.change(self.show, [tab], outputs, **how)
         self.send.click(self.ask, [tab, self.question], outputs, **how)
         self.question.submit(self.ask, [tab, self.question], outputs, **how)
         self.retry.click(self.ask, [tab, self.asked], outputs, **how)

@@ -171,6 +171,7 @@ class SettingsTab:
         """Connect; ``opened`` is the tab."""
         how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         opened.select(self.show, [self.app.tab], [self.draft, self.status], **how)
+        self.app.tab.change(self.show, [self.app.tab], [self.draft, self.status], **how)
         self.preset.input(self.read, [self.preset], [self.draft, self.status], **how)
         self.upload.upload(self.read, [self.upload], [self.draft, self.status], **how)
 

@@ -169,6 +169,9 @@ class FakeModel:
                 fake.requests.append(body)
                 time.sleep(fake.delay)
                 text = fake.answer(body)
+                if body.get("stream"):
+                    self.stream(text)
+                    return
                 message = {"role": "assistant", "content": text}
                 choice = {"index": 0, "message": message, "finish_reason": "stop"}
                 usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
@@ -180,11 +183,31 @@ class FakeModel:
                 self.end_headers()
                 self.wfile.write(raw)
 
+            def stream(self, text):
+                """Send ``text`` word by word, as servers do."""
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.send_header("connection", "close")
+                self.end_headers()
+                for part in re.findall(r"\S+\s*", text):
+                    delta = {"index": 0, "delta": {"role": "assistant", "content": part}}
+                    made = {
+                        "id": "x",
+                        "object": "chat.completion.chunk",
+                        "created": 0,
+                        "model": "m",
+                    }
+                    row = json.dumps({**made, "choices": [{**delta, "finish_reason": None}]})
+                    self.wfile.write(f"data: {row}\n\n".encode())
+                    self.wfile.flush()
+                    time.sleep(fake.pace)
+                self.wfile.write(b"data: [DONE]\n\n")
+
             def log_message(self, *words):
                 pass
 
         self.requests = []
-        self.delay = 0.0
+        self.delay = self.pace = 0.0
         self.answer = lambda body: json.dumps({"thought": "", "action": "search[speaker]",
                                                "search": "speaker"})  # fmt: skip
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -68,3 +68,11 @@ def act(page, action):
 
 def radio(page, selector, option):
     page.locator(selector).get_by_role("radio", name=option, exact=True).check()
+
+
+def fill(page, selector, text):
+    """Write into a box that may just have been drawn; no person is that fast."""
+    page.wait_for_timeout(400)
+    box = page.locator(selector).locator("textarea, input").first
+    box.fill(text)
+    assert box.input_value() == text

@@ -9,6 +9,7 @@ import yaml
 from tests.ui.browser.steps import (
     button,
     choose,
+    fill,
     goal,
     play_to_the_end,
     radio,
@@ -170,7 +171,7 @@ def use_model(page, url):
     tab(page, "Settings")
     page.locator("#sg-slot-llm").wait_for()
     choose(page, "#sg-slot-llm", "openai")
-    page.locator("#sg-field-llm-base_url").locator("textarea, input").first.fill(url)
+    fill(page, "#sg-field-llm-base_url", url)
     choose(page, "#sg-slot-actor", "chat")
     page.locator("#sg-field-actor-structured").wait_for()
     button(page, "Apply to this tab").click()
