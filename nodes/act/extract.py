@@ -24,6 +24,8 @@ _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _TITLE = re.compile(r'^<document[^>]* title="([^"]*)"')
 _TAG = re.compile(r"</?document[^>]*>|^\[\d+\] |^(?:You|User): ")
+#: A remembered answer that quotes memory itself: quoting that again would grow with every turn.
+_QUOTED_AGAIN = re.compile(r"(?<=.)\s*\bOn \d{4}-\d\d-\d\d the user asked.*", re.DOTALL)
 #: Parts of a prompt that may hold an answer.
 _READ = ("passage", "fact", "history")
 
@@ -82,7 +84,8 @@ def _sentences(context: BuiltContext) -> list[tuple[str, str]]:
             continue
         titles = _TITLE.findall(piece.text)
         title = f"{titles[0]}. " if titles else ""
-        for part in [piece.text] if piece.kind == "fact" else _SENTENCE.split(piece.text):
+        whole = _QUOTED_AGAIN.sub("", piece.text)
+        for part in [whole] if piece.kind == "fact" else _SENTENCE.split(piece.text):
             text = _TAG.sub("", part.strip()).strip()
             is_asked = piece.kind == "history" and text.endswith("?")
             if len(text.split()) > 2 and not is_asked:
