@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Each sets up everything it needs.
+# Three commands: `make ui`, `make demo` and `make test`. Each sets up everything it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -29,8 +29,8 @@ from ui.workspace import Workspace
 PACE = 0.5
 #: What a tab opens with, so that there is something to see.
 FIRST_TASK = {"goal": 3}
-#: Actors that need no person and no list of actions: those that the quick choice offers.
-_NOT_QUICK = ("human", "scripted")
+#: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
+_NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "recall")
 
 Update = dict[Any, Any]
 
@@ -40,9 +40,9 @@ def draw_is_busy(update: Update, stop: Any) -> bool:
     return bool(update[stop].get("visible"))
 
 
-def quick_actors() -> list[str]:
-    """Return the actors that need nothing else to be told."""
-    return [kind for kind in registry().kinds("actor") if kind not in _NOT_QUICK]
+def quick(slot: str, now: str) -> list[str]:
+    """Return the kinds of a slot that need nothing else to be told, and the one of today."""
+    return sorted({kind for kind in registry().kinds(slot) if kind not in _NOT_QUICK} | {now})
 
 
 class WebShopTab:
@@ -66,11 +66,11 @@ class WebShopTab:
         self._wire()
 
     def _agent_bar(self) -> None:
-        kinds = registry().kinds
         config = self.app.workspaces.config
         with gr.Row(elem_classes="sg-agentbar"):
             self.context = gr.Radio(
-                sorted(kinds("context")), value=config.context.kind, label="Context builder",
+                quick("context", config.context.kind), value=config.context.kind,
+                label="Context builder",
                 elem_id="sg-context-kind", min_width=320, scale=4,
             )  # fmt: skip
             self.budget = gr.Slider(
@@ -78,7 +78,7 @@ class WebShopTab:
                 elem_id="sg-budget", min_width=220, scale=2,
             )  # fmt: skip
             self.actor = gr.Radio(
-                sorted({*quick_actors(), config.actor.kind}), value=config.actor.kind,
+                quick("actor", config.actor.kind), value=config.actor.kind,
                 label="Actor", elem_id="sg-actor-kind", min_width=150, scale=2,
             )  # fmt: skip
 
@@ -122,16 +122,15 @@ class WebShopTab:
             self.page: view.page,
             self.side: view.side,
             self.typed: "" if error is None else gr.update(),
-            self.context: gr.update(value=workspace.config.context.kind),
+            self.context: self._choice(workspace, "context"),
             self.budget: self._budget(workspace),
-            self.actor: gr.update(
-                choices=self._actors(workspace), value=workspace.config.actor.kind
-            ),
+            self.actor: self._choice(workspace, "actor"),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }
 
-    def _actors(self, workspace: Workspace) -> list[str]:
-        return sorted({*quick_actors(), workspace.config.actor.kind})
+    def _choice(self, workspace: Workspace, slot: str) -> Any:
+        kind = getattr(workspace.config, slot).kind
+        return gr.update(choices=quick(slot, kind), value=kind)
 
     def _budget(self, workspace: Workspace) -> Any:
         budget = workspace.config.context.budget
