@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
-from stores.long_term import Entity, Relation
+from stores.long_term_records import Entity, Relation
 
 _NAME = r"(?:[A-Z][\w'’-]*)(?:\s+(?:(?:of|the|de|del|la)\s+)?[A-Z][\w'’-]*){0,3}"
 _PLACE = re.compile(rf"\b(?:in|at|over|near|from|off|across|along|to|of)\s+(?:the\s+)?({_NAME})")

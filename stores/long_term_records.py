@@ -1,0 +1,119 @@
+"""What long-term memory keeps: whose it is, a turn as it is written, a fact as it is read."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """Whose memory: nobody reads another user's."""
+
+    user: str = "default"
+    agent: str = "stategate"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "user", clean(self.user))
+        object.__setattr__(self, "agent", clean(self.agent))
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A phenomenon, location or person by its name."""
+
+    kind: str
+    name: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """``subject`` ``relation`` ``object``, such as Brinicle occurs_in Antarctica."""
+
+    subject: Entity
+    relation: str
+    object: Entity
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answered question, and where it happened. ``vector`` is the question's, unit length.
+
+    ``about`` is what a question that points back into its conversation is about ("" for others):
+    without it a fact would be unreadable in another conversation.
+    """
+
+    thread_id: str
+    episode_id: str
+    step: int
+    question: str
+    answer: str
+    vector: Vector
+    answer_vector: Vector
+    embedder: str
+    success: bool = True
+    salience: float = 0.5
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    at: float | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A remembered answer. ``score`` is its relevance to what was asked; times in Unix seconds."""
+
+    id: int
+    question: str
+    answer: str
+    salience: float
+    success: bool
+    created: float
+    updated: float
+    times: int
+    score: float = 0.0
+    contradicts: tuple[int, ...] = ()
+    turns: tuple[Mapping[str, Any], ...] = ()
+
+
+def tidy(turn: Turn) -> Turn:
+    """Return ``turn`` with text that every database takes."""
+    return replace(
+        turn,
+        thread_id=clean(turn.thread_id),
+        episode_id=clean(turn.episode_id),
+        question=clean(turn.question),
+        answer=clean(turn.answer),
+        about=clean(turn.about),
+        entities=tuple(_tidy_entity(e) for e in turn.entities),
+        relations=tuple(
+            Relation(_tidy_entity(r.subject), r.relation, _tidy_entity(r.object))
+            for r in turn.relations
+        ),
+    )
+
+
+def _tidy_entity(entity: Entity) -> Entity:
+    return Entity(entity.kind, clean(entity.name)[:300], entity.attributes)
+
+
+def told(turn: Turn) -> str:
+    """Return the question as it can be read outside its conversation."""
+    about = turn.about.strip().rstrip(".")
+    return f"{turn.question} (about: {about})" if about else turn.question
+
+
+def numbers(text: str) -> set[str]:
+    """Return the numbers that ``text`` names."""
+    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
+
+
+def clean(text: str) -> str:
+    """Return text that every database takes: no lone surrogates, no NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "")
