@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -67,12 +67,10 @@ class App:
 
     workspaces: Workspaces
     tab: Any = None
-    #: Called with a workspace after it changed, so that other tabs can draw themselves anew.
-    shown: dict[str, Any] = field(default_factory=dict)
 
-    def of(self, tab: str | None, user: str | None = None) -> Workspace:
+    def of(self, tab: str | None) -> Workspace:
         """Return the workspace of a browser tab."""
-        return self.workspaces.of(f"{user}/{tab}" if user and tab else tab)
+        return self.workspaces.of(tab)
 
 
 def leaving(holder: Any) -> Callable[[], bool]:
