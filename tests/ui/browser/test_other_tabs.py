@@ -119,7 +119,7 @@ def test_runs_open_filter_replay_and_compare(new_tab, runs):
     page.locator(".sg-run-name", has_text="narrow").wait_for()
     choose(page, "#sg-run-outcome", "errors")
     page.locator(".sg-episode", has_text="ModelUnavailable").wait_for()
-    assert page.locator("#sg-episodes .sg-episode").count() == 1
+    page.wait_for_function("document.querySelectorAll('.sg-episode').length === 1")
     box.fill(str(runs))
     box.press("Enter")
     page.locator("#sg-run-status .sg-note-bad", has_text="no run directory").wait_for()
