@@ -15,6 +15,8 @@ from ui.render.html import el, note
 from ui.tabs.common import SAVE_JS, App, failed
 from ui.workspace import Workspace
 
+#: Names the browser tab also where it is opened before the page has told its name.
+NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
 _NOTHING = "(none)"
 _SINGLE = [slot for slot in SLOTS if slot != "memory"]
 
@@ -39,6 +41,7 @@ class SettingsTab:
                                           min_width=120)  # fmt: skip
         self.status = gr.HTML(elem_id="sg-settings-status")
         self.draft = gr.State(None)
+        self.base = gr.State(None)
         self.file = gr.Textbox(visible="hidden")
         broken = registry().broken
         if broken:
@@ -148,13 +151,15 @@ class SettingsTab:
         if task.pop("env", None) == config.env.kind and task:
             workspace.start(task)
 
-    def show(self, tab: str) -> Update:
-        """Fill the forms with the agent of the tab."""
+    def show(self, tab: str, draft: Draft | None, base: Draft | None) -> Update:
+        """Fill the forms with the agent of the tab; edits stay while it is the same agent."""
         try:
-            config = self.app.of(tab).config
+            values = self.app.of(tab).config.model_dump(mode="json")
         except UserError as error:
             return {self.status: failed(error)}
-        return {self.draft: config.model_dump(mode="json"), self.status: ""}
+        if draft is not None and values == base:
+            return {self.status: ""}
+        return {self.draft: values, self.base: values, self.status: ""}
 
     def read(self, source: str | None) -> Update:
         """Fill the forms from a preset or a YAML file."""
@@ -170,8 +175,10 @@ class SettingsTab:
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        opened.select(self.show, [self.app.tab], [self.draft, self.status], **how)
-        self.app.tab.change(self.show, [self.app.tab], [self.draft, self.status], **how)
+        opened.select(
+            self.show, [self.app.tab, self.draft, self.base], [self.draft, self.base, self.status],
+            js=NAMED_JS, **how,
+        )  # fmt: skip
         self.preset.input(self.read, [self.preset], [self.draft, self.status], **how)
         self.upload.upload(self.read, [self.upload], [self.draft, self.status], **how)
 

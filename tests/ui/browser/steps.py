@@ -67,7 +67,7 @@ def act(page, action):
 
 
 def radio(page, selector, option):
-    page.locator(selector).get_by_role("radio", name=option, exact=True).check()
+    page.locator(selector).get_by_role("radio", name=option, exact=True).click()
 
 
 def fill(page, selector, text):
