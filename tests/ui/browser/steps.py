@@ -71,8 +71,11 @@ def radio(page, selector, option):
 
 
 def fill(page, selector, text):
-    """Write into a box that may just have been drawn; no person is that fast."""
-    page.wait_for_timeout(400)
+    """Write into a box that may just be drawn anew (no person is that fast), until it stays."""
     box = page.locator(selector).locator("textarea, input").first
-    box.fill(text)
-    assert box.input_value() == text
+    for _ in range(6):
+        page.wait_for_timeout(400)
+        if box.input_value() == text:
+            return
+        box.fill(text)
+    raise AssertionError(f"{selector} does not keep what is written into it")
