@@ -143,8 +143,10 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
 
 
 def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:
+    chance = change["decision"]["probabilities"].get(change["action"])
     return {
         "action": change["action"],
+        **({} if chance is None else {"probability": round(chance, 4)}),
         "fallback": change["decision"]["fallback"],
         "attempts": change["decision"]["attempts"],
         "reward": change["reward"],

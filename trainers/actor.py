@@ -30,19 +30,25 @@ from trainers.settings import Settings, command_line
 from trainers.trajectories import file_hash, read_trajectories, split_by_group
 from trainers.walk import Readers
 
-BUILDERS = ("full", "window", "query_rag", "retrieve", "compress", "compress:allocator=uniform")
-
 
 class ActorSettings(Settings):
     """Settings of the imitation."""
 
-    builders: tuple[str, ...] = Field(default=BUILDERS, description="what makes the contexts")
-    updater: str = Field(default="gru", description="whose state retrieve and compress read")
+    builders: dict[str, float] = Field(
+        default={"full": 1, "window": 1, "compress:allocator=uniform": 1},
+        description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
+    )
+    updater: str = Field(
+        default="none", description="whose state the builders read: none, gru or ssm"
+    )
+    embedder: str = Field(default="minilm", description="that of the builders")
     copies: int = Field(default=1, ge=1, description="how many readers read each episode")
     low: int = Field(default=80, ge=1, description="smallest budget in tokens")
     high: int = Field(default=2000, ge=1, description="largest budget in tokens")
     hidden: int = Field(default=96, ge=8)
-    similar: bool = Field(default=False, description="add sentence-embedding similarities of titles")
+    similar: bool = Field(
+        default=False, description="add sentence-embedding similarities of titles"
+    )
 
 
 def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
@@ -51,12 +57,18 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     training = read_trajectories(settings.data)
     heldout = read_trajectories(settings.heldout) if settings.heldout else []
     run = RunDirectory(settings.run, {**provenance(command), **_args(settings)})
-    readers = Readers(settings.builders, settings.updater, settings.low, settings.high)
+    readers = Readers(
+        settings.builders, settings.updater, settings.low, settings.high, settings.embedder
+    )
     embed: Embed | None = readers.resources.embedder.embed if settings.similar else None
     parts = [*split_by_group(training, settings.validation, settings.seed), heldout]
     names, copies = ("train", "validation", "heldout"), (settings.copies, 1, 1)
     data = [
-        [c for episode in choices(part, readers, settings.seed + i, n, embed, name) for c in episode]
+        [
+            c
+            for episode in choices(part, readers, settings.seed + i, n, embed, name)
+            for c in episode
+        ]
         for i, (part, n, name) in enumerate(zip(parts, copies, names, strict=True))
     ]
     if not data[0] or not data[1]:
@@ -100,7 +112,7 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
         "features": {"row": [*CANDIDATE_FEATURES, *(SIMILARITIES if embed else ())],
                      "page": list(PAGE_FEATURES)},
         "embedder": readers.resources.embedder.name if embed else None,
-        "trained": "imitation", "builders": list(settings.builders),
+        "trained": "imitation", "builders": settings.builders,
         "data": {"name": Path(settings.data).parent.name, "sha256": file_hash(settings.data)},
         "metrics": rows[0], "epochs": len(history) - 1, "seed": settings.seed,
         **provenance(command),

@@ -66,7 +66,11 @@ def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asi
 
 
 def episodes(
-    world: dict[str, WebShop], goals: Sequence[int], seed: int, name: str, rates: Rates | None = None
+    world: dict[str, WebShop],
+    goals: Sequence[int],
+    seed: int,
+    name: str,
+    rates: Rates | None = None,
 ) -> Iterator[Trajectory]:
     """Play ``goals``; the modes in ``world`` take turns."""
     modes = sorted(world)

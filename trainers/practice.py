@@ -64,7 +64,11 @@ def practice(
     new_heldout: list[int] = []
     named = {goal["asin"] for goal in shop.goals}
     for product in shop.products.values() if made else ():
-        if product.asin in named or not product.query or product.attributes in ((), ("DUMMY_ATTR",)):
+        if (
+            product.asin in named
+            or not product.query
+            or product.attributes in ((), ("DUMMY_ATTR",))
+        ):
             continue
         side = new_heldout if rng.random() < share / 2 else new_training
         for _ in range(each if product.options else 1):
@@ -82,7 +86,9 @@ def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, A
         parts[rng.choice(joints)].append(attribute)
     text = "Find me " + " ".join([", ".join(parts.get("", [])), product.query]).strip()
     text += "".join(j + ", ".join(parts[j]) for j in (" with ", " for ") if parts.get(j))
-    options = {name: rng.choice(values) for name, values in sorted(product.options.items()) if values}
+    options = {
+        name: rng.choice(values) for name, values in sorted(product.options.items()) if values
+    }
     spoken = ", and ".join(f"{name}: {value}" for name, value in options.items())
     limits = [10.0 * i for i in range(1, 100) if 10.0 * i > price][:4]
     limit = max(rng.sample(limits, 2)) if len(limits) > 1 else 1_000_000.0
@@ -117,7 +123,9 @@ def collect(data: str, out: Path, n: int, heldout: int, seed: int = 0) -> dict[s
 def main(argv: Sequence[str] | None = None) -> None:
     """Run from the command line (see the module's docstring)."""
     parser = argparse.ArgumentParser(
-        "trainers.practice", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "trainers.practice",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--data", default="sample", help="'sample' or a folder of official files")
     parser.add_argument("--out", required=True, type=Path, help="folder for the JSON lines")

@@ -5,7 +5,7 @@ updater sees the events up to this page, the short-term memory those before it.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,6 @@ from nodes.resources import Resources
 from nodes.write_memory.short_term import ShortTerm
 from stores.traces import Event
 
-#: Builders that need the recurrent state or an embedder: their pages cost embedding time.
-LEARNED = ("query_rag", "retrieve", "compress")
-
 
 @dataclass(frozen=True)
 class Reader:
@@ -34,21 +31,27 @@ class Reader:
 
 
 class Readers:
-    """Draws readers: any of ``builders``, at a budget drawn evenly on a log scale."""
+    """Draws readers: a builder by the weights of ``builders``, at a budget even on a log scale.
+
+    A builder is written ``KIND`` or ``KIND:FIELD=VALUE,…``.
+    """
 
     def __init__(
-        self, builders: Sequence[str], updater: str, low: int = 80, high: int = 2000
-    ) -> None:
+        self, builders: Mapping[str, float], updater: str, low: int = 80, high: int = 2000,
+        embedder: str = "minilm",
+    ) -> None:  # fmt: skip
         kinds = registry()
-        embedder = kinds.parse("embedder", "minilm")
-        self.resources = Resources(None, embedder, kinds.parse("updater", updater))  # type: ignore[arg-type]
+        self.resources = Resources(  # type: ignore[call-arg]
+            None, kinds.parse("embedder", embedder), kinds.parse("updater", updater)
+        )
         self._updater = updater
         self._low, self._high = low, high
+        self._weights = list(builders.values())
         self._kinds = [(text, kinds.parse("context", parse_builder(text))) for text in builders]
 
     def draw(self, rng: random.Random) -> Reader:
         """Return a reader."""
-        name, params = rng.choice(self._kinds)
+        (name, params), *_ = rng.choices(self._kinds, self._weights)
         budget = round(self._low * (self._high / self._low) ** rng.random())
         return self.reader(name, params, budget)
 

@@ -39,14 +39,15 @@ _PAGE_FACTS = (
     "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
     "instruction known", "buy readable", "prev readable", "back readable",
 )  # fmt: skip
-_LAST = tuple(
-    f"after {name}" for name in "nothing search product next prev back tab other".split()
-)
+_LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
 PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
 CANDIDATE_FEATURES = (*TYPES, *QUERIES, *_SEARCHED, *PRODUCT, *OPTION)
 SIMILARITIES = ("similar title", "similar title, against the best")
 #: Checkpoints hold this: a scorer of other features is refused.
-ENCODER = "lexical-" + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
+ENCODER = (
+    "lexical-"
+    + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
+)
 _OPENED = re.compile(r"click\[b[0-9a-z]{9}\]")
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
@@ -210,7 +211,10 @@ class _Facts:
     def _detail(self) -> None:
         page = self._page
         shares = [overlap(words_of(p), page.detail) for p in page.wish.attributes]
-        self.values |= {"detail known": float(bool(page.detail)), "detail least": min(shares, default=0.0)}
+        self.values |= {
+            "detail known": float(bool(page.detail)),
+            "detail least": min(shares, default=0.0),
+        }
         if page.detail:
             told = _agreement("detail", page.wish, page.detail)
             self.values |= {key: told[key] for key in told if key in self.values}

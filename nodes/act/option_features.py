@@ -61,7 +61,9 @@ def chosen_value(page: Reading, trail: Trail, group: str) -> str | None:
     """Return the value that ``group`` has, by the page's own mark or by the visible clicks."""
     if group in page.chosen:
         return page.chosen[group]
-    values = {" ".join(action.split()): value for value, action in dict(page.options).get(group, ())}
+    values = {
+        " ".join(action.split()): value for value, action in dict(page.options).get(group, ())
+    }
     return next((values[action] for action in reversed(trail.since) if action in values), None)
 
 

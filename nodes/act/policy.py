@@ -27,7 +27,9 @@ class Policy(ActorParams):
     kind: Literal["policy"] = "policy"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
     temperature: float = Field(
-        default=0.0, ge=0, description="0: always the most probable; else it is drawn, sharper below 1"
+        default=0.0,
+        ge=0,
+        description="0: always the most probable; else it is drawn, sharper below 1",
     )
     seed: int = Field(default=0, description="of the draws; the same seed plays the same episode")
 
@@ -102,6 +104,4 @@ class PolicyActor:
             rng = random.Random(f"{self._seed} {step} {context.text}")
             pick = rng.choices(range(len(chances)), weights=chances.tolist())[0]
         told = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
-        return Decision(
-            seen.actions[pick], reason=f"probability {chances[pick]:.2f}", probabilities=told
-        )
+        return Decision(seen.actions[pick], probabilities=told)
