@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
@@ -28,7 +28,7 @@ from trainers.collect import draw, episodes, splits, told
 from trainers.expert import Rates
 from trainers.trajectories import file_hash, write_trajectories
 
-MODES: tuple[Literal["rich", "text"], ...] = ("rich", "text")
+MODES: tuple[str, ...] = ("rich", "text")
 RATES = Rates(short_search=0.15, wrong_product=0.5, wrong_option=0.0)
 
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
@@ -77,6 +77,11 @@ def practice(
     return Practice(world, (*training, *new_training), tuple(heldout), tuple(new_heldout))
 
 
+def load_shop(data: str, mode: str) -> WebShop:
+    """Load the world of ``data`` in observation mode ``mode``."""
+    return WebShop.load(data, observation="text" if mode == "text" else "rich")
+
+
 def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, Any]:
     """Return a goal for ``product`` in the form of ``envs.webshop.goals``."""
     wanted = rng.sample(product.attributes, min(len(product.attributes), rng.randint(1, 5)))
@@ -104,7 +109,7 @@ def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, A
 
 def collect(data: str, out: Path, n: int, heldout: int, seed: int = 0) -> dict[str, Any]:
     """Let the expert play practice goals, in both observation modes in turn; write JSON lines."""
-    worlds = {mode: practice(WebShop.load(data, observation=mode), seed=seed) for mode in MODES}
+    worlds = {mode: practice(load_shop(data, mode), seed=seed) for mode in MODES}
     plan = worlds[MODES[0]]
     summary: dict[str, Any] = {"seed": seed, "rates": vars(RATES), "splits": {}}
     summary["data"] = {"sha256": plan.world.catalogue.fingerprint}

@@ -21,7 +21,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from envs.webshop import WebShop
 from evals.run_directory import RunDirectory, provenance, shown_config
 from evals.statistics import mean, standard_error
 from nodes.act.candidates import Embed, Encoded
@@ -29,7 +28,7 @@ from nodes.act.policy import load_scorer
 from stores.weights import save_weights
 from trainers.decisions import collate, sized_batches
 from trainers.fitting import fit, pick_device
-from trainers.practice import MODES, practice
+from trainers.practice import MODES, load_shop, practice
 from trainers.rollout import Rollout, Start, roll
 from trainers.settings import Settings, command_line
 from trainers.walk import Readers
@@ -89,7 +88,7 @@ def decided(rollouts: Sequence[Rollout], group: int) -> list[Decided]:
 def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]:
     """Improve the policy, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    plans = {m: practice(WebShop.load(settings.data, observation=m), settings.share, settings.seed)
+    plans = {m: practice(load_shop(settings.data, m), settings.share, settings.seed)
              for m in MODES}  # fmt: skip
     plan = plans[MODES[0]]
     worlds = {mode: one.world for mode, one in plans.items()}
@@ -164,7 +163,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
         "trained": "imitation, then reinforcement", "start_sha256": meta["sha256"],
         "builders": settings.builders, "metrics": rows[-1], "epochs": len(history) - 1,
         "episodes": settings.groups * settings.group * settings.every * (len(history) - 1),
-        "data": {"name": Path(settings.data).name, **args["data"]},  # type: ignore[dict-item]
+        "data": {"name": Path(settings.data).name, **args["data"]},
         "seed": settings.seed, **provenance(command),
     }  # fmt: skip
     save_weights(settings.checkpoint, scorer.state_dict(), described, half=False)

@@ -27,7 +27,7 @@ class Start:
 
 @dataclass
 class Rollout:
-    """A played episode: what was seen and chosen at each own decision, and with what log-probability."""
+    """A played episode: what was seen and chosen at each decision, and its log-probability."""
 
     start: Start
     seen: list[Encoded] = field(default_factory=list)

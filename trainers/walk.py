@@ -22,7 +22,7 @@ from stores.traces import Event
 
 @dataclass(frozen=True)
 class Reader:
-    """How an episode is read: a context builder, its budget in tokens, and the updater if it needs one."""
+    """How an episode is read: by which context builder, and at what budget in tokens."""
 
     name: str
     context: Params
@@ -41,9 +41,10 @@ class Readers:
         embedder: str = "minilm",
     ) -> None:  # fmt: skip
         kinds = registry()
-        self.resources = Resources(  # type: ignore[call-arg]
-            None, kinds.parse("embedder", embedder), kinds.parse("updater", updater)
-        )
+        behind: Any = [
+            kinds.parse(*slot) for slot in (("embedder", embedder), ("updater", updater))
+        ]
+        self.resources = Resources(None, *behind)
         self._updater = updater
         self._low, self._high = low, high
         self._weights = list(builders.values())

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from envs.protocols import SEARCH
-from nodes.act.product_features import PRODUCT, product_features
 from nodes.act.option_features import OPTION, option_features, pending
+from nodes.act.product_features import PRODUCT, product_features
 from nodes.act.reading import Reading, Wish, overlap, read, words_of
 from nodes.act.rule import Trail
 from nodes.protocols import BuiltContext, Vector

@@ -99,9 +99,12 @@ def test_the_shipped_policy_conforms_and_shops_better_than_its_untrained_self():
 def test_a_product_that_fits_is_told_from_one_that_does_not():
     seen = encode(context(RESULTS, ON_RESULTS, ["search[shirts]"]), 1)
     hose, shirt, dear = (row(seen, link) for link in LINKS)
-    assert shirt["attributes"] == 1.0 and hose["attributes"] == 0.0
+    assert shirt["attributes"] == 1.0
+    assert hose["attributes"] == 0.0
     assert shirt["against the best fresh"] == 0.0 < hose["against the best fresh"]
-    assert dear["dear"] == 1.0 and shirt["dear"] == 0.0 and shirt["affordable"] == 1.0
+    assert dear["dear"] == 1.0
+    assert shirt["dear"] == 0.0
+    assert shirt["affordable"] == 1.0
 
 
 def test_the_visible_actions_tell_what_was_opened_read_and_left():
@@ -115,8 +118,10 @@ def test_the_visible_actions_tell_what_was_opened_read_and_left():
 def test_options_are_compared_with_the_wish_and_with_what_is_chosen():
     seen = encode(context(ITEM, ON_ITEM, ["search[x]", LINKS[1], "click[blue]"]), 3)
     black, blue = row(seen, "click[black]"), row(seen, "click[blue]")
-    assert black["is wished"] == 1.0 and blue["is wished"] == 0.0
-    assert blue["chosen now"] == 1.0 and black["chosen rightly"] == 0.0
+    assert black["is wished"] == 1.0
+    assert blue["is wished"] == 0.0
+    assert blue["chosen now"] == 1.0
+    assert black["chosen rightly"] == 0.0
     page = dict(zip(PAGE_FEATURES, seen.page.tolist(), strict=True))
     assert page["waiting"] == pytest.approx(1.0)  # two values wait, in units of two
     done = encode(context(ITEM, ON_ITEM, [LINKS[1], "click[black]", "click[x-large]"]), 3)
@@ -133,7 +138,7 @@ def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the
 
 @settings(max_examples=60, deadline=None)
 @given(
-    lines=st.lists(st.one_of(st.sampled_from([*RESULTS, *ITEM, "Text: machine wash"]), st.text()), max_size=12),
+    lines=st.lists(st.one_of(st.sampled_from([*RESULTS, *ITEM, "Text: a"]), st.text()), max_size=12),
     actions=st.lists(st.one_of(st.sampled_from([*ON_RESULTS, *ON_ITEM, SEARCH]), st.text(max_size=9)),
                      max_size=20, unique=True),
     history=st.lists(st.sampled_from([*ON_ITEM, *LINKS, "search[x]"]), max_size=8),
@@ -145,7 +150,8 @@ def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
 ):
     made = context(lines, actions, history, wish)
     seen = encode(made, step)
-    assert np.isfinite(seen.rows).all() and np.isfinite(seen.page).all()
+    assert np.isfinite(seen.rows).all()
+    assert np.isfinite(seen.page).all()
     assert seen.rows.shape == (len(seen.actions), len(CANDIDATE_FEATURES))
     decision = PolicyActor(scorer)(made, step)
     if decision.fallback is None:
@@ -159,7 +165,8 @@ def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
 
 def test_a_context_without_affordances_is_a_recorded_fallback(act):
     decision = act(context(RESULTS, ()), 3)
-    assert decision.fallback == "no action is readable" and not decision.probabilities
+    assert decision.fallback == "no action is readable"
+    assert not decision.probabilities
     assert decision.action.startswith("search[machine wash")
     assert act(BuiltContext((), (), 0), 0).fallback
 

@@ -66,7 +66,9 @@ def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side
     tested = {goal["asin"] for goal in shop.goals[: min(plan.heldout + plan.training) // 2]}
     sides = [{plan.world.goals[i]["asin"] for i in part}
              for part in (plan.training, plan.heldout, plan.made_heldout)]  # fmt: skip
-    assert all(sides[0]) and not sides[0] & sides[1] and not sides[0] & sides[2]
+    assert all(sides[0])
+    assert not sides[0] & sides[1]
+    assert not sides[0] & sides[2]
     assert not tested & (sides[0] | sides[1])
     assert plan.world.goals[: len(shop.goals)] == shop.goals
     again = practice(shop)
@@ -147,14 +149,19 @@ def test_imitation_learns_resumes_and_says_what_it_is(folder, imitated, tmp_path
     history = json.loads((tmp_path / imitated.run / "history.json").read_text())
     assert history[-1]["accuracy"] > history[0]["accuracy"] + 0.2
     meta = read_meta(imitated.checkpoint)
-    assert meta["kind"] == "policy" and set(meta["builders"]) == {
-        "full", "window", "compress:allocator=uniform", "query_rag",
-    }  # fmt: skip
+    assert meta["kind"] == "policy"
+    assert set(meta["builders"]) == {
+        "full",
+        "window",
+        "compress:allocator=uniform",
+        "query_rag",
+    }
     Policy(checkpoint=imitated.checkpoint).build(Resources())
     stopped = _settings(folder, tmp_path)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         _stopped_after(1, patch)
-        actor.train(stopped, ["test"])
+        with pytest.raises(KeyboardInterrupt):
+            actor.train(stopped, ["test"])
     assert len(json.loads((tmp_path / "run/history.json").read_text())) == 2
     actor.train(stopped, ["test"])
     assert read_meta(stopped.checkpoint)["sha256"] == meta["sha256"]  # same seed, same weights
@@ -177,7 +184,7 @@ def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imita
 
     def gained(kl, steps=25):
         torch.manual_seed(0)
-        scorer, meta = load_scorer(imitated.checkpoint)
+        scorer, _meta = load_scorer(imitated.checkpoint)
         before, _ = load_scorer(imitated.checkpoint)
         settings = ReinforceSettings(data="x", start="x", run="x", checkpoint="x", kl=kl, entropy=0)
         optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-3)
@@ -194,7 +201,8 @@ def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imita
     (free, told), (held, told_held) = gained(0.0), gained(5.0)
     start = gained(0.0, steps=1)[0]
     assert free > start + 0.1
-    assert held < free and told_held["kl"] < told["kl"]
+    assert held < free
+    assert told_held["kl"] < told["kl"]
 
 
 def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
@@ -218,12 +226,14 @@ def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
     assert played
     assert played <= set(practice(WebShop.load("sample")).training)
     meta = read_meta(whole.checkpoint)
-    assert meta["trained"] == "imitation, then reinforcement" and meta["episodes"] == 24
+    assert meta["trained"] == "imitation, then reinforcement"
+    assert meta["episodes"] == 24
     monkeypatch.undo()
     parts = _reinforced(imitated, tmp_path / "parts")
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         _stopped_after(1, patch)
-        reinforce.train(parts, ["test"])
+        with pytest.raises(KeyboardInterrupt):
+            reinforce.train(parts, ["test"])
     reinforce.train(parts, ["test"])
     assert read_meta(parts.checkpoint)["sha256"] == meta["sha256"]
 
