@@ -4,6 +4,7 @@ python -m evals.bench webshop --data sample --out runs/bench-webshop
 python -m evals.bench curve --products 1000,10000,100000,1000000 --out runs/bench-curve
 python -m evals.bench checkpoints --steps 10,100 --out runs/bench-checkpoints
 python -m evals.bench step --data sample --out runs/bench-step
+python -m evals.bench llmlingua --data sample --out runs/bench-llmlingua    (needs llmlingua)
 """
 
 import argparse
@@ -21,10 +22,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "evals.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["webshop", "curve", "checkpoints", "step"])
-    parser.add_argument("--data", default="sample", help="WebShop folder, for 'webshop' and 'step'")
+    parser.add_argument("what", choices=["webshop", "curve", "checkpoints", "step", "llmlingua"])
+    parser.add_argument("--data", default="sample", help="WebShop folder")
     parser.add_argument("--products", default="1000,10000,100000", help="sizes, for 'curve'")
     parser.add_argument("--steps", default="10,100", help="episode lengths, for 'checkpoints'")
+    parser.add_argument("--goals", type=int, default=10, help="episodes, for 'llmlingua'")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", required=True, help="a new run directory")
     words = list(sys.argv[1:] if argv is None else argv)
@@ -50,6 +52,10 @@ def _measure(given: argparse.Namespace) -> list[dict[str, Any]]:
         from evals.bench_step import measure_step
 
         return measure_step(given.data, given.seed)
+    if given.what == "llmlingua":
+        from evals.bench_llmlingua import measure_llmlingua
+
+        return measure_llmlingua(given.data, given.seed, given.goals)
     from evals.bench_webshop import measure_curve, measure_world
 
     if given.what == "webshop":

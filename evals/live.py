@@ -41,11 +41,13 @@ def run_live(
     overrides: Sequence[str] = (),
     seed: int = 0,
     command: Sequence[str] = ("run_live",),
+    checkpoints: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
 
     ``agents`` maps a name to config overrides on top of ``overrides``. An episode that fails is
-    counted in ``errors`` and in ``n`` (as no success, score 0), never dropped.
+    counted in ``errors`` and in ``n`` (as no success, score 0), never dropped. ``checkpoints`` are
+    hashes of what the agents load, by name, for ``args.json``.
     """
     configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
     if not configs or not goals:
@@ -65,7 +67,7 @@ def run_live(
         "seed": seed,
         "goals": list(goals),
         "max_steps": first.max_steps,
-        "checkpoints": checkpoint_hashes(configs.values()),
+        "checkpoints": {**checkpoint_hashes(configs.values()), **(checkpoints or {})},
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     run = RunDirectory(out, args)
@@ -86,6 +88,7 @@ def run_live(
 def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
     started = before = time.perf_counter()
     steps: list[dict[str, Any]] = []
+    advice: dict[str, Any] = {}
     row: dict[str, Any] = {"agent": name, "goal": goal, "reward": 0.0, "done": False, "error": None}
     lost: dict[str, int] = {}
     counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
@@ -94,13 +97,14 @@ def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
         for update in graph.stream({"task": {"goal": goal}}, thread, stream_mode="updates"):
             for node, change in update.items():
                 if node == "build_context":
+                    advice = _advice(change["context"])
                     lost = lost_affordances(change["context"])
                 if node == "act":
                     now = time.perf_counter()
                     tokens = change["tokens"] - counted["tokens"]
                     made = {"agent": name, "goal": goal, "step": len(steps), "tokens": tokens}
                     took = {"lost": lost, "seconds": round(now - before, 4)}
-                    steps.append({**made, **_chosen(change), **took})
+                    steps.append({**made, **_chosen(change), **took, **advice})
                     before = now
                     row |= {"reward": change["reward"], "done": change["done"]}
                     counted = {key: change[key] for key in counted}
@@ -142,12 +146,26 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
     return {shown_path(name): read_meta(name)["sha256"] for name in sorted(names)}
 
 
+def _advice(context: Any) -> dict[str, Any]:
+    """Return what the context advised and which of its parts fell back, if anything."""
+    told: dict[str, Any] = {}
+    given = [piece for piece in context.pieces if piece.kind == "experience" and piece.text]
+    lost = [piece.id for piece in context.pieces if piece.kind == "fallback"]
+    if given:
+        told = {"advice": given[0].text.strip(), "advice_row": given[0].id}
+        told["likeness"] = given[0].score
+    if lost:
+        told["context_fallbacks"] = lost
+    return told
+
+
 def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:
     chance = change["decision"]["probabilities"].get(change["action"])
     return {
         "action": change["action"],
         **({} if chance is None else {"probability": round(chance, 4)}),
         "fallback": change["decision"]["fallback"],
+        "reason": change["decision"]["reason"],
         "attempts": change["decision"]["attempts"],
         "reward": change["reward"],
     }

@@ -27,8 +27,9 @@ _HEADS = {
     "cost": "cost $",
     "seconds": "seconds",
     "fallbacks": "fallbacks",
+    "right_move": "right move %",
 }
-_PERCENT = ("success", "score", "bought")
+_PERCENT = ("success", "score", "bought", "right_move")
 _DIGITS = {"tokens_per_step": 0, "model_tokens": 0, "seconds": 2, "cost": 4}
 
 
@@ -59,7 +60,7 @@ def tests_table(tests: Sequence[Mapping[str, Any]]) -> str:
         scale = 100 if test["metric"] in _PERCENT else 1
         low, high = test["low"] * scale, test["high"] * scale
         lines.append(
-            f"| {test['a']} | {test['b']} | {_HEADS[test['metric']]} "
+            f"| {test['a']} | {test['b']} | {_HEADS.get(test['metric'], test['metric'])} "
             f"| {test['difference'] * scale:+.1f} | {low:+.1f} to {high:+.1f} | {_p(test['p'])} |"
         )
     return "\n".join(lines)
@@ -69,7 +70,7 @@ def section(folder: Path) -> str:
     """Return the section of one run: what it was, its table, its tests."""
     args, summary = _load(folder)
     if "agents" not in args:
-        return _bench_section(folder, args, summary["rows"])
+        return _bench_section(folder, args, summary["rows"], summary["tests"])
     goals = args["goals"]
     agents = list(args["agents"].values())
     models = _each((agent.get("llm") or {}).get("model") for agent in agents)
@@ -92,10 +93,18 @@ def section(folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-def _bench_section(folder: Path, args: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the section of a benchmark: every figure of its rows, as measured."""
+def _bench_section(
+    folder: Path,
+    args: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    tests: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return the section of a benchmark: every figure of its rows, as measured, and its tests."""
     facts = f"Seed {args['seed']}; commit {_commit(args)}."
-    return "\n\n".join([f"## {folder.name}", facts, f"`{args['command']}`", figures(rows)])
+    parts = [f"## {folder.name}", facts, f"`{args['command']}`", figures(rows)]
+    if tests:
+        parts += ["Paired tests:", tests_table(tests)]
+    return "\n\n".join(parts)
 
 
 def figures(rows: Sequence[Mapping[str, Any]]) -> str:

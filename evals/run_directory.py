@@ -192,7 +192,9 @@ def _commit() -> str:
 
     try:
         commit = git("rev-parse", "HEAD")
-        return f"{commit} with uncommitted changes" if git("status", "--porcelain") else commit
+        # Checkpoints are told by their hashes: a trainer has just written the one before its own.
+        changed = git("status", "--porcelain", "--", ".", ":!checkpoints")
+        return f"{commit} with uncommitted changes" if changed else commit
     except (subprocess.SubprocessError, OSError):
         return "unknown (not a git checkout)"
 

@@ -1,6 +1,6 @@
 """Imitation: train the ``policy`` actor to do as the expert did, whatever builder made its context.
 
-python -m trainers.practice --data ../shared/data/webshop --out runs/trajectories/practice
+python -m trainers.goals --data ../shared/data/webshop --out runs/trajectories/practice
 python -m trainers.actor --config configs/train/actor.yaml
 python -m trainers.actor --config actor_sample          (the sample catalogue, minutes)
 

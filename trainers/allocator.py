@@ -3,10 +3,10 @@
 python -m trainers.allocator --config configs/train/allocator.yaml
 
 A chunk with a share of the room is read as a mixture of its bare affordances' and its full text's
-embeddings, by how much of its text the share pays for. The frozen retriever reads the mixtures and
-must still pick the chunk that the expert clicked, at budgets drawn from 5 to 60 % of the page: so the
-weights learn to spend tokens where the choice hangs on them. Reported: how often it picks the expert's
-chunk (action sufficiency) with learned and with uniform shares, at fixed budgets.
+embeddings (and match features), by how much of its text the share pays for. The frozen retriever reads
+the mixtures and must still pick the chunk that the expert clicked, at budgets drawn from 5 to 60 % of
+the page: so the weights learn to spend tokens where the choice hangs on them. Reported: how often it
+picks the expert's chunk (action sufficiency) with learned and with uniform shares, at fixed budgets.
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ from envs.protocols import Observation
 from evals.run_directory import RunDirectory, provenance
 from evals.statistics import mean, standard_error
 from nodes.build_context.detail import chunk_ladder
+from nodes.build_context.match import SEEN_BARE
 from nodes.build_context.query import make_projection
 from nodes.build_context.render import describe, render, text_of
 from nodes.build_context.wanted import wanted_of
@@ -121,6 +122,7 @@ def train(
     torch.manual_seed(settings.seed)
     sizes = {"d_state": model.d_state, "d_text": embedder.dimension}
     weigher = make_weigher(**sizes).to(device)
+    seen_bare = torch.tensor(SEEN_BARE, device=device)
 
     def picked(clicks: Clicks, rows: Tensor, fraction: Tensor, shares: Tensor | None) -> Tensor:
         """Return the reader's logits (B, m); ``shares`` None is the weigher's own."""
@@ -138,6 +140,10 @@ def train(
         mixed = paid.unsqueeze(-1) * chunks + (1 - paid.unsqueeze(-1)) * plain
         mixed = torch.nn.functional.normalize(mixed, dim=-1)
         scores: Tensor = torch.einsum("bd,bkd->bk", reader(readouts, wishes), mixed)
+        weights = reader.feature_weights(readouts)  # type: ignore[operator]
+        shown = torch.where(seen_bare, 1.0, paid.unsqueeze(-1))
+        matched = clicks.features[rows].to(device) * shown
+        scores = scores + torch.einsum("bf,bkf->bk", weights, matched)
         return (_SHARPNESS * scores).masked_fill(absent, -1e4)
 
     def train_epoch(

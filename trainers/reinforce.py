@@ -6,7 +6,7 @@ Group-relative policy gradient (Shao et al. 2024, without their length term): ea
 group of episodes that read through the same builder at the same budget, and an episode's advantage is
 its reward less the group's mean, over the iteration's standard deviation. Ratios are clipped as in PPO;
 an exact KL to the imitation policy and the entropy are part of the loss, and logged. Goals are those of
-training products (``trainers.practice``); every ``every`` iterations the greedy policy plays goals of
+training products (``trainers.goals``); every ``every`` iterations the greedy policy plays goals of
 products held out, and the best of those curves decides what is kept and when to stop.
 """
 
@@ -28,7 +28,7 @@ from nodes.act.policy import load_scorer
 from stores.weights import save_weights
 from trainers.decisions import collate, sized_batches
 from trainers.fitting import fit, pick_device
-from trainers.practice import MODES, load_shop, practice
+from trainers.goals import MODES, load_shop, practice
 from trainers.rollout import Rollout, Start, roll
 from trainers.settings import Settings, command_line
 from trainers.walk import Readers

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ui import cli_doctor, cli_kinds, cli_rank, cli_run, cli_train
+from ui.cli_bank import bank_app
 from ui.cli_data import data_app
 from ui.cli_eval import eval_app
 from ui.cli_output import examples
@@ -109,6 +110,7 @@ app.command(epilog=cli_kinds.EXAMPLES)(cli_kinds.kinds)
 app.add_typer(data_app, name="data")
 app.command(epilog=cli_train.EXAMPLES)(cli_train.train)
 app.add_typer(eval_app, name="eval")
+app.add_typer(bank_app, name="bank")
 app.add_typer(traces_app, name="traces")
 app.command(epilog=cli_rank.EXAMPLES)(cli_rank.rank)
 app.command(epilog=cli_doctor.EXAMPLES)(cli_doctor.doctor)

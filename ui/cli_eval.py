@@ -147,7 +147,7 @@ def retrieval(
 
 
 _BUDGET = examples(
-    "stategate eval budget --goals 0-99 --budgets 100,200,400 --out runs/budget",
+    "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/budget",
     "stategate eval budget --builders full --agent u=context.kind=compress,context.allocator=uniform"
     " --budgets 150,300 --out runs/uniform",
 )
@@ -164,6 +164,9 @@ def budget(
         typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="A curve of your own; repeatable."),
     ] = None,
     budgets: Annotated[str, typer.Option(help="In tokens.")] = "100,150,200,300,400,600,1000",
+    ratios: Annotated[
+        str, typer.Option(help="Shares of each page, such as 0.3,0.5, for builders with a ratio.")
+    ] = "",
     goals: Annotated[str, typer.Option(help="Such as 0-499 or 3,5,8.")] = "0-9",
     config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop",
     overrides: Annotated[
@@ -173,7 +176,7 @@ def budget(
     seed: Annotated[int, typer.Option(help="Written to the run's args.json.")] = 0,
 ) -> None:
     """Success against the context's token budget, a curve a builder, with a plot."""
-    from evals.budget import parse_budgets, run_budget
+    from evals.budget import parse_budgets, parse_ratios, run_budget
     from evals.live import parse_goals
     from evals.report import table
 
@@ -183,9 +186,67 @@ def budget(
         command += ["--agent", name]
     for item in overrides or ():
         command += ["--set", item]
+    command += ["--ratios", ratios] if ratios else []
     summary = run_budget(
         config, builders.split(","), agent or (), parse_budgets(budgets), parse_goals(goals),
-        out, overrides or (), seed, [*command, "--out", out],
+        out, overrides or (), seed, parse_ratios(ratios), [*command, "--out", out],
     )  # fmt: skip
     typer.echo(table(summary["rows"]))
     typer.echo(f"plot: {out}/budget.png")
+
+
+@eval_app.command(
+    epilog=examples(
+        "stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/e",
+        "stategate eval experience --state-bank banks/s --only state,gated --goals 0-49 --out runs/f",
+    )
+)
+def experience(
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
+    ],
+    state_bank: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="From other products than the goals'.")
+    ] = None,
+    trace_bank: Annotated[str | None, typer.Option(metavar="FOLDER", help="Likewise.")] = None,
+    same_state_bank: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="From the goals' own products.")
+    ] = None,
+    same_trace_bank: Annotated[str | None, typer.Option(metavar="FOLDER", help="Likewise.")] = None,
+    goals: Annotated[str, typer.Option(help="Such as 0-499 or 3,5,8.")] = "0-299",
+    inner: Annotated[str, typer.Option(help="Inner contexts, comma-separated.")] = "full",
+    only: Annotated[str, typer.Option(help="Agents, such as state,gated; all if empty.")] = "",
+    config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop-experience",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="For every agent; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the paired tests.")] = 0,
+) -> None:
+    """Compare no advice, state, gated, trace, random and shuffled-worth advice on the same goals."""
+    import json
+    import sys
+    from pathlib import Path
+
+    from evals.experience import run_experience
+    from evals.live import parse_goals
+    from ui.cli_episodes import show_summary
+    from ui.cli_output import console
+
+    banks = {"": (state_bank, trace_bank)}
+    if same_state_bank or same_trace_bank:
+        banks["same-products"] = (same_state_bank, same_trace_bank)
+    summary = run_experience(
+        config,
+        parse_goals(goals),
+        out,
+        banks,
+        inner.split(","),
+        overrides or (),
+        [name for name in only.split(",") if name],
+        seed,
+        ["stategate", *sys.argv[1:]],
+    )
+    failed = Path(out) / "errors.jsonl"
+    lines = failed.read_text(encoding="utf-8").splitlines() if failed.exists() else []
+    show_summary(console(), summary, [json.loads(line) for line in lines], out)

@@ -16,7 +16,9 @@ _TRAINERS = ("next_action", "retriever", "allocator", "actor", "reinforce")
 
 
 def train(
-    what: Annotated[str, typer.Argument(help="next_action, retriever, allocator, actor or reinforce.")],
+    what: Annotated[
+        str, typer.Argument(help="next_action, retriever, allocator, actor or reinforce.")
+    ],
     config: Annotated[
         str, typer.Option(help="YAML file or a name in configs/train; by default the trainer's.")
     ] = "",

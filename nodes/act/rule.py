@@ -56,10 +56,18 @@ class Rule(ActorParams):
         le=1,
         description="share of the wanted attributes that the features must name; 0: never read them",
     )
+    search: Literal["search", "search_no_options", "search_kind_options", "search_kind"] = Field(
+        default="search", description="what of the wish it searches for: all of it, or some"
+    )
+    follow: bool = Field(
+        default=False, description='obey "Experience:" lines (nodes.act.following)'
+    )
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; nothing is loaded."""
-        return RuleActor(self)
+        from nodes.act.following import Follower
+
+        return Follower(self) if self.follow else RuleActor(self)
 
 
 @dataclass
@@ -103,16 +111,7 @@ class RuleActor:
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
         page = read(context)
-        trail = Trail.of(page.history)
-        chosen = None
-        if page.page == "search":
-            chosen = _search(page, trail)
-        elif page.page == "results":
-            chosen = self._results(page, trail, step)
-        elif page.page == "item":
-            chosen = self._item(page, trail, step)
-        elif page.page == "detail":
-            chosen = self._detail(page)
+        chosen = self.choose(context, page, Trail.of(page.history), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.page})"
@@ -121,6 +120,19 @@ class RuleActor:
         elif chosen is not None:
             problem = f"{chosen[0]} is not readable"
         return Decision(safe_action(page.actions, page.instruction), fallback=problem)
+
+    def choose(
+        self, context: BuiltContext, page: Reading, trail: Trail, step: int
+    ) -> tuple[str, str] | None:
+        """Return (action, reason) for a readable page; None where no rule applies."""
+        if page.page == "search":
+            again = trail.searches == 2
+            return search_for(page, "search_no_options" if again else self._params.search)
+        if page.page == "results":
+            return self._results(page, trail, step)
+        if page.page == "item":
+            return self._item(page, trail, step)
+        return self._detail(page) if page.page == "detail" else None
 
     def _results(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
         limit = page.wish.limit
@@ -146,11 +158,11 @@ class RuleActor:
         accepted = settles or blind or bool(trail.since)
         too_dear = page.price is not None and page.wish.limit is not None
         too_dear = too_dear and (page.price or 0) > (page.wish.limit or 0)
-        picks = list(_picks(page, exact=not settles))
+        offered = list(picks(page, exact=not settles))
         stays = settles or bool(trail.since) or _PREV not in page.actions
         if not stays and too_dear:
             return _PREV, "above the price limit"
-        if not stays and None in picks:
+        if not stays and None in offered:
             return _PREV, "a wanted option is not offered"
         phrases = page.wish.phrases
         told = bool(phrases) and all(overlap(words_of(p), page.title) == 1.0 for p in phrases)
@@ -160,7 +172,7 @@ class RuleActor:
         shown = set(page.chosen.items())
         waiting = [
             (action, f"wanted {group}")
-            for group, value, action in filter(None, picks)
+            for group, value, action in filter(None, offered)
             if (group, value) not in shown and _folded(action) not in trail.since
         ]
         if waiting and blind and not shown:
@@ -195,9 +207,12 @@ def _confirmed(page: Reading) -> float:
     return sum(shares) / len(shares)
 
 
-def _search(page: Reading, trail: Trail) -> tuple[str, str] | None:
+def search_for(page: Reading, form: str) -> tuple[str, str] | None:
+    """Return the search for all of the wish, or for the part that ``form`` names; None if empty."""
     words = [*page.wish.phrases]
-    if trail.searches != 2:
+    if form in ("search_kind_options", "search_kind") and page.wish.kind:
+        words = [page.wish.kind]
+    if form in ("search", "search_kind_options"):
         words += [value for _, value in page.wish.options]
     query = " ".join(re.sub(r"[\[\]<>]", " ", " ".join(words)).split())
     return (f"search[{query}]", "the wish without its price") if query else None
@@ -223,7 +238,7 @@ def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     return sorted(products, key=lambda product: (-score(product), places[product.asin]))
 
 
-def _picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
+def picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
     """Yield (group, value, action) for each wanted option, None for one that is not offered.
 
     ``exact`` asks for the same words; otherwise the value that shares the most of them will do. An

@@ -16,6 +16,8 @@ from nodes.protocols import Chunk
 
 #: Columns of :func:`match`. Only append: checkpoints hold a weight for each.
 FEATURES = ("asked words", "next option", "next product", "above the limit", "done before")
+#: Whether a feature can be seen of a chunk's affordances alone, without its text.
+SEEN_BARE = (False, True, False, False, True)
 
 
 def match(instruction: str, chunks: Sequence[Chunk], done: Collection[str]) -> NDArray[np.float32]:

@@ -56,6 +56,8 @@ def events_of(record: StepRecord) -> list[Event]:
     events = [Event("OBS", record.observation.text, t), Event("ACT", record.decision.action, t)]
     if record.decision.fallback is not None:
         events.append(Event("ERROR", record.decision.fallback, t))
+    pieces = record.context.pieces if record.context is not None else ()
+    events += [Event("ERROR", piece.id, t) for piece in pieces if piece.kind == "fallback"]
     if record.outcome.reward or record.outcome.done:
         events.append(Event("REWARD", str(record.outcome.reward), t))
     if record.outcome.done:

@@ -11,14 +11,16 @@ def test_a_sweep_has_a_point_for_each_budget_and_counts_what_was_lost(tmp_path):
     named = ["compress=context.kind=compress,context.allocator=uniform"]
     arguments = ("webshop", ["full"], named, [60, 120], [0, 1], str(out))
     overrides = ["updater.kind=none", "memory=[short_term]"]
-    rows = {r["agent"]: r for r in run_budget(*arguments, overrides)["rows"]}
-    assert set(rows) == {"full", "full@60", "full@120", "compress@60", "compress@120", "oracle"}
+    rows = {r["agent"]: r for r in run_budget(*arguments, overrides, 0, [0.5])["rows"]}
+    points = {"full@60", "full@120", "compress@60", "compress@120", "compress%50"}
+    assert set(rows) == {"full", "oracle", *points}
+    assert rows["compress%50"]["tokens_per_step"] < 0.75 * rows["full"]["tokens_per_step"]
     assert rows["full@60"]["lost_per_step"] > 0
     assert rows["compress@60"]["lost_per_step"] == 0
     assert rows["full"]["tokens_per_step"] > rows["full@60"]["tokens_per_step"]
     assert (out / "budget.png").stat().st_size > 1000
     before = (out / "episodes.jsonl").read_bytes()
-    run_budget(*arguments, overrides)
+    run_budget(*arguments, overrides, 0, [0.5])
     assert (out / "episodes.jsonl").read_bytes() == before
 
 

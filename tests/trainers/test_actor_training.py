@@ -15,7 +15,7 @@ from stores.errors import UserError
 from stores.weights import read_meta
 from trainers import actor, fitting, reinforce
 from trainers.decisions import collate, match, pages_of, sized_batches
-from trainers.practice import collect, practice
+from trainers.goals import collect, practice
 from trainers.reinforce import Decided, ReinforceSettings, decided
 from trainers.rollout import Rollout, Start, roll
 from trainers.settings import read_settings

@@ -48,6 +48,11 @@ def load_backend(
     )
 
 
+def load_language_model(model: str = DEFAULT) -> tuple[Any, Any]:
+    """Return (network, tokenizer) of ``model`` (see :func:`load_backend`), in float32 on the CPU."""
+    return _load(str(_folder(model)[0]), model)
+
+
 def _folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
     from stores.assets import ASSETS, asset_path

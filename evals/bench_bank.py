@@ -1,0 +1,159 @@
+"""How fast a state bank answers, by size: search alone, and the whole step with its one embedding.
+
+python -m evals.bench_bank --bank banks/state --sizes 10000,100000,1000000 --out runs/bench-bank
+
+Larger banks are made of the given bank's own vectors, each copy moved a little at random (the cosine
+with its original is about 0.9), because states are not spread like noise. ``recall_at_10`` is the
+share of the true ten nearest that is found. Queries are vectors of the bank moved in the same way.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evals.run_directory import RunDirectory, provenance
+from stores.bank import Bank, Entry, Row, Vector
+from stores.errors import UserError
+from stores.nearest import Searcher
+from stores.state_bank import StateBank
+
+NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
+_QUERIES = 300
+_BLOCK = 5000
+
+
+def measure(bank: StateBank, sizes: Sequence[int], seed: int = 0) -> list[dict[str, Any]]:
+    """Return a row a size: milliseconds (p50, p95) of a search of ten, recall, seconds to build."""
+    blocks = [rows.copy() for _, rows in bank.bank.vectors("text")]
+    if not blocks:
+        raise UserError("the bank is empty: build one first")
+    seeds = np.concatenate(blocks)
+    rows = []
+    for size in sizes:
+        folder = Path(tempfile.mkdtemp(prefix="stategate-bench-"))
+        try:
+            rows.append(_measure(folder, seeds, size, seed))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return rows
+
+
+def _measure(folder: Path, seeds: Vector, size: int, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    store = Bank(folder, "state", {"text": "bench"}, create=True)
+    started = time.perf_counter()
+    made = 0
+    for block in _moved(seeds, size, rng):
+        store.add(
+            Entry(Row(f"{made + i}", "t", 5.0, {"experience": "x" * 80}), {"text": vector})
+            for i, vector in enumerate(block)
+        )
+        made += len(block)
+    filled = time.perf_counter() - started
+    searcher = Searcher(store, "text")
+    started = time.perf_counter()
+    searcher.refresh()
+    indexed = time.perf_counter() - started
+    queries = next(_moved(seeds, _QUERIES, np.random.default_rng(seed + 1)))
+    for query in queries[:20]:
+        searcher.search(query, 10)
+    took, found = [], []
+    for query in queries:
+        started = time.perf_counter()
+        hits = searcher.search(query, 10)
+        store.rows([n for n, _ in hits])
+        took.append(1000 * (time.perf_counter() - started))
+        found.append({n for n, _ in hits})
+    store_size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    row = {
+        "states": size,
+        "search_ms_p50": float(np.percentile(took, 50)),
+        "search_ms_p95": float(np.percentile(took, 95)),
+        "queries": len(took),
+        "recall_at_10": _recall(store, queries[:100], found[:100]),
+        "fill_s": filled,
+        "index_s": indexed,
+        "megabytes": store_size / 1e6,
+    }
+    store.close()
+    return row
+
+
+def _recall(store: Bank, queries: Vector, found: Sequence[set[int]]) -> float:
+    """Return the share of the true ten nearest (every vector compared) among ``found``."""
+    best: list[list[tuple[float, int]]] = [[] for _ in queries]
+    for numbers, rows in store.vectors("text"):
+        scores = queries @ rows.T
+        for i, row in enumerate(scores):
+            top = np.argsort(-row)[:10]
+            best[i] = sorted(best[i] + [(-float(row[j]), int(numbers[j])) for j in top])[:10]
+    shares = [len({n for _, n in b} & f) / len(b) for b, f in zip(best, found, strict=True)]
+    return float(np.mean(shares))
+
+
+def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vector]:
+    for start in range(0, size, _BLOCK):
+        count = min(_BLOCK, size - start)
+        rows = seeds[rng.integers(0, len(seeds), count)]
+        noise = rng.normal(size=rows.shape).astype(np.float32)
+        noise *= NUDGE / np.linalg.norm(noise, axis=1, keepdims=True)
+        moved = rows + noise
+        yield moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+def embedding_times(resources: Any, texts: Sequence[str]) -> dict[str, Any]:
+    """Return milliseconds (p50, p95) of embedding one new text; the first ones warm it up."""
+    fresh = [f"{text} {i}" for i, text in enumerate(texts)]
+    stamp = f"{time.time_ns()} "
+    took = []
+    for i, text in enumerate(fresh):
+        started = time.perf_counter()
+        resources.embedder.embed([stamp + text])
+        if i >= 10:
+            took.append(1000 * (time.perf_counter() - started))
+    p50, p95 = (float(np.percentile(took, share)) for share in (50, 95))
+    return {"embedding_ms_p50": p50, "embedding_ms_p95": p95, "queries": len(took)}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run from the command line (see the module's docstring)."""
+    parser = argparse.ArgumentParser(
+        "evals.bench_bank",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--bank", required=True, help="a state bank to take vectors from")
+    parser.add_argument("--sizes", default="10000,100000", help="numbers of states")
+    parser.add_argument("--config", default="webshop", help="preset: its embedder")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", required=True, help="a new run directory")
+    words = list(sys.argv[1:] if argv is None else argv)
+    given = parser.parse_args(words)
+    try:
+        from graph.config import load_config
+        from nodes.resources import Resources
+
+        bank = StateBank(given.bank)
+        command = ["python", "-m", "evals.bench_bank", *words]
+        run = RunDirectory(given.out, {**provenance(command), "seed": given.seed})
+        rows = measure(bank, [int(size) for size in given.sizes.split(",")], given.seed)
+        settled = load_config(given.config)
+        texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
+        rows.append({"states": 1, **embedding_times(Resources(None, settled.embedder), texts)})
+        run.summarise(rows, [])
+    except (UserError, ValueError) as error:
+        sys.stderr.write(f"stategate: {error}\n")
+        sys.exit(2)
+    for row in rows:
+        sys.stdout.write(" ".join(f"{k}={v:.4g}" for k, v in row.items()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

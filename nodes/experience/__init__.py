@@ -1,0 +1,1 @@
+"""What the experience nodes share: episodes as trajectories, their states as text, their worth."""

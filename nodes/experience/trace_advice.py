@@ -1,0 +1,178 @@
+"""Advice for a task from the trace bank: rewrite, search, rerank, the best three, summary, check.
+
+Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
+
+    rewrite off or failed     the question alone
+    rerank failed             order by score
+    summary off or failed     the list of moves
+    check failed              taken as sufficient
+"""
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from nodes.experience.advice import LEAD, Advice
+from nodes.experience.asking import ask, asking_problems, json_in
+from nodes.experience.grow import make_of
+from nodes.models.rerankers import rerank_at, rerank_locally
+from nodes.protocols import ContextRequest
+from stores.home import home
+from stores.state_bank import Hit
+from stores.tokens import truncate
+from stores.trace_bank import TraceBank
+
+if TYPE_CHECKING:
+    from nodes.build_context.experience import Experience
+    from nodes.resources import Resources
+
+PLAN = "Suggested plan: "
+_KEPT = 64  # tasks whose advice is remembered: it is the same at every step of an episode
+_WIDE = 20  # tasks that the reranker sees
+_REWRITE = (
+    "Reword the user's task as search queries for finding like tasks. Answer with a JSON array of "
+    "{n} short strings."
+)
+_SUMMARY = (
+    "Sum up in two sentences, for someone who will do a like task, how these past attempts went and "
+    "what to do. Name no product codes."
+)
+_CHECK = (
+    "Do these past attempts help with the task? Answer with JSON: "
+    '{"sufficient": true or false, "query": "what to look for instead"}'
+)
+
+
+class TraceAdvisor:
+    """The advisor of ``mode: trace``; one retrieval a task, however many steps it takes."""
+
+    def __init__(self, params: "Experience", resources: "Resources") -> None:
+        self._params = params
+        self._resources = resources
+        self._embedder = resources.embedder
+        folder = params.bank or home() / "banks" / "trace"
+        self.bank = TraceBank(Path(folder), make_of(self._embedder))
+        self._known: OrderedDict[tuple[str, str], Advice | None] = OrderedDict()
+
+    def __call__(self, request: ContextRequest) -> Advice | None:
+        """Return the advice for the request's task."""
+        key = (request.instruction, self.bank.bank.meta("version"))
+        if key not in self._known:
+            self._known[key] = self.advise(request.instruction)
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return self._known[key]
+
+    def advise(self, question: str) -> Advice | None:
+        """Run the pipeline for ``question``."""
+        notes: list[str] = []
+        queries = [question, *self._rewrites(question, notes)]
+        hits: list[Hit] = []
+        for number in range(self._params.rounds):
+            hits = self._search(question, queries, notes)
+            is_last = number == self._params.rounds - 1
+            another = None if is_last else self._another(question, hits, notes)
+            if another is None:
+                break
+            queries.append(another)
+        if not hits:
+            return Advice((), (), None, tuple(notes)) if notes else None
+        lines = self._summary(question, hits, notes)
+        return Advice(
+            tuple(lines),
+            tuple(hit.row.id for hit in hits),
+            hits[0].score,
+            tuple(notes),
+            hits[0].row.q,
+            ", ".join(hits[0].row.data.get("plan", ())),
+        )
+
+    def _rewrites(self, question: str, notes: list[str]) -> list[str]:
+        count = self._params.rewrites
+        if not count:
+            return []
+        schema = {"type": "array", "items": {"type": "string"}, "maxItems": count}
+        reply = self._ask(_REWRITE.format(n=count), question, notes, "rewrite", schema)
+        found = json_in(reply, list) if reply is not None else None
+        if found is None:
+            if reply is not None:
+                notes.append("rewrite: unreadable reply, searched by the question alone")
+            return []
+        return [text.strip() for text in found if isinstance(text, str) and text.strip()][:count]
+
+    def _search(self, question: str, queries: list[str], notes: list[str]) -> list[Hit]:
+        params = self._params
+        vectors = self._embedder.embed(list(dict.fromkeys(queries)))
+        hits = [
+            hit
+            for hit in self.bank.search(vectors, _WIDE)
+            if hit.score >= params.min_score and hit.row.q >= params.min_q
+        ]
+        if params.rerank != "none" and len(hits) > 1:
+            texts = [str(hit.row.data.get("question", "")) for hit in hits]
+            try:
+                if params.rerank == "endpoint":
+                    scores = rerank_at(params.rerank_url, params.rerank_model, question, texts)
+                else:
+                    scores = rerank_locally(params.rerank_model, question, texts)
+                order = sorted(range(len(hits)), key=lambda i: (-scores[i], i))
+                hits = [hits[i] for i in order]
+            except asking_problems() as error:
+                notes.append(f"rerank: {_brief(error)}, ordered by score")
+        return hits[: params.traces]
+
+    def _summary(self, question: str, hits: list[Hit], notes: list[str]) -> list[str]:
+        plan = ", ".join(hits[0].row.data.get("plan", ()))
+        if self._params.summarise:
+            told = "\n".join(f"- {_told(hit)}" for hit in hits)
+            asked = f"Task: {question}\nPast attempts:\n{told}"
+            reply = self._ask(_SUMMARY, asked, notes, "summary")
+            if reply is not None and reply.strip():
+                text = truncate(" ".join(reply.split()), self._params.advice_tokens // 2)
+                return [f"{LEAD}{text} {PLAN}{plan}"]
+            if reply is not None:
+                notes.append("summary: empty reply, told the moves")
+        first, *others = hits
+        return [f"{LEAD}{_told(first)} {PLAN}{plan}", *(f"{LEAD}{_told(hit)}" for hit in others)]
+
+    def _another(self, question: str, hits: list[Hit], notes: list[str]) -> str | None:
+        """Return what to look for instead, None where what was found is enough."""
+        told = "\n".join(f"- {_told(hit)}" for hit in hits) or "(none)"
+        asked = f"Task: {question}\nPast attempts:\n{told}"
+        schema = {
+            "type": "object",
+            "properties": {"sufficient": {"type": "boolean"}, "query": {"type": "string"}},
+            "required": ["sufficient", "query"],
+        }
+        reply = self._ask(_CHECK, asked, notes, "check", schema)
+        found = json_in(reply, dict) if reply is not None else None
+        if found is None or not isinstance(found.get("sufficient"), bool):
+            if reply is not None:
+                notes.append("check: unreadable reply, taken as sufficient")
+            return None
+        query = str(found.get("query") or "").strip()
+        return query if not found["sufficient"] and query else None
+
+    def _ask(
+        self, system: str, asked: str, notes: list[str], step: str, schema: Any = None
+    ) -> str | None:
+        try:
+            messages = [SystemMessage(system), HumanMessage(asked)]
+            return ask(self._resources.llm, messages, schema)
+        except asking_problems() as error:
+            notes.append(f"{step}: {_brief(error)}")
+            return None
+
+
+def _told(hit: Hit) -> str:
+    data = hit.row.data
+    question = truncate(str(data.get("question", "")), 40)
+    moves = ", then ".join(data.get("plan", ()))
+    worth = "succeeded" if data.get("correct") else f"earned {data.get('reward', 0):.2f}"
+    return f"A like task ({question}) {worth} by: {moves}."
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__

@@ -1,0 +1,119 @@
+"""An episode as atomic decisions, whatever world and recorder it came from."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stores.traces import Event
+
+_ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
+_BUY = "buy now"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One atomic decision: a thought (maybe none), a tool with its parameters, what came of it.
+
+    ``before`` is the page that the decision was taken on, ``after`` the page that it led to. The
+    answer of an episode is its last decision (tool ``answer``, or the purchase in a shop).
+    """
+
+    tool: str
+    params: str
+    before: str = ""
+    after: str = ""
+    thought: str = ""
+
+    @property
+    def action(self) -> str:
+        """The decision as worlds write it, such as ``click[buy now]``."""
+        return f"{self.tool}[{self.params}]"
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A finished episode. ``reward`` is 0 to 1; ``task_id`` is shared by attempts at one task.
+
+    ``answers`` are texts that advice made from this episode must not hold (the answer given, the
+    true answer, the product bought).
+    """
+
+    id: str
+    task_id: str
+    question: str
+    steps: tuple[Step, ...]
+    reward: float
+    correct: bool
+    task: str = ""
+    images: tuple[str, ...] = ()
+    caption: str = ""
+    answers: tuple[str, ...] = field(default=())
+    source: str = ""
+
+    def with_caption(self, caption: str) -> "Trajectory":
+        """Return the trajectory with the description of its images."""
+        return replace(self, caption=caption)
+
+
+def parse_action(text: str) -> tuple[str, str]:
+    """Return (tool, params) of ``tool[params]``; other text is an answer."""
+    found = _ACTION.fullmatch(text)
+    return (found[1].lower(), found[2].strip()) if found else ("answer", text.strip())
+
+
+def from_events(
+    episode_id: str,
+    events: Sequence[Event],
+    *,
+    question: str,
+    reward: float,
+    task_id: str = "",
+    source: str = "",
+) -> Trajectory:
+    """Make a trajectory of the events of one recorded episode (see ``stores.traces``).
+
+    Raises ``ValueError`` where there is no action, or an action without a page before it.
+    """
+    pages: dict[int, list[str]] = {}
+    acts: dict[int, str] = {}
+    for event in events:
+        if event.kind == "OBS":
+            pages.setdefault(event.t, []).append(event.text)
+        elif event.kind == "ACT":
+            acts[event.t] = event.text
+    if not acts:
+        raise ValueError("the episode holds no action")
+    order = sorted(acts)
+    steps = []
+    for t, following in zip(order, [*order[1:], None], strict=True):
+        if t not in pages:
+            raise ValueError(f"step {t} has no page")
+        after = pages[t][1:] if following is None else pages.get(following, [])[:1]
+        tool, params = parse_action(acts[t])
+        steps.append(Step(tool, params, pages[t][0], after[0] if after else ""))
+    return Trajectory(
+        id=episode_id,
+        task_id=task_id or episode_id,
+        question=question,
+        steps=tuple(steps),
+        reward=reward,
+        correct=reward >= 1.0,
+        answers=bought(steps),
+        source=source,
+    )
+
+
+def bought(steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return the code of the product that a shopping episode bought ("" parts left out)."""
+    opened = ""
+    for step in steps:
+        if is_product(step.params):
+            opened = step.params
+        if step.params.lower() == _BUY and opened:
+            return (opened,)
+    return ()
+
+
+def is_product(params: str) -> bool:
+    """Say whether a click's target is a product code (ten characters, a letter and digits)."""
+    return re.fullmatch(r"b[0-9a-z]{9}", params.lower()) is not None

@@ -1,0 +1,50 @@
+"""``ema``: a fading mean of what happened, hashed. Not learned: what a learned state must beat."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+
+class Ema(UpdaterParams):
+    """Keep ``state = decay * state + (1 - decay) * hashed words`` of each event, scaled to one.
+
+    Words are hashed into ``dimension`` signed buckets; no model is asked.
+    """
+
+    kind: Literal["ema"] = "ema"
+    dimension: int = Field(default=512, ge=8)
+    decay: float = Field(default=0.6, ge=0, lt=1, description="what is kept at each event")
+
+    def build(self, resources: "Resources") -> Updater:
+        """Return the updater; nothing is loaded."""
+        from nodes.models.embedders import HashingEmbedder
+
+        return _Mean(self, HashingEmbedder(self.dimension))
+
+
+class _Mean:
+    def __init__(self, params: Ema, embedder: Embedder) -> None:
+        self._params = params
+        self._embedder = embedder
+
+    def initial(self) -> Vector:
+        """Return zeros."""
+        return np.zeros(self._params.dimension, dtype=np.float32)
+
+    def update(self, state: Vector | None, events: Sequence[Event]) -> Vector:
+        """Fold ``events`` in, oldest first."""
+        now = self.initial() if state is None else state
+        decay = self._params.decay
+        for event in events:
+            fresh = self._embedder.embed([f"{event.kind} {event.text}"])[0]
+            now = decay * now + (1 - decay) * fresh
+            now = now / max(float(np.linalg.norm(now)), 1e-12)
+        return np.asarray(now, dtype=np.float32)

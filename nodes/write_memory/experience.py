@@ -1,0 +1,127 @@
+"""``experience``: finished episodes go into a bank as the agent works.
+
+A finished episode is annotated by its return and added at once; an episode that is cut off at the
+step cap is not finished and adds nothing. With ``traces`` the episode is also listed for the
+hindsight annotator (``stategate bank hindsight``), which rewrites the advice later, in the
+background. The bank is capped: the least useful tenth goes (see ``nodes.experience.prune``).
+"""
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, SerializeAsAny, field_validator
+
+from nodes.experience.grow import SAME, add_episode, make_of, updater_make
+from nodes.experience.prune import prune
+from nodes.experience.returns import annotate
+from nodes.experience.trajectory import Trajectory, from_events
+from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
+from nodes.registry import registry
+from nodes.write_memory.trace import events_of
+from stores.home import home
+from stores.state_bank import StateBank
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+_OPEN = 64  # unfinished episodes remembered
+
+
+class ExperienceWriter(MemoryParams):
+    """Add finished episodes to a state bank, return-based, and note which advice was given."""
+
+    kind: Literal["experience"] = "experience"
+    bank: str | None = Field(default=None, description="folder; banks/state in $STATEGATE_HOME")
+    include_incorrect: bool = Field(default=True, description="keep failures too, with blame")
+    same: float = Field(default=SAME, gt=0, le=1, description="cosine from which states are one")
+    updater: SerializeAsAny[UpdaterParams] = Field(
+        default={"kind": "none"},
+        validate_default=True,
+        description="whose recurrent states to keep too; as in the config's updater slot",
+    )
+    cap: int = Field(default=100_000, ge=10, description="rows the bank may have")
+
+    @field_validator("updater", mode="before")
+    @classmethod
+    def _parse_updater(cls, value: Any) -> Any:
+        return registry().parse("updater", value)
+
+    def build(self, resources: "Resources") -> MemoryWriter:
+        """Open or make the bank. Raises ``UserError`` where its vectors are of another make."""
+        return Writer(self, resources)
+
+
+class Writer:
+    """Collects the steps of running episodes; writes at their end."""
+
+    def __init__(self, params: ExperienceWriter, resources: "Resources") -> None:
+        self._params = params
+        self._embedder = resources.embedder
+        folder = Path(params.bank or home() / "banks" / "state")
+        self.bank = StateBank(
+            folder, make_of(self._embedder), updater_make(params.updater), create=True
+        )
+        is_kept = params.updater.kind != "none"
+        self._updater = resources.get(params.updater) if is_kept else None
+        self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()
+
+    def __call__(self, record: StepRecord) -> None:
+        """Keep the step; at the end of the episode, add it to the bank."""
+        steps = self._running.setdefault(record.episode_id, {})
+        for later in [t for t in steps if t > record.step]:
+            del steps[later]  # stepped back: the old future is gone
+        steps[record.step] = record
+        self._running.move_to_end(record.episode_id)
+        while len(self._running) > _OPEN:
+            self._running.popitem(last=False)
+        if not record.outcome.done:
+            return
+        del self._running[record.episode_id]
+        if sorted(steps) == list(range(record.step + 1)):  # else it was resumed in another process
+            self._finish([steps[t] for t in sorted(steps)])
+
+    def _finish(self, records: list[StepRecord]) -> None:
+        last = records[-1]
+        if self.bank.bank.is_read(last.episode_id):
+            return
+        episode = episode_of(records)
+        if episode.correct or self._params.include_incorrect:
+            add_episode(
+                self.bank,
+                episode,
+                annotate(episode),
+                self._embedder,
+                self._updater,
+                self._params.same,
+            )
+        given = {
+            piece.id.removeprefix("experience:")
+            for record in records
+            if record.context is not None
+            for piece in record.context.pieces
+            if piece.kind == "experience" and piece.text
+        }
+        marks = ",".join("?" * len(given))
+        query = f"select n from rows where id in ({marks})"  # noqa: S608 - question marks only
+        rows = self.bank.bank.query(query, sorted(given))
+        if rows:
+            self.bank.bank.count_use([row["n"] for row in rows], episode.reward)
+        if len(self.bank.bank) > self._params.cap:
+            prune(self.bank.bank, keep=int(0.9 * self._params.cap))
+
+
+def episode_of(records: list[StepRecord]) -> Trajectory:
+    """Make a trajectory of the steps of a finished episode."""
+    events: list[Event] = [event for record in records for event in events_of(record)]
+    last = records[-1]
+    facts = [f"{key}={value}" for key, value in sorted(last.task.items()) if key != "env"]
+    return from_events(
+        last.episode_id,
+        events,
+        question=last.instruction,
+        reward=float(last.outcome.reward),
+        task_id=f"{last.task.get('env', 'task')}/{','.join(facts)}" if facts else "",
+        source="live",
+    )

@@ -1,0 +1,304 @@
+"""The `experience` context: the budget, filters and controls, and trace mode's fallbacks."""
+
+import http.server
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from nodes.build_context.experience import Experience
+from nodes.build_context.full import Full
+from nodes.conformance import check_built, check_context, requests
+from nodes.experience.grow import add_episode, make_of
+from nodes.experience.returns import Annotation, annotate
+from nodes.experience.states import online_state
+from nodes.experience.trajectory import Step, Trajectory
+from nodes.models.embedders import Hashing, HashingEmbedder
+from nodes.models.llms import FakeLlm
+from nodes.resources import Resources
+from stores.bank import Entry, Row
+from stores.errors import UserError
+from stores.state_bank import StateBank
+from trainers.trace_bank import build_trace_bank
+
+WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
+
+
+def trajectory(number, reward=1.0, question=WISH):
+    steps = (
+        Step("search", "warm wool scarf red", "WebShop Search", "Page 1 (Total results: 50)"),
+        Step("click", "features", "An invented wool scarf", "Text"),
+        Step("click", "buy now", "An invented wool scarf", "done"),
+    )
+    return Trajectory(f"e{number}", f"t{number}", question, steps, reward, reward == 1.0)
+
+
+@pytest.fixture
+def resources():
+    return Resources(FakeLlm(), Hashing())
+
+
+@pytest.fixture
+def folder(tmp_path, resources):
+    bank = StateBank(tmp_path / "state", make_of(resources.embedder), create=True)
+    for i, question in enumerate([WISH, "Find me a blue chair", "Find me a lamp"]):
+        episode = trajectory(i, question=question)
+        add_episode(bank, episode, annotate(episode), resources.embedder)
+    return str(tmp_path / "state")
+
+
+@pytest.fixture
+def traces(tmp_path, resources):
+    episodes = [trajectory(0), trajectory(1, question="Find me a lamp"), trajectory(2, 0.5)]
+    build_trace_bank(tmp_path / "trace", episodes, resources)
+    return str(tmp_path / "trace")
+
+
+def item(resources, budget=600):
+    return list(requests(resources, budgets=(budget,)))[3]
+
+
+def test_it_conforms_in_both_modes_around_other_builders(folder, traces, resources):
+    for inner in ({"kind": "full"}, {"kind": "query_rag"}, {"kind": "window"}):
+        check_context(Experience(bank=folder, inner=inner), resources)
+        check_context(Experience(bank=folder, inner=inner, pick="random"), resources)
+        check_context(Experience(bank=traces, mode="trace", inner=inner, min_q=0), resources)
+
+
+def test_advice_is_a_message_of_its_own_and_takes_from_the_inner_budget(folder, resources):
+    build = Experience(bank=folder, min_score=-1).build(resources)
+    request = item(resources, 200)
+    built = build(request)
+    assert len(built.messages) == 2
+    advice = built.pieces[-1]
+    assert advice.text == built.messages[1].content
+    assert advice.text.startswith("Experience: ")
+    assert "Suggested next: " in advice.text
+    alone = Full().build(resources)(request)
+    assert built.tokens - advice.tokens_after <= 200 - advice.tokens_after
+    assert built.text.startswith(alone.text[:40])
+    # No advice: the inner context as it is.
+    none = Experience(bank=folder, min_q=10.0, min_score=0.999).build(resources)(request)
+    assert none.text == alone.text
+
+
+def test_a_step_costs_one_embedding_and_no_model_call(folder, resources, monkeypatch):
+    build = Experience(bank=folder, min_score=-1).build(resources)
+    embedded = []
+    real = HashingEmbedder.embed
+
+    def embed(self, texts):
+        embedded.extend(texts)
+        return real(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed", embed)
+    monkeypatch.setattr(type(resources.llm), "invoke", lambda *a, **k: pytest.fail("a model call"))
+    assert len(build(item(resources)).messages) == 2
+    assert embedded == [online_state(item(resources))]
+
+
+def put(bank, resources, request, rows):
+    vector = resources.embedder.embed([online_state(request)])[0]
+    bank.bank.add(
+        Entry(
+            Row(name, "t", q, {"experience": f"Say {name}.", "move": move}),
+            {"text": vector + nudge * np.roll(vector, 1)},
+        )
+        for name, q, move, nudge in rows
+    )
+
+
+def test_the_filters_are_worth_likeness_and_nearest_first(tmp_path, resources):
+    request = item(resources)
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    put(bank, resources, request, [("poor", 4.9, "features", 0), ("near", 6, "buy now", 0.1)])
+    put(bank, resources, request, [("twin", 7, "< prev", 0.1), ("far", 10, "features", 0.5)])
+    path = str(tmp_path / "b")
+
+    def told(**params):
+        return Experience(bank=path, **params).build(resources)(request).pieces[-1].id
+
+    assert told() == "experience:twin"  # as near as "near", and worth more
+    assert told(min_q=0) == "experience:poor"
+    assert told(min_q=8) == "experience:far"
+    assert not told(min_q=8, min_score=0.99).startswith("experience")
+    # Of the moves, `< prev` has the most mean worth by less than two: features is (4.9 + 10) / 2.
+    assert told(pick="vote", margin=0) == "experience:far"
+    assert not told(pick="vote", margin=2).startswith("experience")
+    assert told(gate="agrees", margin=0.1) == "experience:far"
+
+
+def test_a_gate_withholds_moves_that_the_page_does_not_offer(tmp_path, resources):
+    search = next(iter(requests(resources, budgets=(600,))))
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    put(bank, resources, search, [("a", 9, "buy now", 0), ("b", 8, "search_kind", 0.1)])
+    path = str(tmp_path / "b")
+    plain = Experience(bank=path).build(resources)(search)
+    gated = Experience(bank=path, gate="fits").build(resources)(search)
+    assert plain.pieces[-1].id == "experience:a"
+    assert gated.pieces[-1].id == "experience:b"
+
+
+def test_controls_differ_from_the_real_thing_and_repeat_themselves(tmp_path, resources):
+    request = item(resources)
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    rows = [(f"r{i}", 6 + i % 4, "features", i / 10) for i in range(40)]
+    put(bank, resources, request, rows)
+    path = str(tmp_path / "b")
+
+    def told(**params):
+        return Experience(bank=path, **params).build(resources)(request).pieces[-1].id
+
+    assert told() == "experience:r0"
+    random = [told(pick="random", seed=seed) for seed in range(6)]
+    assert random == [told(pick="random", seed=seed) for seed in range(6)]
+    assert len(set(random)) > 2
+    shuffled = {told(shuffle_q=True, min_q=9, seed=seed) for seed in range(8)}
+    assert len(shuffled) > 1
+    assert shuffled != {told(min_q=9)}
+
+
+def test_a_bank_of_another_embedder_and_a_missing_state_are_refused(folder, resources):
+    other = Resources(None, Hashing(dimension=64))
+    with pytest.raises(UserError, match="hashing/256"):
+        Experience(bank=folder).build(other)
+    with pytest.raises(UserError, match="no recurrent states"):
+        Experience(bank=folder, key="both").build(resources)(item(resources))
+    with pytest.raises(UserError, match="unknown context kind 'nothing'"):
+        Experience(inner={"kind": "nothing"})
+
+
+def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(traces, resources):
+    build = Experience(bank=traces, mode="trace").build(resources)
+    built = build(item(resources))
+    assert "succeeded by: search, then features, then buy now." in built.text
+    assert "Suggested plan: search, features, buy now" in built.text
+    first = build.advisor._known
+    build(next(iter(requests(resources, budgets=(600,)))))
+    assert len(first) == 1
+
+
+def notes_of(folder, replies=("nonsense",), **params):
+    resources = Resources(FakeLlm(replies=replies), Hashing())
+    settled = Experience(bank=folder, mode="trace", min_q=0, **params)
+    built = settled.build(resources)(item(resources))
+    check_built(built, item(resources))
+    return built, [piece.id for piece in built.pieces if piece.kind == "fallback"]
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"rewrites": 2}, "fallback:rewrite: unreadable reply"),
+        ({"rounds": 2}, "fallback:check: unreadable reply, taken as sufficient"),
+        ({"summarise": True, "replies": (" ",)}, "fallback:summary: empty reply, told the moves"),
+        ({"rerank": "endpoint"}, "fallback:rerank: rerank=endpoint needs rerank_url"),
+        (
+            {"rerank": "endpoint", "rerank_url": "http://127.0.0.1:9/v1/rerank"},
+            "fallback:rerank: the reranker at http://127.0.0.1:9/v1/rerank does not answer",
+        ),
+        ({"rerank": "cross_encoder"}, "fallback:rerank: rerank=cross_encoder needs rerank_model"),
+    ],
+)
+def test_every_fallback_still_advises_and_says_so(traces, params, told):
+    built, notes = notes_of(traces, **params)
+    assert len(notes) == 1
+    assert notes[0].startswith(told)
+    assert "Suggested plan: search, features, buy now" in built.text
+
+
+def test_no_model_at_all_falls_back_at_every_step_that_wants_one(traces):
+    resources = Resources(None, Hashing())
+    params = Experience(bank=traces, mode="trace", rewrites=3, summarise=True, rounds=3)
+    built = params.build(resources)(item(resources))
+    notes = [piece.id for piece in built.pieces if piece.kind == "fallback"]
+    assert [note.split(":")[1] for note in notes] == ["rewrite", "check", "summary"]
+    assert "Suggested plan" in built.text
+
+
+def test_rewrites_and_another_round_find_what_the_question_misses(traces):
+    _, notes = notes_of(traces, replies=('["Find me a lamp"]',), rewrites=1, traces=1)
+    assert notes == []
+    check = '{"sufficient": false, "query": "Find me a lamp"}'
+    resources = Resources(FakeLlm(replies=(check,)), Hashing())
+    params = Experience(bank=traces, mode="trace", rounds=2, traces=3, min_score=0.9)
+    advice = params.build(resources).advisor.advise("zzz yyy xxx")
+    assert advice.rows == ("e1",)
+
+
+def test_a_summary_replaces_the_list_of_moves(traces):
+    built, notes = notes_of(traces, replies=("Read before you buy.",), summarise=True)
+    assert notes == []
+    assert "Experience: Read before you buy. Suggested plan: search" in built.text
+
+
+@pytest.fixture
+def reranker():
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            results = [
+                {"index": i, "relevance_score": float("lamp" in text)}
+                for i, text in enumerate(asked["documents"])
+            ]
+            body = json.dumps({"results": results[::-1]}).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1/rerank"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_endpoint_reranks(traces, reranker, resources):
+    params = Experience(bank=traces, mode="trace", min_q=0, min_score=-1, rerank="endpoint")
+    plain = params.model_copy(update={"rerank": "none"}).build(resources).advisor.advise(WISH)
+    ranked = params.model_copy(update={"rerank_url": reranker}).build(resources)
+    assert plain.rows[0] == "e0"
+    assert ranked.advisor.advise(WISH).rows[0] == "e1"
+
+
+def test_advice_without_words_is_passed_over(tmp_path, resources):
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    episode = trajectory(1)
+    add_episode(bank, episode, [Annotation(9, "")] * 3, resources.embedder)
+    built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(item(resources))
+    assert len(built.messages) == 1
+
+
+def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_path, resources):
+    request = item(resources)
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    state = online_state(request)
+    vector = resources.embedder.embed([state])[0]
+
+    def add(task, move, q, text=state):
+        data = {"experience": f"{task} {move}.", "move": move, "state": text}
+        bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), {"text": vector})])
+
+    def told(**params):
+        params = {"gate": "alike", "pick": "proven", "min_q": 0, **params}
+        built = Experience(bank=str(tmp_path / "b"), **params).build(resources)(request)
+        return built.pieces[-1].id.removeprefix("experience:") if len(built.messages) == 2 else None
+
+    for i in range(3):  # hard tasks: features is poor, and yet better than buying
+        add(f"hard{i}", "features", 4.0)
+        add(f"hard{i}", "buy now", 2.0)
+    add("easy", "buy now", 10.0)  # nothing else was tried there
+    assert told() == "hard0 features"
+    assert told(pick="best") == "easy buy now"
+    assert told(margin=2.5) is None
+    # States of another kind of situation do not count, however near they are.
+    elsewhere = "Question: Find me a lamp\nstart → Search"
+    for i in range(4):
+        add(f"other{i}", "< prev", 9.0, elsewhere)
+        add(f"other{i}", "description", 1.0, elsewhere)
+    assert told() == "hard0 features"
+    assert told(gate="fits", top_k=60).endswith("< prev")

@@ -1,0 +1,110 @@
+"""Episodes as decisions: states written alike offline and online, worth, words, moves."""
+
+import pytest
+
+from graph import build_graph, load_config
+from nodes.experience.returns import annotate, move_of, returns
+from nodes.experience.states import online_state, states_of
+from nodes.experience.trajectory import Step, Trajectory, from_events
+from nodes.protocols import ContextRequest
+from stores.trace_store import TraceStore
+from stores.traces import Event
+
+WISH = (
+    "Find me easy clean dog beds with memory foam with color: navy, "
+    "and price lower than 50.00 dollars"
+)
+
+
+def episode(reward=1.0, steps=None, **more):
+    steps = steps or (
+        Step("search", "easy clean memory foam dog beds navy", "start page", "results"),
+        Step("click", "b0aaaaaaa2", "x [B0AAAAAAA1] y [B0AAAAAAA2]", "item"),
+        Step("click", "navy", "item", "item navy"),
+        Step("click", "buy now", "item navy", "done"),
+    )
+    return Trajectory("e", "t", WISH, tuple(steps), reward, reward == 1.0, **more)
+
+
+def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
+    from nodes.build_context import full
+
+    seen = []
+    real = full.assemble
+
+    def spy(request: ContextRequest, *rest, **named):
+        seen.append(online_state(request))
+        return real(request, *rest, **named)
+
+    monkeypatch.setattr(full, "assemble", spy)
+    db = tmp_path / "t.sqlite"
+    memory = f"memory=[{{kind: short_term}}, {{kind: trace, path: {db}}}]"
+    graph = build_graph(load_config("webshop", ["updater.kind=none", memory]), checkpointer=False)
+    total = 0
+    for goal in (0, 5, 14):
+        seen.clear()
+        graph.invoke({"task": {"goal": goal}}, {"configurable": {"thread_id": f"g{goal}"}})
+        store = TraceStore(db)
+        row = next(r for r in store.episodes() if r["episode_id"] == f"g{goal}")
+        offline = from_events(
+            "x", store.events(f"g{goal}"), question=row["instruction"], reward=row["reward"]
+        )
+        assert states_of(offline) == seen
+        total += len(seen)
+    assert total > 15
+
+
+def test_states_hold_question_task_caption_decisions_and_no_button_marks():
+    steps = (
+        Step("search", "beds", "[button] Search [button_]", "Page 1 [button] B0 [button_] A bed"),
+        Step("click", "b0", "…", "[clicked button] navy [clicked button_]"),
+    )
+    told = states_of(episode(steps=steps, task="look for beds", caption="a grey bed"))
+    assert told[0].startswith("Image description: a grey bed\nQuestion: Find me easy clean")
+    assert "Task: look for beds\nstart → Search" in told[0]
+    assert told[1].endswith("search(beds) → Page 1 B0 A bed")
+    assert "button" not in "".join(told)
+
+
+def test_worth_is_the_discounted_reward_to_go_and_failure_is_blamed():
+    assert returns(episode(), 0.5) == [0.125, 0.25, 0.5, 1.0]
+    assert [note.q for note in annotate(episode(), 0.5)] == [1.25, 2.5, 5.0, 10.0]
+    # A purchase of 0.8 is no success: half its worth is left, under the least that advice must have.
+    assert max(note.q for note in annotate(episode(0.8))) == 4.0
+    assert max(note.q for note in annotate(episode(float("nan")))) == 0.0
+
+
+def test_words_tell_the_place_of_a_product_and_never_its_code():
+    notes = annotate(episode())
+    assert (
+        notes[1].experience
+        == "Open product number 2 of the list. It ended in full reward 2 steps later."
+    )
+    thought = Step("click", "b0aaaaaaa2", thought="B0AAAAAAA2 fits best.")
+    assert annotate(episode(steps=(thought,)))[0].experience.startswith("the product fits best. ")
+
+
+@pytest.mark.parametrize(
+    ("step", "move"),
+    [
+        (Step("search", "easy clean dog beds memory foam navy"), "search"),
+        (Step("search", "easy clean dog beds memory foam"), "search_no_options"),
+        (Step("search", "dog beds navy"), "search_kind_options"),
+        (Step("search", "dog beds"), "search_kind"),
+        (Step("click", "B0AAAAAAA2"), "open"),
+        (Step("click", "Buy Now"), "buy now"),
+        (Step("click", "navy"), "option"),
+        (Step("click", "beige"), "other_option"),
+        (Step("lookup", "x"), "lookup"),
+        (Step("answer", "x"), "answer"),
+    ],
+)
+def test_moves(step, move):
+    assert move_of(WISH, step) == move
+
+
+def test_events_without_actions_or_pages_are_refused():
+    with pytest.raises(ValueError, match="no action"):
+        from_events("e", [Event("OBS", "x", 0)], question="q", reward=0)
+    with pytest.raises(ValueError, match="no page"):
+        from_events("e", [Event("ACT", "click[x]", 0)], question="q", reward=0)

@@ -1,0 +1,195 @@
+"""Banks on disk: nothing double, nothing lost, nothing of another make; search against brute force."""
+
+import multiprocessing
+import sqlite3
+
+import numpy as np
+import pytest
+
+from stores import nearest
+from stores.bank import Bank, Entry, Row
+from stores.bank_files import export_rows, merge, open_bank
+from stores.errors import UserError
+from stores.nearest import Searcher
+from stores.state_bank import StateBank
+from stores.trace_bank import TraceBank
+
+
+def vectors(count, width=16, seed=0):
+    rows = np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def entries(rows, first=0):
+    return [
+        Entry(Row(f"r{i}", f"t{i % 5}", float(i % 10), {"i": i}), {"text": row})
+        for i, row in enumerate(rows, first)
+    ]
+
+
+def bank(folder, make="m/16"):
+    return Bank(folder, "state", {"text": make}, create=True)
+
+
+def nearest_by_hand(rows, query, k):
+    return [f"r{i}" for i in np.argsort(-(rows @ query), kind="stable")[:k]]
+
+
+def ids(store, found):
+    return [row.id for row in store.rows([n for n, _ in found])]
+
+
+def test_a_row_is_added_once_and_its_source_is_marked_in_the_same_transaction(tmp_path):
+    store = bank(tmp_path)
+    assert store.add(entries(vectors(4)), "s") == 4
+    assert store.add(entries(vectors(6)), "s") == 2
+    assert store.is_read("s")
+    assert not store.is_read("other")
+
+    def broken():
+        yield from entries(vectors(1, seed=3), first=90)
+        raise RuntimeError("killed here")
+
+    with pytest.raises(RuntimeError):
+        store.add(broken(), "half")
+    assert len(store) == 6
+    assert not store.is_read("half")
+
+
+def test_another_embedder_or_kind_is_refused_by_name(tmp_path):
+    bank(tmp_path).close()
+    with pytest.raises(UserError, match=r"'m/16', not 'other/8'"):
+        StateBank(tmp_path, "other/8")
+    with pytest.raises(UserError, match="kind 'state', not 'trace'"):
+        TraceBank(tmp_path)
+    with pytest.raises(UserError, match="bank build"):
+        StateBank(tmp_path / "nowhere")
+
+
+def test_a_vector_of_another_size_or_without_direction_is_refused(tmp_path):
+    store = bank(tmp_path)
+    store.add(entries(vectors(3)))
+    with pytest.raises(UserError, match="size 4"):
+        Searcher(store, "text").search(np.ones(4, np.float32), 1)
+    with pytest.raises(UserError, match="no direction"):
+        store.add([Entry(Row("z", "t", 1, {}), {"text": np.full(16, np.nan, np.float32)})])
+    assert len(store) == 3
+
+
+def test_a_damaged_file_is_told_in_one_line(tmp_path):
+    (tmp_path / "bank.sqlite").write_bytes(b"no database at all " * 100)
+    with pytest.raises(UserError, match="cannot use the bank"):
+        StateBank(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["flat", "cells", "chroma"])
+def test_search_finds_what_brute_force_finds(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(nearest, "_TAIL", 50)
+    if how == "cells":
+        monkeypatch.setattr(nearest, "FLAT", 100)
+    rows = vectors(600)
+    store = bank(tmp_path)
+    store.add(entries(rows[:500]))
+    searcher = Searcher(store, "text", chroma_from=10 if how == "chroma" else 10**9)
+    for query in vectors(20, seed=1):
+        found = searcher.search(query, 5)
+        assert ids(store, found) == nearest_by_hand(rows[:500], query, 5)
+        assert found[0][1] == pytest.approx(float((rows[:500] @ query).max()), abs=1e-5)
+    # Rows added later are found, first from memory, then from files made anew.
+    for upto in (520, 600):
+        store.add(entries(rows[500:upto], first=500))
+        for query in vectors(5, seed=2):
+            found = searcher.search(query, 5)
+            assert ids(store, found) == nearest_by_hand(rows[:upto], query, 5)
+    # A removed row does not come back, and neither do rows that are left out.
+    best = searcher.search(rows[7], 1)[0][0]
+    assert best == 8
+    store.remove([8])
+    assert 8 not in [n for n, _ in searcher.search(rows[7], 5)]
+    left_out = store.numbers_of(["t1"])
+    assert not left_out & {n for n, _ in searcher.search(rows[6], 50, left_out)}
+
+
+def test_damaged_index_files_are_made_again(tmp_path):
+    rows = vectors(50)
+    store = bank(tmp_path)
+    store.add(entries(rows))
+    assert Searcher(store, "text").search(rows[3], 1)[0][0] == 4
+    for folder in (tmp_path / "index").iterdir():
+        (folder / "vectors.npy").write_bytes(b"torn")
+    assert Searcher(store, "text").search(rows[3], 1)[0][0] == 4
+
+
+def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(tmp_path):
+    store = bank(tmp_path)
+    close = vectors(1) + 0.001 * vectors(40, seed=5)
+    store.add([Entry(Row("many", "t", 1, {}), {"text": close}), *entries(vectors(3, seed=9))])
+    found = Searcher(store, "text").search(vectors(1)[0], 3)
+    assert len({n for n, _ in found}) == 3
+    assert found[0][0] == 1
+
+
+def _write(folder, first):
+    store = bank(folder)
+    for i in range(first, first + 40):
+        store.add(entries(vectors(1, seed=i), first=i), f"s{i}")
+
+
+def test_two_processes_write_at_once_without_loss(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write, args=(tmp_path, first)) for first in (0, 20)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+        assert writer.exitcode == 0
+    store = bank(tmp_path)
+    assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(60))
+    counted = sqlite3.connect(store.path).execute("select count(*) from vectors").fetchone()
+    assert counted == (60,)
+
+
+def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(tmp_path):
+    rows = vectors(8)
+    a, b = bank(tmp_path / "a"), bank(tmp_path / "b")
+    a.add(entries(rows[:5]), "one")
+    b.add(entries(rows[3:], first=3), "two")
+    assert merge(a, tmp_path / "all") == 5
+    assert merge(b, tmp_path / "all") == 3
+    assert merge(b, tmp_path / "all") == 0
+    both = open_bank(tmp_path / "all")
+    assert both.is_read("one")
+    assert both.is_read("two")
+    assert ids(both, Searcher(both, "text").search(rows[6], 1)) == ["r6"]
+    with pytest.raises(UserError, match="other"):
+        merge(bank(tmp_path / "c", "other/16"), tmp_path / "all")
+    with pytest.raises(UserError, match="itself"):
+        merge(a, tmp_path / "a")
+    assert export_rows(both, tmp_path / "rows.jsonl") == 8
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
+
+
+def test_use_is_counted_as_a_running_mean(tmp_path):
+    store = bank(tmp_path)
+    store.add(entries(vectors(2)))
+    store.count_use([1], 1.0)
+    store.count_use([1], 0.0)
+    row = store.row("r0")
+    assert (row.uses, row.helped) == (2, 0.5)
+    assert store.row("r1").uses == 0
+
+
+def test_keys_combine_by_the_mean_of_their_cosines(tmp_path):
+    store = StateBank(tmp_path, "m/16", "u", create=True)
+    text, state = vectors(30), vectors(30, 8, seed=4)
+    store.bank.add(
+        Entry(Row(f"r{i}", "t", 5, {}), {"text": text[i], "state": state[i]}) for i in range(30)
+    )
+    query = {"text": text[2], "state": state[9]}
+    mean = (text @ query["text"] + state @ query["state"]) / 2
+    found = store.search(query, 4, key="both")
+    assert [hit.row.n - 1 for hit in found] == np.argsort(-mean)[:4].tolist()
+    assert store.search(query, 1, key="text")[0].row.n == 3
+    assert store.search(query, 1, key="state")[0].row.n == 10
+    with pytest.raises(UserError, match=r"updater.kind"):
+        store.search({"text": text[0]}, 1, key="both")

@@ -1,0 +1,153 @@
+"""Traces of every form, and what is broken in them."""
+
+import json
+
+import pytest
+
+from stores.errors import UserError
+from stores.trace_store import TraceStore
+from stores.traces import Event
+from trainers.trace_sources import read_episodes
+
+REFERENCE = {
+    "task_id": "q7",
+    "input": {"question": "How many cats are there?", "images": ["a.png"]},
+    "sub_task": "count",
+    "trace": [
+        {"think": "I zoom in."},
+        {"action": {"tool": "zoom", "properties": {"x": 1}, "observation": "three cats"}},
+        {"think": "Done."},
+        {"answer": "3"},
+    ],
+    "answer": "3",
+    "is_correct": True,
+    "ground_truth": ["three"],
+}
+REACT = {
+    "session": "fixed_0",
+    "instruction": "a red scarf",
+    "reward": 1.0,
+    "steps": [
+        {"action": "reset", "observation": "Webshop [Search]"},
+        {"action": "search[red scarf]", "observation": "[B0AAAAAAA1] Scarf"},
+        {"action": "think[B0AAAAAAA1 fits.]", "observation": "OK."},
+        {"action": "click[B0AAAAAAA1]", "observation": "[Buy Now]"},
+        {"action": "click[Buy Now]", "observation": ""},
+    ],
+}
+
+
+def write(path, *records):
+    path.write_text("\n".join(json.dumps(record) for record in records))
+    return path
+
+
+def store(path, *episodes):
+    traces = TraceStore(path)
+    for name, goal, reward, done in episodes:
+        events = [Event("OBS", "page", 0), Event("ACT", "search[x]", 0)]
+        traces.write_step(
+            name, 0, events, task={"env": "webshop", "goal": goal}, instruction="a lamp",
+            reward=reward, done=done,
+        )  # fmt: skip
+    return traces
+
+
+def test_the_reference_form_becomes_atomic_decisions_with_the_answer_last(tmp_path):
+    for trace in (REFERENCE["trace"], typed(REFERENCE["trace"])):
+        record = {**REFERENCE, "trace": trace}
+        episode = read_episodes([write(tmp_path / "trace.json", record)]).found[0]
+        zoom, answer = episode.steps
+        assert (zoom.tool, zoom.params, zoom.thought) == ("zoom", '{"x": 1}', "I zoom in.")
+        assert zoom.after == answer.before == "three cats"
+        assert (answer.tool, answer.params, answer.thought) == ("answer", "3", "Done.")
+        assert episode.task == "count"
+        assert episode.images == ("a.png",)
+        assert set(episode.answers) == {"3", "three"}
+        assert episode.correct
+
+
+def typed(trace):
+    return [{"type": kind, "content": body} for entry in trace for kind, body in entry.items()]
+
+
+def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer(tmp_path):
+    episode = read_episodes([write(tmp_path / "react.jsonl", REACT)]).found[0]
+    assert [step.action for step in episode.steps] == [
+        "search[red scarf]", "click[b0aaaaaaa1]", "click[buy now]",
+    ]  # fmt: skip
+    assert episode.steps[0].before == "Webshop [Search]"
+    assert episode.steps[1].thought == "B0AAAAAAA1 fits."
+    assert episode.steps[1].before == "[B0AAAAAAA1] Scarf"
+    assert episode.answers == ("b0aaaaaaa1",)
+
+
+def test_a_trace_store_and_its_export_read_the_same(tmp_path):
+    traces = store(tmp_path / "t.sqlite", ("a", 1, 1.0, True), ("b", 1, 0.2, True))
+    traces.export_jsonl(tmp_path / "t.jsonl")
+    both = [
+        read_episodes([tmp_path / name], include_incorrect=True) for name in ("t.sqlite", "t.jsonl")
+    ]
+    assert both[0].found == both[1].found
+    assert [episode.id for episode in both[0].found] == ["a", "b"]
+    assert both[0].found[0].task_id == both[0].found[1].task_id == "webshop/goal=1"
+    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"]).found] == ["a"]
+
+
+def test_an_unfinished_episode_is_not_learned_from(tmp_path):
+    traces = store(tmp_path / "t.sqlite", ("a", 1, 0.0, False), ("b", 2, 1.0, True))
+    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"], True).found] == ["b"]
+    traces.export_jsonl(tmp_path / "t.jsonl")
+    read = read_episodes([tmp_path / "t.jsonl"], True)
+    assert [e.id for e in read.found] == ["b"]
+    assert "did not end" in read.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ("{half", "no JSON (half-written?)"),
+        ("[1]", "no JSON object"),
+        ('{"other": 1}', "an unknown form"),
+        ('{"trace": [], "input": {}}', "input has no question"),
+        ('{"trace": [], "input": "q", "task_id": "a"}', "holds no decision"),
+        ('{"trace": [{"dance": 1}], "input": "q", "task_id": "a"}', "think, action or answer"),
+        ('{"trace": [{"action": {}}], "input": "q", "task_id": "a"}', "'tool' is missing"),
+        ('{"steps": [], "session": "a", "instruction": "q"}', "holds no decision"),
+        ('{"events": [], "episode_id": "a", "reward": 1}', "holds no action"),
+        ('{"events": [], "episode_id": "a"}', "'reward' is missing"),
+        ('{"events": 3, "episode_id": "a", "reward": 1}', "not iterable"),
+    ],
+)
+def test_a_broken_record_is_named_and_the_others_are_read(tmp_path, record, problem):
+    path = tmp_path / "traces.jsonl"
+    path.write_text(f"{record}\n{json.dumps(REACT)}\n")
+    read = read_episodes([path])
+    assert len(read.found) == 1
+    assert len(read.problems) == 1
+    assert "line 1" in read.problems[0]
+    assert problem in read.problems[0]
+
+
+def test_empty_files_missing_paths_and_doubles(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "empty.json").write_text(" \n")
+    write(tmp_path / "a" / "one.jsonl", REACT, REACT)
+    read = read_episodes([tmp_path / "a"])
+    assert len(read.found) == 1
+    assert read.problems == ["empty.json: empty"]
+    with pytest.raises(UserError, match="no traces at"):
+        read_episodes([tmp_path / "nowhere"])
+
+
+def test_the_published_react_traces_are_read_whole():
+    import os
+    from pathlib import Path
+
+    data = Path(os.environ.get("STATEGATE_DATA", "../shared/data"))
+    path = data / "webshop" / "traces" / "react_davinci002_webshop_500.jsonl"
+    if not path.exists():
+        pytest.skip(f"the published traces are not at {path}")
+    read = read_episodes([path], include_incorrect=True)
+    assert (len(read.found), read.problems) == (500, [])
+    assert sum(episode.correct for episode in read.found) == 179

@@ -1,0 +1,92 @@
+"""Captions: a vision model describes a task's images, once, in one text for all of them."""
+
+import base64
+import hashlib
+import json
+import mimetypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import HumanMessage
+
+from nodes.experience.asking import ask, asking_problems
+from nodes.experience.trajectory import Trajectory
+from stores.home import home
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+_ASK = "Describe these images together in at most three sentences: what they show and any text in them."
+_MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+_MOST = 20_000_000  # bytes of one image
+
+
+class Captions:
+    """Caption trajectories; each set of images is described once, whatever task it belongs to."""
+
+    def __init__(self, model: "BaseChatModel", name: str, path: Path | None = None) -> None:
+        self._model = model
+        self._name = name
+        self._path = path or home() / "captions.json"
+        self.problems: list[str] = []
+
+    def caption(self, episode: Trajectory) -> Trajectory:
+        """Return ``episode`` with its caption; without images, or where it fails, as it was."""
+        if not episode.images or episode.caption:
+            return episode
+        parts, problems = image_parts(episode.images)
+        self.problems += [f"{episode.id}: {problem}" for problem in problems]
+        if not parts:
+            return episode
+        key = hashlib.sha256(json.dumps([self._name, parts]).encode()).hexdigest()
+        known = self._known()
+        if key not in known:
+            message = HumanMessage([{"type": "text", "text": _ASK}, *parts])
+            try:
+                known[key] = " ".join(ask(self._model, [message]).split())
+            except asking_problems() as error:
+                told = " ".join(str(error).split())[:120]
+                self.problems.append(f"{episode.id}: its images were not described ({told})")
+                return episode
+            self._keep(key, known[key])
+        return episode.with_caption(known[key])
+
+    def _known(self) -> dict[str, str]:
+        try:
+            known = json.loads(self._path.read_text(encoding="utf-8"))
+            return known if isinstance(known, dict) else {}
+        except (OSError, ValueError):
+            return {}
+
+    def _keep(self, key: str, caption: str) -> None:
+        from filelock import FileLock
+
+        with FileLock(f"{self._path}.lock"):
+            partial = self._path.with_name(f"{self._path.name}.part")
+            partial.write_text(json.dumps({**self._known(), key: caption}), encoding="utf-8")
+            partial.replace(self._path)
+
+
+def image_parts(images: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the images as message parts, and a line for each that does not load.
+
+    An image is a file's path, a ``data:`` URL or an http(s) URL (passed on, not fetched).
+    """
+    parts: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for image in images:
+        url = image if image.startswith(("data:image/", "http://", "https://")) else None
+        if url is None:
+            try:
+                raw = Path(image).expanduser().read_bytes()
+            except (OSError, ValueError) as error:
+                problems.append(f"image '{image[:80]}' does not load ({type(error).__name__})")
+                continue
+            if not raw.startswith(_MAGIC) or len(raw) > _MOST:
+                problems.append(f"image '{image[:80]}' is no PNG, JPEG, GIF or WebP of under 20 MB")
+                continue
+            kind = mimetypes.guess_type(image)[0] or "image/png"
+            url = f"data:{kind};base64,{base64.b64encode(raw).decode()}"
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts, problems
