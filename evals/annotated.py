@@ -3,9 +3,9 @@
 python -m evals.annotated runs/policy-failures --live runs/policy-full --data ../shared/data/webshop \
     --out docs/results/policy-transcripts.md
 
-Takes the run directories of ``evals.failures`` and of the live evaluation behind it, and plays the chosen
-episodes again: the first five that were won and the first five that failed, each kind of failure before
-any comes twice. A step shows the action and the likeliest alternatives with their probabilities.
+Takes the run directories of ``evals.failures`` and of the live evaluation behind it, and plays the
+chosen episodes again: the first five that were won and the first five that failed, each kind of failure
+before any comes twice. A step shows the action and the likeliest alternatives with probabilities.
 """
 
 import argparse
@@ -88,9 +88,9 @@ def write_page(failures: Path, live: Path, data: str, out: Path, agent: str = ""
     rows = sorted((json.loads(line) for line in lines), key=lambda row: row["goal"])
     head = [
         "# Ten episodes of the `policy` actor\n",
-        f"Agent `{name}` of the run `{live.name}`: the first five won and the first five failed, each kind of",
-        "failure before any comes twice. Behind an action stands its probability, then the likeliest",
-        "alternatives. Made by `evals.annotated`.\n",
+        f"Agent `{name}` of the run `{live.name}`: the first five won and the first five failed,",
+        "each kind of failure before any comes twice. Behind an action stands its probability,",
+        "then the likeliest alternatives. Made by `evals.annotated`.\n",
     ]
     body = [line for row in choose([r for r in rows if r["agent"] == name])
             for line in transcript(graph, world, row)]  # fmt: skip
