@@ -6,7 +6,7 @@ import pytest
 
 from envs.webshop import WebShop
 from evals.annotated import choose, write_page
-from evals.failures import classify, main, run_failures
+from evals.failures import KINDS, classify, main, run_failures
 from evals.live import run_live
 
 
@@ -66,9 +66,7 @@ def test_a_live_run_is_classified_and_told(tmp_path, capsys):
     summary = run_failures(live, "sample", str(tmp_path / "failures"))
     row = summary["rows"][0]
     assert row["n"] == 12
-    assert sum(
-        v for k, v in row.items() if k.endswith(" %") and k != "opened and left %"
-    ) == pytest.approx(100)
+    assert sum(row[f"{kind} %"] for kind in KINDS) == pytest.approx(100)
     won = json.loads((live / "summary.json").read_text())["rows"][0]["success"]
     assert row["won %"] == pytest.approx(100 * won)
     write_page(tmp_path / "failures", live, "sample", tmp_path / "page.md")
