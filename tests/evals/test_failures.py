@@ -71,8 +71,8 @@ def test_a_live_run_is_classified_and_told(tmp_path, capsys):
     assert row["won %"] == pytest.approx(100 * won)
     write_page(tmp_path / "failures", live, "sample", tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
-    assert page.count("## Goal") == len(choose(
-        [json.loads(x) for x in (tmp_path / "failures/episodes.jsonl").read_text().splitlines()]))  # fmt: skip
+    lines = (tmp_path / "failures/episodes.jsonl").read_text().splitlines()
+    assert page.count("## Goal") == len(choose([json.loads(line) for line in lines]))
     with pytest.raises(SystemExit) as stop:
         main([str(tmp_path / "none"), "--out", str(tmp_path / "x")])
     assert stop.value.code == 2
