@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from envs.protocols import Observation
-from nodes.act.candidates import Embed, Encoded, encode
+from nodes.act.candidates import OPENED, Embed, Encoded, encode
 from nodes.act.reading import words_of
 from trainers.trajectories import Trajectory
 from trainers.walk import Readers
@@ -55,9 +55,16 @@ def read_choices(
     for i, (page, action) in enumerate(pages):
         seen = encode(walk.look(page), walk.step, embed)
         index = match(action, seen.actions)
-        if index is not None:
+        if index is not None and not _is_mistake(action, trajectory):
             yield Choice(seen, index, reader.name, walk.step)
         walk.took(page, action, pages[i + 1][0] if i + 1 < len(pages) else page)
+
+
+def _is_mistake(action: str, trajectory: Trajectory) -> bool:
+    """Say whether the expert opened a wrong product on purpose: to be seen, not to be imitated."""
+    opened = OPENED.fullmatch(action)
+    wanted = str(trajectory.agent.get("asin", "")).lower()
+    return bool(opened and wanted) and action != f"click[{wanted}]"
 
 
 def pages_of(trajectory: Trajectory) -> list[tuple[Observation, str]]:

@@ -29,7 +29,7 @@ from trainers.expert import Rates
 from trainers.trajectories import file_hash, write_trajectories
 
 MODES: tuple[str, ...] = ("rich", "text")
-RATES = Rates(short_search=0.15, wrong_product=0.5, wrong_option=0.0)
+RATES = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)
 
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--data", default="sample", help="'sample' or a folder of official files")
     parser.add_argument("--out", required=True, type=Path, help="folder for the JSON lines")
-    parser.add_argument("-n", "--episodes", type=int, default=2500, help="training episodes")
+    parser.add_argument("-n", "--episodes", type=int, default=1800, help="training episodes")
     parser.add_argument("--heldout", type=int, default=300, help="held-out episodes")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(argv)

@@ -48,7 +48,7 @@ ENCODER = (
     "lexical-"
     + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
 )
-_OPENED = re.compile(r"click\[b[0-9a-z]{9}\]")
+OPENED = re.compile(r"click\[b[0-9a-z]{9}\]")
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
 
@@ -106,7 +106,7 @@ def _type(action: str, products: dict[str, list[float]], options: dict[str, list
     if action in options:
         return "option"
     label = action.removeprefix("click[").removesuffix("]")
-    return label if label in TYPES else "product" if _OPENED.fullmatch(action) else "other"
+    return label if label in TYPES else "product" if OPENED.fullmatch(action) else "other"
 
 
 def _row(
@@ -237,7 +237,7 @@ def _last(history: Sequence[str]) -> str:
     last = history[-1]
     if last.startswith("search["):
         return "search"
-    if _OPENED.fullmatch(last):
+    if OPENED.fullmatch(last):
         return "product"
     known = {"click[next >]": "next", "click[< prev]": "prev", "click[back to search]": "back"}
     return known.get(last, "tab" if last in _TABS else "other")
