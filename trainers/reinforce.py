@@ -1,6 +1,7 @@
 """Reinforcement: the ``policy`` actor improves on the shop's own reward, in thousands of episodes.
 
 python -m trainers.reinforce --config configs/train/reinforce.yaml
+python -m trainers.reinforce --set epochs=5      (ends a run that has come so far: the best is kept)
 
 Group-relative policy gradient (Shao et al. 2024, without their length term): each goal is played by a
 group of episodes that read through the same builder at the same budget, and an episode's advantage is
@@ -96,7 +97,9 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
     before, _ = load_scorer(settings.start)
     scorer.to(device)
     before.to(device).requires_grad_(False)
-    args = {"settings": shown_config(settings.model_dump()), "seed": settings.seed}
+    # When to stop is no part of what a run is: the same one may be ended sooner or go on for longer.
+    told = settings.model_dump(exclude={"epochs", "patience"})
+    args: dict[str, Any] = {"settings": shown_config(told), "seed": settings.seed}
     args |= {"data": {"sha256": plan.world.catalogue.fingerprint}, "start_sha256": meta["sha256"]}
     run = RunDirectory(settings.run, {**provenance(command), **args})
     readers = Readers(
