@@ -7,7 +7,8 @@ python -m trainers.actor --config actor_sample          (the sample catalogue, m
 Each episode is read ``copies`` times, by builders and at budgets drawn at random, so that no builder
 is favoured. The negatives are hard ones: a decision is a choice among everything that the page offers,
 which after a search for the wish are its look-alikes, and half of the episodes open the best-looking
-wrong product first (to learn how to leave it: that click itself is not imitated). Products are split between training, validation and report.
+wrong product first (to learn how to leave it: that click itself is not imitated). Products are split
+between training, validation and report.
 """
 
 from collections.abc import Sequence
