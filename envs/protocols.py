@@ -9,6 +9,10 @@ Session = Mapping[str, Any]
 
 #: The affordance that stands for "search for any words"; concrete actions are ``search[red shoes]``.
 SEARCH = "search[<query>]"
+#: The affordance that stands for "answer with any text"; a concrete action is ``answer[In 1911.]``.
+ANSWER = "answer[<text>]"
+#: Affordances whose brackets take free text.
+FREE = (SEARCH, ANSWER)
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,20 @@ class World(Protocol):
 
 
 def is_legal(action: str, affordances: tuple[str, ...]) -> bool:
-    """Say whether ``action`` is one of ``affordances``, or words for a listed search bar."""
+    """Say whether ``action`` is one of ``affordances``, or text where one of them takes text."""
     if action in affordances:
-        return action != SEARCH
-    words = action.removeprefix("search[").removesuffix("]").strip()
-    is_search = action.startswith("search[") and action.endswith("]") and bool(words)
-    return is_search and SEARCH in affordances
+        return action not in FREE
+    verb, _, rest = action.partition("[")
+    takes_text = any(free.startswith(f"{verb}[") and free in affordances for free in FREE)
+    return takes_text and rest.endswith("]") and bool(rest.removesuffix("]").strip())
+
+
+def answer(text: str) -> str:
+    """Return the action that answers with ``text`` (with "(nothing)" where there is none)."""
+    return f"answer[{text.strip() or '(nothing)'}]"
+
+
+def answered(action: str) -> str | None:
+    """Return the text of an ``answer[...]`` action, None for any other action."""
+    is_answer = action.startswith("answer[") and action.endswith("]")
+    return action[len("answer[") : -1].strip() if is_answer else None

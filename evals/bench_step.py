@@ -25,7 +25,8 @@ def measure_step(data: str, seed: int = 0, goals: int = 10) -> list[dict[str, An
     """Return rows: milliseconds a step for each context, its parts, and the bare loop.
 
     Cold: no text of the page was embedded before (embeddings are computed, not looked up); warm: all
-    were. The expert's moves are followed, so every context sees the same pages.
+    were. ``processor`` is what a step costs in processor time, which a busy machine does not stretch.
+    The expert's moves are followed, so every context sees the same pages.
     """
     rows: list[dict[str, Any]] = []
     for kind in ("full", "retrieve", "compress"):
@@ -34,7 +35,7 @@ def measure_step(data: str, seed: int = 0, goals: int = 10) -> list[dict[str, An
         agent = graph.agent.bound()  # type: ignore[attr-defined]
         agent.resources.embedder.embed(["warm up the model"])
         agent.context(_first(agent))  # loads what the builder needs
-        times: dict[str, list[float]] = {"update": [], "build": [], "step": []}
+        times: dict[str, list[float]] = {"update": [], "build": [], "step": [], "processor": []}
         for goal in range(goals):
             _walk(agent, goal, seed, {})  # so that texts are in the cache
             _walk(agent, goal, seed, times)
@@ -60,7 +61,7 @@ def _walk(agent: Any, goal: int, seed: int, times: dict[str, list[float]]) -> No
     state: Any = dict(agent.observe({"task": {"goal": goal}}, {}))
     for step, move in enumerate(moves):
         session, _ = state["session"], None
-        marks = [time.perf_counter()]
+        marks, busy = [time.perf_counter()], time.process_time()
         state |= agent.observe({**state, "task": None}, {})
         marks.append(time.perf_counter())
         state |= agent.update_state(state)
@@ -70,6 +71,8 @@ def _walk(agent: Any, goal: int, seed: int, times: dict[str, list[float]]) -> No
         for name, a, b in (("update", 1, 2), ("build", 2, 3), ("step", 0, 3)):
             if times:
                 times[name].append(1000 * (marks[b] - marks[a]))
+        if times:
+            times["processor"].append(1000 * (time.process_time() - busy))
         after, _ = agent.world.step(session, move)
         state |= {"session": dict(after), "action": move, "steps": step + 1}
 

@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 
 from envs.protocols import Observation, World, is_legal
 from graph.config import Config
+from graph.messages import asked, spoken, turns_before
 from graph.state import (
     State,
     pack_decision,
@@ -18,8 +19,6 @@ from graph.state import (
     require_task,
     unpack_vector,
 )
-from nodes.build_context.render import describe
-from nodes.observe.page import PageSource
 from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.resources import Resources
 from stores.traces import Event
@@ -67,7 +66,8 @@ class BoundAgent:
 
     def observe(self, state: State, config: RunnableConfig) -> dict[str, Any]:
         """Start the task that was passed, or draw the current page again."""
-        task = state.get("task")
+        talks = self.config.env.conversational
+        task = state.get("task") or (asked(state) if talks else None)
         if task is None and state.get("session") is not None:
             observation = self.world.observe(state["session"])
             self._tell("observe", state, page=observation.text[:200])
@@ -84,7 +84,8 @@ class BoundAgent:
             "session": thaw(session),
             "before": None,
             "recurrent": pack_vector(self._updater.initial()),
-            "events": [],
+            "turns": turns_before(state) if talks else 0,
+            "events": state.get("events") or [] if talks else [],
             "decision": None,
             "action": None,
             "reward": 0.0,
@@ -153,7 +154,9 @@ class BoundAgent:
             kept = self.resources.get(params)(record)
             events = events if kept is None else tuple(kept)
         self._tell("write_memory", state, reward=state["reward"], done=state["done"])
+        said = spoken(record, state) if self.config.env.conversational else {}
         return {
+            **said,
             "events": [event.to_list() for event in events],
             "steps": state["steps"] + 1,
             "before": None,
@@ -178,6 +181,7 @@ class BoundAgent:
             decision=decision,
             outcome=self.world.observe(state["session"]),
             events=read_events(state),
+            turn=state.get("turns", 0) + state["steps"],
         )
 
     def observation(self, state: State) -> Observation:
@@ -187,11 +191,10 @@ class BoundAgent:
     def context(self, state: State) -> BuiltContext:
         """Build the context of this step from state alone (builders are pure)."""
         observation = self.observation(state)
-        chunks = self.config.env.chunk(observation)
         request = ContextRequest(
             instruction=self.world.instruction(state["session"]),
             observation=observation,
-            source=PageSource(chunks, lambda: self.resources.embedder, describe),
+            source=self.config.env.source(observation, self.resources),
             events=read_events(state),
             budget=self.config.context.budget,
             state=unpack_vector(state.get("recurrent")),

@@ -7,7 +7,9 @@ made again from the session when a resumed run finds them gone.
 from typing import Annotated, Any, NotRequired, TypedDict
 
 import numpy as np
+from langchain_core.messages import AnyMessage
 from langgraph.channels import UntrackedValue
+from langgraph.graph.message import add_messages
 from pydantic import BaseModel, create_model
 
 from envs.protocols import Observation
@@ -16,11 +18,17 @@ from nodes.registry import registry
 from stores.errors import UserError
 from stores.traces import Event
 
+Messages = Annotated[list[AnyMessage], add_messages]
+
 
 class Input(TypedDict):
-    """What a caller passes: the task to start, such as ``{"env": "webshop", "goal": 3}``."""
+    """What a caller passes: the task to start, such as ``{"env": "webshop", "goal": 3}``.
+
+    Where the world is a conversation, a human message does as well.
+    """
 
     task: NotRequired[dict[str, Any] | None]
+    messages: NotRequired[Messages]
 
 
 class Output(TypedDict):
@@ -40,10 +48,15 @@ class Output(TypedDict):
     episode_id: str
     action: str | None
     info: dict[str, Any]
+    messages: NotRequired[Messages]
 
 
 class State(TypedDict, total=False):
-    """All channels. ``recurrent`` is an fp16 array, ``events`` are ``Event.to_list`` rows."""
+    """All channels. ``recurrent`` is an fp16 array, ``events`` are ``Event.to_list`` rows.
+
+    ``turns`` counts the steps that the thread's earlier tasks took, where they are one conversation;
+    ``messages`` is that conversation's recent end, as chat clients show it.
+    """
 
     task: dict[str, Any] | None
     episode: dict[str, Any]
@@ -63,6 +76,8 @@ class State(TypedDict, total=False):
     cost: float
     fallbacks: int
     info: dict[str, Any]
+    turns: int
+    messages: Messages
     observation: Annotated[Observation, UntrackedValue]
     context: Annotated[BuiltContext, UntrackedValue]
 
@@ -120,7 +135,8 @@ def _union(classes: list[type[Params]]) -> Any:
 def require_task(task: Any, env_kind: str) -> dict[str, Any]:
     """Check the task's shape. Raises ``UserError`` naming the form."""
     if not isinstance(task, dict):
-        raise UserError('give a task: {"task": {"env": "webshop", "goal": 3}}')
+        form = '{"question": "..."}' if env_kind == "qa" else '{"env": "webshop", "goal": 3}'
+        raise UserError(f'give a task: {{"task": {form}}}')
     wanted = task.get("env", env_kind)
     if wanted != env_kind:
         raise UserError(f"the task is for env '{wanted}', but this agent's env is '{env_kind}'")

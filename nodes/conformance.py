@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from langchain_core.messages import BaseMessage
 
-from envs.protocols import SEARCH, Observation
+from envs.protocols import ANSWER, FREE, SEARCH, Observation
 from nodes.build_context.render import describe
 from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page
@@ -100,7 +100,7 @@ def check_built(context: BuiltContext, request: ContextRequest, where: str = "co
         assert piece.tokens_after == count_tokens(piece.text), f"{where}: {piece.id} miscounts"
         for action in piece.actions:
             assert action in page, f"{where}: {piece.id} offers {action}, which the page does not"
-            label = action.partition("[")[2].removesuffix("]")
+            label = "answer" if action == ANSWER else action.partition("[")[2].removesuffix("]")
             assert label in piece.text.lower(), f"{where}: {piece.id} does not show {action}"
     accounted = set(context.actions) | set(context.dropped_actions)
     assert accounted == page, f"{where}: {sorted(page - accounted)} neither kept nor dropped"
@@ -118,8 +118,8 @@ def check_actor(params: ActorParams, resources: Resources | None = None) -> None
         context = build(request)
         decision = act(context, 0)
         assert isinstance(decision, Decision), f"{params.kind}: {decision!r} is no Decision"
-        is_search = decision.action.startswith("search[")
-        legal = decision.action in context.actions or is_search
+        is_free = any(decision.action.startswith(free.partition("<")[0]) for free in FREE)
+        legal = decision.action in context.actions or is_free
         assert legal or decision.fallback, f"{params.kind}: {decision.action} is not in the context"
     nothing = act(BuiltContext((), (), 0), 0)
     assert nothing.fallback, f"{params.kind}: an empty context must yield a recorded fallback"

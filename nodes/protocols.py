@@ -178,7 +178,11 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One finished step, as memory writers see it. ``step`` counts from 0."""
+    """One finished step, as memory writers see it. ``step`` counts from 0.
+
+    ``turn`` counts the steps of the whole thread where its world is a conversation (elsewhere it is
+    ``step``): it is what dates events that outlive a task.
+    """
 
     thread_id: str
     episode_id: str
@@ -190,6 +194,7 @@ class StepRecord:
     decision: Decision
     outcome: Observation
     events: tuple[Event, ...]
+    turn: int = 0
 
 
 class MemoryWriter(Protocol):
@@ -223,9 +228,20 @@ class EnvParams(Params):
     @abstractmethod
     def build(self, resources: "Resources") -> World: ...
 
+    #: Whether a new task on a thread goes on with its conversation: recent events are kept, and the
+    #: newest human message is a task.
+    conversational: ClassVar[bool] = False
+
     @abstractmethod
     def chunk(self, observation: Observation) -> "list[Chunk]":
         """Split an observation of this world into chunks (see ``nodes.observe``)."""
+
+    def source(self, observation: Observation, resources: "Resources") -> Source:
+        """Return where candidate chunks come from: by default, the page itself."""
+        from nodes.build_context.render import describe
+        from nodes.observe.page import PageSource
+
+        return PageSource(self.chunk(observation), lambda: resources.embedder, describe)
 
 
 class LlmParams(Params):

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ui import cli_doctor, cli_kinds, cli_rank, cli_run, cli_train
+from ui import cli_ask, cli_doctor, cli_ingest, cli_kinds, cli_rank, cli_run, cli_train
 from ui.cli_bank import bank_app
 from ui.cli_data import data_app
 from ui.cli_eval import eval_app
+from ui.cli_memory import memory_app
 from ui.cli_output import examples
 from ui.cli_traces import traces_app
 
@@ -106,6 +107,10 @@ def stategate(
 
 
 app.command(epilog=cli_run.EXAMPLES)(cli_run.run)
+app.command(epilog=cli_ask.ASK_EXAMPLES)(cli_ask.ask)
+app.command(epilog=cli_ask.CHAT_EXAMPLES)(cli_ask.chat)
+app.command(epilog=cli_ingest.EXAMPLES)(cli_ingest.ingest)
+app.add_typer(memory_app, name="memory")
 app.command(epilog=cli_kinds.EXAMPLES)(cli_kinds.kinds)
 app.add_typer(data_app, name="data")
 app.command(epilog=cli_train.EXAMPLES)(cli_train.train)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from ui import cli_eval_qa
 from ui.cli_output import examples
 
 _EXAMPLES = examples(
@@ -250,3 +251,7 @@ def experience(
     failed = Path(out) / "errors.jsonl"
     lines = failed.read_text(encoding="utf-8").splitlines() if failed.exists() else []
     show_summary(console(), summary, [json.loads(line) for line in lines], out)
+
+
+eval_app.command(epilog=cli_eval_qa.QA_EXAMPLES)(cli_eval_qa.qa)
+eval_app.command(epilog=cli_eval_qa.MEMORY_EXAMPLES)(cli_eval_qa.memory)

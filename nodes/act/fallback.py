@@ -3,10 +3,12 @@
 import re
 from collections.abc import Sequence
 
-from envs.protocols import SEARCH
+from envs.protocols import ANSWER, SEARCH, answer
 
 _RETREATS = ("click[< prev]", "click[back to search]")
 _BUY = "click[buy now]"
+#: What is said where nothing is known: better than a guess.
+UNKNOWN = "I do not know."
 _PRICE = re.compile(r",? and price lower than .*$")
 
 
@@ -16,6 +18,8 @@ def safe_action(actions: Sequence[str], instruction: str) -> str:
     ``actions`` are the affordances that the actor can read. With none, the answer is a search, which
     the shop accepts on any page; so it is where nothing but "buy now" is left.
     """
+    if ANSWER in actions:
+        return answer(UNKNOWN)
     for retreat in _RETREATS:
         if retreat in actions:
             return retreat

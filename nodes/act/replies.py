@@ -5,11 +5,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from envs.protocols import SEARCH, is_legal
+from envs.protocols import ANSWER, FREE, SEARCH, is_legal
 
 _BUTTONS = ("< prev", "buy now", "back to search", "next >")
 _ACTION = re.compile(
-    r"\b(search|click)\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}])", re.IGNORECASE | re.DOTALL
+    r"\b(search|click|answer)\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}])", re.IGNORECASE | re.DOTALL
 )
 
 
@@ -19,7 +19,7 @@ def schema(actions: Sequence[str], thought: int = 0, group: str | None = None) -
     ``thought`` > 0 lets the model first write that many characters of reasoning. With ``group``,
     option values are written as ``{group: value}``, which small models get right more often.
     """
-    targets = [a.removeprefix("click[").removesuffix("]") for a in actions if a != SEARCH]
+    targets = [a.removeprefix("click[").removesuffix("]") for a in actions if a not in FREE]
     choices: list[dict[str, Any]] = []
     if group is not None:
         values = [target for target in targets if target not in _BUTTONS]
@@ -30,6 +30,8 @@ def schema(actions: Sequence[str], thought: int = 0, group: str | None = None) -
     if SEARCH in actions:
         words = {"type": "string", "minLength": 3, "maxLength": 120}
         choices.append(_object("search", words, thought))
+    if ANSWER in actions:
+        choices.append(_object("answer", {"type": "string", "minLength": 1}, thought))
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
@@ -73,7 +75,9 @@ def _from_json(reply: str, group: str | None) -> list[str]:
         return []
     if isinstance(value.get("action"), str):
         return [value["action"]]
-    found = [f"{k}[{value[k]}]" for k in ("click", "search") if isinstance(value.get(k), str)]
+    found = [
+        f"{k}[{value[k]}]" for k in ("click", "search", "answer") if isinstance(value.get(k), str)
+    ]
     if group is not None and isinstance(value.get(group), str):
         found.insert(0, f"click[{value[group]}]")
     return found

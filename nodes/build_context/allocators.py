@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from nodes.models.small import small_inference
 from nodes.protocols import Chunk, ContextRequest
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
         request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
     ) -> dict[str, float]:
         rows = resources.embedder.embed([request.instruction, *(describe(c) for c in chunks)])
-        with torch.inference_mode():
+        with small_inference():
             readout = torch.from_numpy(readout_of(request, updater))
             vectors = torch.from_numpy(rows)
             logits = weigher(readout, vectors[0], vectors[1:].unsqueeze(0)).squeeze(0)

@@ -41,7 +41,9 @@ def assemble(
     are dropped. ``events`` are further pieces for the tail, dropped from the front when too many.
     """
     scores = scores or {}
-    ids = {chunk.id for chunk in shown}
+    # An open question can always be answered, whatever a builder chose to show of the corpus.
+    asked = {chunk.id for chunk in request.source.all() if chunk.kind == "ask"}
+    ids = {chunk.id for chunk in shown} | asked
     lead = f"Instruction: {one_line(request.instruction)}\n"
     instruction = _line_piece("instruction", "instruction", lead, request.budget)
     left = request.budget - instruction.tokens_after

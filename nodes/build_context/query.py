@@ -14,6 +14,7 @@ import numpy as np
 
 from nodes.build_context.match import FEATURES, match
 from nodes.build_context.query_rag import FRAME
+from nodes.models.small import small_inference
 from nodes.protocols import Chunk, ContextRequest, Vector
 from nodes.update_state.action_classes import ACTION_CLASSES
 from stores.errors import UserError
@@ -131,7 +132,7 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
 
     def query(request: ContextRequest) -> tuple[Vector, Vector]:
         wish = resources.embedder.embed([request.instruction])
-        with torch.inference_mode():
+        with small_inference():
             readout = torch.from_numpy(readout_of(request, updater))
             found: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
             weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]

@@ -7,7 +7,7 @@ shown whole or not at all, so an affordance counts as readable exactly when its 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.protocols import SEARCH
+from envs.protocols import ANSWER, FREE, SEARCH
 from nodes.protocols import Chunk
 from stores.tokens import count_tokens, truncate
 
@@ -67,7 +67,7 @@ def one_line(text: str) -> str:
 
 
 def _label(action: str) -> str:
-    if action == SEARCH:
+    if action in FREE:
         return action
     return one_line(action.partition("[")[2].removesuffix("]"))
 
@@ -109,6 +109,10 @@ def _detail(chunk: Chunk) -> list[Fragment]:
     return [Fragment("\n".join(f"Text: {line}" for line in lines if line))]
 
 
+def _ask(chunk: Chunk) -> list[Fragment]:
+    return [Fragment("To answer: "), Fragment(ANSWER, ANSWER)]
+
+
 def _nothing(chunk: Chunk) -> list[Fragment]:
     return []
 
@@ -129,6 +133,7 @@ _RENDERERS = {
     "options": _options,
     "item": _item,
     "detail": _detail,
+    "ask": _ask,
     # Shown by `assemble`: the instruction leads the prompt, notices become "Chosen:" lines.
     "instruction": _nothing,
     "notice": _nothing,

@@ -64,7 +64,9 @@ def _load_minilm() -> Any:
 
     folder = asset_path("minilm")
     from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # it takes a tenth of a second and speaks of no progress of ours
     return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nodes.models.small import small_inference
 from nodes.update_state.action_classes import ACTION_CLASSES
 from nodes.update_state.views import INPUT_TYPES
 from stores.errors import UserError
@@ -63,7 +64,7 @@ class StateModel(nn.Module):
 
     def advance(self, state: Tensor, texts: Tensor, types: Tensor) -> Tensor:
         """Return the state (d_total,) after the inputs ``texts`` (T, d_text), ``types`` (T,)."""
-        with torch.inference_mode():
+        with small_inference():
             events = self.encoder(texts, types).unsqueeze(0)
             return self.scan(events, state.unsqueeze(0))[1].squeeze(0)
 

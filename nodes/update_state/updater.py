@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
+from nodes.models.small import small_inference
 from nodes.protocols import Embedder, UpdaterParams, Vector
 from nodes.update_state.views import inputs_of
 from stores.errors import UserError
@@ -81,7 +82,7 @@ class StateUpdater:
 
         from nodes.update_state.action_classes import ACTION_CLASSES
 
-        with torch.inference_mode():
+        with small_inference():
             readout = torch.from_numpy(state[-self.model.d_state :].astype(np.float32))
             chances = self.model.classify(readout).softmax(-1).tolist()
         return dict(zip(ACTION_CLASSES, chances, strict=True))

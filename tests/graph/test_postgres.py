@@ -29,7 +29,7 @@ def postgres(tmp_path_factory):
     prefix = []
     if os.geteuid() == 0:
         prefix = ["runuser", "-u", "postgres", "--"]
-        for parent in (folder, *folder.parents[:2]):
+        for parent in (folder, *folder.parents[:3]):  # one more under pytest-xdist
             parent.chmod(0o755)
         shutil.chown(folder, "postgres")
 

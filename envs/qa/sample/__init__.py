@@ -1,0 +1,1 @@
+"""The sample corpus: 14 short articles on natural phenomena, and questions about them."""

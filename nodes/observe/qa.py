@@ -1,0 +1,104 @@
+"""The QA world as an environment kind: questions over a corpus, which context builders search."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from envs.protocols import ANSWER, Observation
+from nodes.protocols import Chunk, EnvParams, Source
+from stores.chunking import Chunking
+from stores.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
+from stores.documents import files_in, read_folder
+
+if TYPE_CHECKING:
+    from envs.qa import QA
+    from nodes.observe.corpus import CorpusIndex
+    from nodes.resources import Resources
+
+
+class QaEnv(EnvParams):
+    """Questions and answers over a corpus; a thread is one conversation of many turns."""
+
+    kind: Literal["qa"] = "qa"
+    conversational: ClassVar[bool] = True
+    corpus: str = Field(
+        default="sample", description="'sample', an ingested name (`stategate ingest`) or a folder"
+    )
+    questions: str | None = Field(
+        default=None, description="'sample' or a YAML/JSON file of {question, answer, evidence}"
+    )
+    chunking: str = Field(
+        default="fixed-256-50", description="kind-size-overlap in tokens, such as recursive-512-50"
+    )
+    vectors: str | None = Field(
+        default=None, description="URL of a Chroma server; by default a folder beside the corpus"
+    )
+
+    @field_validator("chunking")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        return str(Chunking.parse(value))
+
+    def build(self, resources: "Resources") -> "QA":
+        """Load the question set. Raises ``UserError`` where it cannot be read."""
+        from envs.qa import QA
+        from envs.qa.questions import load_questions
+
+        source = self.questions or ("sample" if self.corpus == "sample" else None)
+        return QA(load_questions(source) if source else ())
+
+    def chunk(self, observation: Observation) -> list[Chunk]:
+        """Return the page alone, as one chunk with its affordances."""
+        return [Chunk("ask", "ask", observation.text, (ANSWER,) if observation.actions else ())]
+
+    def source(self, observation: Observation, resources: "Resources") -> Source:
+        """Return the corpus as candidates, indexed first where that is not done."""
+        from nodes.observe.corpus import CorpusSource
+
+        return CorpusSource(self.index(resources), is_open=not observation.done)
+
+    def index(self, resources: "Resources") -> "CorpusIndex":
+        """Return the corpus's index under this chunking and the configured embedder, up to date."""
+        from nodes.observe.corpus import IndexParams
+
+        corpus = self.open()
+        params = IndexParams(
+            corpus=corpus.name, folder=str(corpus.folder), chunking=self.chunking,
+            vectors=self.vectors,
+        )  # fmt: skip
+        index: CorpusIndex = resources.get(params)
+        index.sync()
+        return index
+
+    def open(self) -> Corpus:
+        """Return the corpus. Raises ``UserError`` if there is none of that name."""
+        if self.corpus == "sample":
+            from envs.qa.questions import sample_folder
+
+            return opened_folder(sample_folder(), "sample")[0]
+        path = Path(os.path.expandvars(self.corpus)).expanduser()
+        if self.corpus not in corpus_names() and path.exists():
+            return opened_folder(path)[0]
+        return open_corpus(self.corpus)
+
+
+def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Changes]:
+    """Ingest ``folder`` under a name of its own (apart from named corpora) and say what changed."""
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+    # Beside the named corpora, not among them: a name that a person chose is never taken.
+    corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
+    origin, look = str(folder.resolve()), _look(folder)
+    if corpus.looked(origin) == look:  # asked again: no file is read anew
+        return corpus, Changes()
+    return corpus, corpus.sync(origin, read_folder(folder), look)
+
+
+def _look(folder: Path) -> str:
+    """Return a hash of the files' names, sizes and times."""
+    told = [
+        (str(path), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files_in(folder)
+    ]
+    return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()

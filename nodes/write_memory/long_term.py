@@ -1,0 +1,75 @@
+"""``long_term``: every answered question as a fact, with its entities, in SQL, across sessions."""
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envs.protocols import answered
+from nodes.act.fallback import UNKNOWN
+from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+    from stores.long_term import LongTerm, Namespace
+
+
+class MemoryPlace(BaseModel):
+    """Which memory, and whose part of it; shared by the writer and the reader."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str | None = Field(
+        default=None, description="file, sqlite:/// or postgresql:// URL; by default this machine's"
+    )
+    user: str = Field(default="default", min_length=1, max_length=200)
+    agent: str = Field(default="stategate", min_length=1, max_length=200)
+
+    def open(self) -> "LongTerm":
+        """Open the memory. Raises ``UserError`` where that fails."""
+        from stores.long_term import open_long_term
+
+        return open_long_term(self.url)
+
+    @property
+    def namespace(self) -> "Namespace":
+        """The part of the memory that is read and written."""
+        from stores.long_term import Namespace
+
+        return Namespace(self.user, self.agent)
+
+
+class LongTermMemory(MemoryParams):
+    """Write each turn once: a fact of salience 0.5, more if it was answered and names something."""
+
+    kind: Literal["long_term"] = "long_term"
+    place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
+    extractor: Literal["rules", "spacy"] = Field(default="rules", description="of entities")
+
+    def build(self, resources: "Resources") -> MemoryWriter:
+        """Open the memory. Raises ``UserError`` where that fails."""
+        store = self.place.open()
+
+        def write_memory(record: StepRecord) -> None:
+            said = answered(record.decision.action)
+            if said is None or record.decision.fallback is not None:
+                return
+            from nodes.build_context.follow_up import subject
+            from stores.entities import extractor
+            from stores.long_term import Turn
+
+            embedder = resources.embedder
+            before = [event for event in record.events if event.t < record.turn]
+            about = subject(record.instruction, before)
+            vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
+            told = f"{about} {record.instruction}\n{said}"
+            entities, relations = extractor(self.extractor)(told)
+            success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
+            turn = Turn(
+                record.thread_id, record.episode_id, record.step, record.instruction, said,
+                vectors[0], vectors[1], embedder.name, success,
+                0.5 + 0.1 * success + 0.1 * bool(entities),
+                tuple(entities[:20]), tuple(relations[:20]), about=about,
+            )  # fmt: skip
+            store.write(self.place.namespace, turn)
+
+        return write_memory

@@ -1,0 +1,131 @@
+"""Documents to passages: token windows or text boundaries, with ids that derive from content.
+
+Every passage knows its span in the document. Gold evidence is kept as text, so a corpus may be fetched
+again or cut another way and its questions still find what answers them (:func:`bears`).
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from stores.errors import UserError
+from stores.tokens import count_tokens, encoding
+
+_FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
+_SPACE = re.compile(r"\s*")
+#: The share of an evidence's words that a passage must hold to count as bearing it.
+_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A stretch ``text`` of ``document`` (its id) from character ``start`` to ``end``."""
+
+    id: str
+    document: str
+    title: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """How documents are cut: ``size`` and ``overlap`` in cl100k tokens."""
+
+    kind: str = "fixed"
+    size: int = 256
+    overlap: int = 50
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("fixed", "recursive") or not 0 <= self.overlap < self.size:
+            raise UserError(
+                "write a chunking as fixed-256-50 or recursive-512-50 (kind, size, smaller overlap)"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> "Chunking":
+        """Read ``"fixed-256-50"``. Raises ``UserError`` naming the form."""
+        found = _FORM.fullmatch(text.strip())
+        return cls(found[1], int(found[2]), int(found[3])) if found else cls("", 0, 0)
+
+    def __str__(self) -> str:
+        return f"{self.kind}-{self.size}-{self.overlap}"
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the character spans of ``text``'s passages, in order; none for a blank text."""
+        if not text.strip():
+            return []
+        return self._fixed(text) if self.kind == "fixed" else self._recursive(text)
+
+    def _fixed(self, text: str) -> list[tuple[int, int]]:
+        tokens = encoding().encode_ordinary(text)
+        # A character's first token holds its offset, so a window never starts inside a character.
+        _, offsets = encoding().decode_with_offsets(tokens)
+        found = []
+        for start in range(0, len(tokens), self.size - self.overlap):
+            stop = start + self.size
+            found.append((offsets[start], offsets[stop] if stop < len(tokens) else len(text)))
+            if stop >= len(tokens):
+                break
+        return found
+
+    def _recursive(self, text: str) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        first, end = -1, 0
+        for part in _splitter(self.size, self.overlap).split_text(text):
+            # The splitter tells no places. A passage begins after the last one began and leaves at
+            # most space between them; of several such places (text that repeats itself) the last
+            # is right, since an earlier one would lose the end of the document.
+            begin = first + 1
+            latest = _SPACE.match(text, end)
+            first = text.rfind(part, begin, (latest.end() if latest else end) + len(part))
+            first = text.index(part, begin) if first < 0 else first
+            end = first + len(part)
+            found.append((first, end))
+        return found
+
+
+@lru_cache(maxsize=8)
+def _splitter(size: int, overlap: int) -> Any:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+    return RecursiveCharacterTextSplitter(
+        chunk_size=size, chunk_overlap=overlap, length_function=count_tokens
+    )
+
+
+def cut(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:
+    """Return the passages of one document. The same text under the same title keeps its ids."""
+    seen: dict[str, int] = {}
+    passages = []
+    for start, end in chunking.spans(text):
+        part = text[start:end]
+        base = hashlib.sha256(
+            f"{document}\n{title}\n{part}".encode("utf-8", "replace")
+        ).hexdigest()[:20]
+        seen[base] = seen.get(base, 0) + 1
+        id_ = base if seen[base] == 1 else f"{base}-{seen[base]}"
+        passages.append(Passage(id_, document, title, start, end, part))
+    return passages
+
+
+def bears(passage: str, evidence: str) -> bool:
+    """Say whether ``passage`` holds ``evidence`` (a stretch of text), whole or its greater part.
+
+    A window may cut an evidence in two: the half with most of the consecutive words counts.
+    """
+    there, wanted = passage.split(), evidence.split()
+    if not wanted:
+        return False
+    need = max(1, int(len(wanted) * _SHARE + 0.5))
+    return _has_run(there, wanted, need)
+
+
+def _has_run(there: Sequence[str], wanted: Sequence[str], need: int) -> bool:
+    text = f" {' '.join(there)} "
+    runs: Iterable[Sequence[str]] = (wanted[i : i + need] for i in range(len(wanted) - need + 1))
+    return any(f" {' '.join(run)} " in text for run in runs)

@@ -1,0 +1,176 @@
+"""Files to documents: txt, md, html, pdf and json articles, read as text and nothing else.
+
+What cannot be read is told with its reason and harms nothing else. Document text is data: nothing
+in it is ever run, rendered or followed.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stores.errors import UserError
+
+MAX_BYTES = 20_000_000
+SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text of a corpus. ``id`` is stable over fetches, ``origin`` what it was ingested with."""
+
+    id: str
+    origin: str
+    title: str
+    text: str
+    url: str = ""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what the document says."""
+        return hashlib.sha256(f"{self.title}\n{self.text}".encode("utf-8", "replace")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file or page that gave no document, and why; ``id`` is what its document would have had."""
+
+    id: str
+    why: str
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the readable kinds of files under ``folder``, sorted. Raises ``UserError``."""
+    if folder.is_file():
+        return [folder]
+    if not folder.is_dir():
+        raise UserError(f"no folder or file '{folder}': name one, a URL, or wikipedia:TITLE")
+    found = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
+    hidden = [p for p in found if any(part.startswith(".") for part in p.relative_to(folder).parts)]
+    return [path for path in found if path not in hidden]
+
+
+def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
+    """Yield each file of ``folder`` as a document, or why it is none."""
+    base = folder if folder.is_dir() else folder.parent
+    for path in files_in(folder):
+        yield read_file(path, path.relative_to(base).as_posix(), str(folder.resolve()), max_bytes)
+
+
+def read_file(path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
+    """Read one file by its suffix; every fault of the file becomes a reason, never a traceback."""
+    try:
+        size = path.stat().st_size
+        if size > max_bytes:
+            told = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
+            return Skipped(id_, told)
+        raw = path.read_bytes()
+    except OSError as error:
+        return Skipped(id_, str(error.strerror or error))
+    return from_bytes(raw, path.suffix.lower(), id_, origin, fallback_title(path.stem))
+
+
+def fallback_title(stem: str) -> str:
+    """Return a title from a file name."""
+    return " ".join(stem.replace("_", " ").split())
+
+
+def from_bytes(
+    raw: bytes, suffix: str, id_: str, origin: str, title: str, url: str = ""
+) -> Document | Skipped:
+    """Turn a file's or a page's bytes into a document by ``suffix`` (".html", ".pdf", …)."""
+    try:
+        if suffix == ".pdf":
+            own, text = _pdf(raw)
+        else:
+            content = decode(raw)
+            reader = {".html": _html, ".htm": _html, ".json": _json, ".md": _markdown}
+            own, text = reader.get(suffix, _plain)(content)
+    except _Unreadable as problem:
+        return Skipped(id_, str(problem))
+    text = text.replace("\r\n", "\n").replace("\x00", "")
+    if not text.strip():
+        return Skipped(id_, "there is no text in it")
+    return Document(id_, origin, own or title, text, url)
+
+
+class _Unreadable(Exception):
+    """Why a file gives no text."""
+
+
+def decode(raw: bytes) -> str:
+    """Decode text: UTF-8 or UTF-16 with a mark, else UTF-8, else Windows-1252 if that looks right."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return raw.decode("utf-16")
+        except UnicodeDecodeError:
+            raise _Unreadable("says it is UTF-16, but is not") from None
+    if b"\x00" in raw[:8192]:
+        raise _Unreadable("a binary file")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        pass
+    odd = sum(byte < 32 and byte not in (9, 10, 12, 13) for byte in raw[:8192])
+    high = sum(byte > 126 for byte in raw[:8192])
+    if odd or high > 0.3 * len(raw[:8192]):
+        raise _Unreadable("neither UTF-8 nor readable as Windows-1252: save it as UTF-8")
+    return raw.decode("cp1252", "replace")
+
+
+def _plain(content: str) -> tuple[str, str]:
+    return "", content
+
+
+def _markdown(content: str) -> tuple[str, str]:
+    first, _, rest = content.lstrip().partition("\n")
+    if first.startswith("# "):
+        return first[2:].strip(), rest.strip() + "\n"
+    return "", content
+
+
+def _html(content: str) -> tuple[str, str]:
+    from bs4 import BeautifulSoup
+
+    soup = BeautifulSoup(content, "html.parser")
+    for tag in soup(["script", "style", "noscript", "template", "nav", "footer"]):
+        tag.decompose()
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    body = soup.find("main") or soup.find("article") or soup.body or soup
+    lines = (" ".join(line.split()) for line in body.get_text("\n").splitlines())
+    return title, "\n".join(line for line in lines if line)
+
+
+def _json(content: str) -> tuple[str, str]:
+    try:
+        value: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _Unreadable(f"broken JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise _Unreadable('no article: one is {"title": …, "content": …}')
+    text = next(
+        (value[k] for k in ("content", "text", "body") if isinstance(value.get(k), str)), None
+    )
+    if text is None:
+        raise _Unreadable('no article: one is {"title": …, "content": …}')
+    return str(value.get("title") or "").strip(), text
+
+
+def _pdf(raw: bytes) -> tuple[str, str]:
+    import io
+
+    from pypdf import PdfReader
+
+    try:
+        reader = PdfReader(io.BytesIO(raw))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise _Unreadable("an encrypted PDF")
+        pages = [page.extract_text() or "" for page in reader.pages]
+        title = str((reader.metadata.title if reader.metadata else "") or "")
+    except _Unreadable:
+        raise
+    except Exception as error:  # pypdf raises many kinds for broken files
+        raise _Unreadable(f"a broken PDF ({type(error).__name__})") from None
+    return title, "\n\n".join(pages)

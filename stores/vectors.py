@@ -1,0 +1,136 @@
+"""Vectors in Chroma: a folder by default, a Chroma server by URL.
+
+A collection remembers which embedder filled it and refuses another: vectors of two models in one
+collection give answers that look fine and mean nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.errors import UserError
+
+Vector = NDArray[np.float32]
+_BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
+
+
+class Vectors:
+    """One collection: unit vectors by id, with text and flat metadata (str, int, float, bool)."""
+
+    def __init__(self, where: str | Path, name: str, embedder: str, dimension: int) -> None:
+        """Open or make collection ``name`` in the folder or at the URL ``where``.
+
+        Raises ``UserError`` if another embedder filled it, or if there is no server.
+        """
+        self.name = name
+        wanted = {"embedder": embedder, "dimension": dimension}
+        client = _client(str(where))
+        try:
+            self._collection = client.get_or_create_collection(
+                name, metadata=wanted, configuration={"hnsw": {"space": "cosine"}},
+                embedding_function=None,
+            )  # fmt: skip
+        except Exception as error:  # chromadb raises many kinds
+            raise _unusable(where, error) from error
+        kept = dict(self._collection.metadata or {})
+        if {key: kept.get(key) for key in wanted} != wanted:
+            raise UserError(
+                f"collection '{name}' was filled by {kept.get('embedder')} "
+                f"({kept.get('dimension')} dimensions), not {embedder} ({dimension}): "
+                "use that embedder, or ingest into another corpus"
+            )
+
+    def __len__(self) -> int:
+        return int(self._collection.count())
+
+    def ids(self) -> set[str]:
+        """Return the ids of all rows."""
+        found: set[str] = set()
+        while True:
+            part = self._collection.get(include=[], limit=10_000, offset=len(found))["ids"]
+            if not part:
+                return found
+            found.update(part)
+
+    def put(
+        self,
+        ids: Sequence[str],
+        vectors: Vector,
+        texts: Sequence[str],
+        metadata: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Add or replace rows; ``vectors`` has shape (len(ids), dimension)."""
+        for start in range(0, len(ids), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            self._collection.upsert(
+                ids=list(ids[part]),
+                embeddings=np.asarray(vectors[part], dtype=np.float32),
+                documents=list(texts[part]),
+                metadatas=[dict(item) for item in metadata[part]],
+            )
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove rows; unknown ids are ignored."""
+        for start in range(0, len(ids), _BLOCK):
+            self._collection.delete(ids=list(ids[start : start + _BLOCK]))
+
+    def search(
+        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+    ) -> list[tuple[str, float]]:
+        """Return up to ``k`` (id, cosine), best first, among the rows whose metadata match ``where``.
+
+        ``where`` is Chroma's filter, such as ``{"title": "Brinicle"}``. Raises ``UserError`` for one
+        that it does not understand.
+        """
+        size = len(self)
+        if k <= 0 or not size:
+            return []
+        try:
+            found = self._collection.query(
+                query_embeddings=[np.asarray(vector, dtype=np.float32)],
+                n_results=min(k, size),
+                where=dict(where) if where else None,
+                include=["distances"],
+            )
+        except Exception as error:  # chromadb raises many kinds
+            if not where:
+                raise
+            raise UserError(f"the metadata filter {where} is not Chroma's: {error}") from None
+        distances = (found["distances"] or [[]])[0]
+        return [(id_, 1 - float(d)) for id_, d in zip(found["ids"][0], distances, strict=True)]
+
+
+def is_server(where: str) -> bool:
+    """Say whether ``where`` is the URL of a Chroma server, and no folder."""
+    return where.startswith(("http://", "https://"))
+
+
+@lru_cache(maxsize=8)
+def _client(where: str) -> Any:
+    import chromadb
+    from chromadb.config import Settings
+
+    settings = Settings(anonymized_telemetry=False)
+    try:
+        if not is_server(where):
+            Path(where).mkdir(parents=True, exist_ok=True)
+            return chromadb.PersistentClient(where, settings=settings)
+        parts = urlsplit(where)
+        is_secure = parts.scheme == "https"
+        return chromadb.HttpClient(
+            parts.hostname or "localhost", parts.port or (443 if is_secure else 8000),
+            ssl=is_secure, settings=settings,
+        )  # fmt: skip
+    except Exception as error:  # chromadb raises many kinds, also plain ValueError
+        raise _unusable(where, error) from error
+
+
+def _unusable(where: str | Path, error: Exception) -> UserError:
+    told = " ".join(str(error).split())[:160] or type(error).__name__
+    fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
+    return UserError(f"cannot use the vector store at '{where}' ({told}): {fix}")

@@ -1,0 +1,121 @@
+"""Retrieval over a corpus: fusion, filters, indexes that follow their corpus, the retriever."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from envs.qa.questions import load_questions
+from evals.qa_data import load_set, relevant
+from nodes.models.embedders import Hashing, HashingEmbedder
+from nodes.observe.corpus import CorpusIndex, CorpusSource
+from nodes.observe.fusion import reciprocal_ranks, standardised
+from nodes.observe.retriever import CorpusRetriever
+from stores.chunking import Chunking
+from stores.corpus import Corpus
+from stores.documents import Document
+
+DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+
+
+def indexed(*texts, chunking="fixed-64-10"):
+    corpus = Corpus("c")
+    corpus.sync("o", [Document(f"d{i}", "o", f"T{i}", text) for i, text in enumerate(texts)])
+    embedder = HashingEmbedder()
+    return CorpusIndex(corpus, Chunking.parse(chunking), embedder, str(corpus.folder / "chroma"))
+
+
+def test_reciprocal_ranks_by_hand():
+    fused = reciprocal_ranks(({1: 0.9, 2: 0.8}, {2: 5.0, 3: 1.0}))
+    assert [place for place, _ in fused] == [2, 1, 3]
+    assert fused[0][1] == pytest.approx(1 / 62 + 1 / 61)
+
+
+def test_standardised_gives_what_is_missing_the_lowest_score():
+    fused = dict(standardised(({1: 1.0, 2: 0.0}, {1: 1.0})))
+    assert fused[1] > fused[2]
+    assert standardised(()) == []
+
+
+@pytest.mark.parametrize("how", ["dense", "rrf", "hybrid"])
+def test_every_retrieval_finds_the_passage_with_the_words(how):
+    index = indexed("Stones move over thin ice.", "A cloud rolls over a gulf.", "Lakes hold gas.")
+    assert index.sync() == (3, 0)
+    assert index.find("Which cloud rolls?", 2, how)[0][0] == 1
+    assert len(index.find("stones", 2, how)) <= 2
+    assert index.find("  ", 2, how) == []
+    only = index.find("Which cloud rolls?", 3, how, {"title": "T2"})
+    assert {place for place, _ in only} <= {2}
+
+
+def test_an_index_follows_its_corpus_and_embeds_only_what_is_new():
+    index = indexed("Stones move.", "A cloud rolls.")
+    index.sync()
+    index.corpus.sync(
+        "o", [Document("d0", "o", "T0", "Stones move."), Document("n", "o", "N", "New.")]
+    )
+    assert index.sync() == (1, 1)
+    assert index.sync() == (0, 0)
+    assert {p.title for p in index.passages} == {"T0", "N"}
+
+
+def test_a_source_offers_the_answer_and_every_passage():
+    index = indexed("Stones move.", "A cloud rolls.")
+    index.sync()
+    source = CorpusSource(index)
+    assert source.all()[0].id == "ask"
+    assert source.all()[0].actions == ("answer[<text>]",)
+    found = source.search(index.embedder.embed(["a cloud"])[0], 1)
+    assert found[0][0].text == "A cloud rolls."
+
+
+def test_an_empty_corpus_is_searched_without_a_fault():
+    index = indexed()
+    index.sync()
+    assert index.find("anything", 3) == []
+
+
+def test_the_sample_questions_have_their_evidence_under_every_chunking():
+    questions = load_questions("sample")
+    assert len(questions) >= 18
+    chosen = load_set("sample")
+    from nodes.observe.qa import QaEnv
+    from nodes.resources import Resources
+
+    for chunking in ("fixed-256-50", "fixed-64-16", "recursive-512-50"):
+        index = QaEnv(corpus="sample", chunking=chunking).index(Resources(None, Hashing()))
+        for question in chosen.under(index.chunking):
+            assert relevant(question, index.passages), (chunking, question.question)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no reference corpus: set STATEGATE_DATA")
+def test_the_reference_questions_find_exactly_their_gold_chunks():
+    import json
+
+    from nodes.observe.qa import QaEnv
+    from nodes.resources import Resources
+
+    chosen = load_set(str(DATA))
+    rows = json.loads((DATA / "evaluation_dataset.json").read_text("utf-8"))
+    for name in ("fixed-256-50", "fixed-1024-100"):
+        index = QaEnv(corpus=chosen.corpus, chunking=name).index(Resources(None, Hashing()))
+        key = name.rpartition("-")[0].replace("-", "_")
+        for question, row in zip(chosen.under(index.chunking), rows, strict=True):
+            gold = {int(i.removeprefix("chunk_")) for i in row["gold_chunk_ids"][key]}
+            assert relevant(question, index.passages) == gold
+
+
+def test_the_retriever_is_a_langchain_retriever():
+    retriever = CorpusRetriever(
+        corpus="sample", k=2, embedder=Hashing(), where={"title": "Brinicle"}
+    )
+    found = retriever.invoke("Who filmed a brinicle near Razorback Island?")
+    assert 1 <= len(found) <= 2
+    assert {d.metadata["title"] for d in found} == {"Brinicle"}
+    assert found[0].page_content
+    assert found[0].metadata["end"] > found[0].metadata["start"]

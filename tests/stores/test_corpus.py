@@ -1,0 +1,188 @@
+"""Documents, chunkings and corpora: what is read, how it is cut, what a second ingest changes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stores.chunking import Chunking, bears, cut
+from stores.corpus import Corpus, open_corpus
+from stores.documents import Document, Skipped, read_file, read_folder
+from stores.errors import UserError
+from stores.web_pages import read_web
+
+DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
+needs_data = pytest.mark.skipif(
+    not DATA.is_dir(), reason=f"no reference corpus in {DATA.parent.name}: set STATEGATE_DATA"
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+
+
+@needs_data
+@pytest.mark.parametrize(("chunking", "name"), [("256-50", "256"), ("1024-100", "1024")])
+def test_fixed_chunking_makes_the_reference_chunks_byte_for_byte(chunking, name):
+    documents = [d for d in read_folder(DATA / "corpus") if isinstance(d, Document)]
+    made = [
+        p.text
+        for d in documents
+        for p in cut(d.id, d.title, d.text, Chunking.parse(f"fixed-{chunking}"))
+    ]
+    lines = (DATA / f"reference_chunks_fixed_{name}.jsonl").read_text("utf-8").split("\n")
+    assert made == [json.loads(line)["text"] for line in lines if line]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=400), st.sampled_from(["fixed-16-4", "fixed-5-0", "recursive-16-4"]))
+def test_passages_are_stretches_of_their_document_and_lose_nothing_but_space(text, chunking):
+    passages = cut("d", "t", text, Chunking.parse(chunking))
+    assert all(text[p.start : p.end] == p.text for p in passages)
+    covered = {i for p in passages for i in range(p.start, p.end)}
+    assert all(text[i].isspace() for i in range(len(text)) if i not in covered)
+
+
+def test_ids_derive_from_content_so_one_changed_passage_changes_one_id():
+    words = [f"word{i}" for i in range(200)]
+    before = cut("d", "t", " ".join(words), Chunking("fixed", 64, 0))
+    words[-1] = "changed"
+    after = cut("d", "t", " ".join(words), Chunking("fixed", 64, 0))
+    assert [p.id for p in before[:-1]] == [p.id for p in after[:-1]]
+    assert before[-1].id != after[-1].id
+    twice = cut("d", "t", "same " * 200, Chunking("fixed", 10, 0))
+    assert len({p.id for p in twice}) == len(twice)
+
+
+def test_evidence_finds_its_passage_under_another_chunking():
+    text = " ".join(f"w{i}" for i in range(300))
+    evidence = " ".join(f"w{i}" for i in range(140, 150))
+    for chunking in ("fixed-64-16", "recursive-100-20", "fixed-256-50"):
+        passages = cut("d", "t", text, Chunking.parse(chunking))
+        bearing = [p for p in passages if bears(p.text, evidence)]
+        assert 1 <= len(bearing) <= 3
+        assert all("w144" in p.text or "w145" in p.text for p in bearing)
+
+
+@pytest.mark.parametrize("wrong", ["fixed", "fixed-10-10", "other-10-2", "fixed-0-0", ""])
+def test_a_wrong_chunking_says_how_one_is_written(wrong):
+    with pytest.raises(UserError, match="fixed-256-50"):
+        Chunking.parse(wrong)
+
+
+def test_a_second_ingest_updates_what_changed_and_removes_what_is_gone(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Alpha\n\nThe first text.")
+    (folder / "b.txt").write_text("The second text.")
+    corpus = Corpus("notes")
+    first = corpus.sync("notes", read_folder(folder))
+    assert sorted(first.added) == ["a.md", "b.txt"]
+    again = corpus.sync("notes", read_folder(folder))
+    assert sorted(again.unchanged) == ["a.md", "b.txt"]
+    assert [again.added, again.updated, again.removed] == [[], [], []]
+    (folder / "a.md").write_text("# Alpha\n\nAnother text.")
+    (folder / "b.txt").unlink()
+    (folder / "c.html").write_text("<title>Gamma</title><body><p>Third.</p><script>x</script>")
+    changes = corpus.sync("notes", read_folder(folder))
+    assert (changes.added, changes.updated, changes.removed) == (["c.html"], ["a.md"], ["b.txt"])
+    assert {d.title: d.text.strip() for d in corpus.documents()} == {
+        "Alpha": "Another text.", "Gamma": "Third.",
+    }  # fmt: skip
+
+
+def test_another_origin_is_left_alone(tmp_path):
+    corpus = Corpus("two")
+    corpus.sync("one", [Document("a", "one", "A", "text a")])
+    corpus.sync("two", [Document("b", "two", "B", "text b")])
+    corpus.sync("one", [])
+    assert [d.id for d in corpus.documents()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "why"),
+    [
+        ("empty.txt", b"", "no text"),
+        ("blank.md", b" \n\t\n", "no text"),
+        ("program.txt", b"\x7fELF\x00\x01\x02\x00" * 50, "binary"),
+        ("noise.txt", bytes(range(128, 256)) * 20, "UTF-8"),
+        ("half.txt", b"\xff\xfe\x41", "UTF-16"),
+        ("broken.json", b'{"title": "x", ', "JSON"),
+        ("list.json", b"[1, 2]", "no article"),
+        ("deep.json", b"[" * 100_000, "JSON"),
+        ("broken.pdf", b"%PDF-1.4 nothing", "PDF"),
+    ],
+)
+def test_a_file_that_gives_no_text_is_skipped_with_its_reason(tmp_path, name, raw, why):
+    path = tmp_path / name
+    path.write_bytes(raw)
+    found = read_file(path, name, "here")
+    assert isinstance(found, Skipped)
+    assert why in found.why
+
+
+def test_a_huge_file_is_skipped_without_being_read(tmp_path):
+    path = tmp_path / "huge.txt"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    found = read_file(path, "huge.txt", "here")
+    assert isinstance(found, Skipped)
+    assert "100 MB" in found.why
+
+
+def test_text_in_other_encodings_is_read():
+    raw = "Café — naïve".encode("cp1252")
+    from stores.documents import decode
+
+    assert decode(raw) == "Café — naïve"
+    assert decode("Großes".encode("utf-16")) == "Großes"
+    assert decode(b"\xef\xbb\xbfplain") == "plain"
+
+
+def test_lone_surrogates_and_nul_do_not_break_a_corpus():
+    corpus = Corpus("odd")
+    corpus.sync("x", [Document("a", "x", "T\ud800", "text \udfff end")])
+    assert "text" in corpus.documents()[0].text
+
+
+def test_a_page_is_kept_once_fetched_and_wikipedia_is_read_through_its_api():
+    calls = []
+
+    def fetch(url, query):
+        calls.append((url, query.get("titles")))
+        if query:
+            page = {"title": "Brinicle", "extract": "A tube of ice.", "fullurl": "https://w/B"}
+            return "application/json", json.dumps({"query": {"pages": [page]}}).encode()
+        return "text/html", b"<title>Page</title><body>Words here.</body>"
+
+    page = read_web("https://example.org/x", fetch=fetch)
+    article = read_web("wikipedia:Brinicle", fetch=fetch)
+    assert (page.title, page.text.strip()) == ("Page", "Words here.")
+    assert (article.title, article.text, article.url) == (
+        "Brinicle", "A tube of ice.", "https://w/B",
+    )  # fmt: skip
+    assert read_web("wikipedia:Brinicle", fetch=fetch) == article
+    assert [title for _, title in calls] == [None, "Brinicle"]
+    read_web("wikipedia:Brinicle", fresh=True, fetch=fetch)
+    assert len(calls) == 3
+
+
+def test_a_page_that_cannot_be_fetched_is_skipped_with_the_reason():
+    def fetch(url, query):
+        raise OSError("no route to host")
+
+    assert read_web("https://example.org", fetch=fetch) == Skipped(
+        "https://example.org", "no route to host"
+    )
+
+
+def test_a_corpus_that_is_not_there_is_told_with_those_that_are():
+    Corpus("kept").sync("x", [])
+    with pytest.raises(UserError, match="kept"):
+        open_corpus("lost")
+    with pytest.raises(UserError, match="no corpus name"):
+        Corpus("../up")

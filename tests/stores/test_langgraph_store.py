@@ -1,0 +1,108 @@
+"""Long-term memory as a LangGraph store, beside LangGraph's own in-memory one."""
+
+import asyncio
+
+import pytest
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from nodes.models.embedders import HashingEmbedder
+from stores.errors import UserError
+from stores.langgraph_store import LongTermStore
+from stores.long_term import LongTerm, Namespace, Turn
+
+EMBEDDER = HashingEmbedder()
+
+
+@pytest.fixture
+def memory(tmp_path):
+    return LongTerm(f"sqlite:///{tmp_path / 'memory.sqlite'}")
+
+
+@pytest.fixture
+def store(memory):
+    return LongTermStore(memory, EMBEDDER)
+
+
+def fill(store):
+    store.put(("users", "ana"), "a", {"text": "likes sailing stones", "n": 3, "in": {"x": 1}})
+    store.put(("users", "ana"), "b", {"text": "lives by a lake", "n": 1})
+    store.put(("users", "anabel"), "a", {"text": "flies gliders", "n": 2})
+    store.put(("users", "ana", "trips"), "c", {"text": "went to a playa", "n": 0}, index=False)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "more"),
+    [
+        (("users",), {}),
+        (("users", "ana"), {}),
+        (("users", "ana"), {"filter": {"n": 3}}),
+        (("users",), {"filter": {"n": {"$gte": 2}}}),
+        (("users",), {"filter": {"in": {"x": 1}}}),
+        (("users",), {"limit": 2, "offset": 1}),
+        (("none",), {}),
+    ],
+)
+def test_it_answers_like_langgraphs_own_store(store, prefix, more):
+    own = InMemoryStore()
+    for one in (own, store):
+        fill(one)
+    key = lambda item: (item.namespace, item.key)  # noqa: E731
+    ours, theirs = store.search(prefix, **more), own.search(prefix, **more)
+    if "limit" in more:  # which two is the order's affair
+        assert len(ours) == len(theirs) == 2
+    else:
+        assert sorted(map(key, ours)) == sorted(map(key, theirs))
+    assert store.list_namespaces(prefix=("users",)) == own.list_namespaces(prefix=("users",))
+    assert store.list_namespaces(suffix=("trips",), max_depth=2) == own.list_namespaces(
+        suffix=("trips",), max_depth=2
+    )
+
+
+def test_items_are_kept_changed_and_deleted(store, memory):
+    fill(store)
+    store.put(("users", "ana"), "a", {"text": "changed"})
+    again = LongTermStore(LongTerm(memory.url))
+    item = again.get(("users", "ana"), "a")
+    assert item.value == {"text": "changed"}
+    assert item.updated_at >= item.created_at
+    again.delete(("users", "ana"), "a")
+    assert store.get(("users", "ana"), "a") is None
+
+
+def test_a_query_ranks_by_meaning_and_leaves_out_what_is_not_indexed(store):
+    fill(store)
+    found = store.search(("users",), query="stones that sail")
+    assert found[0].key == "a"
+    assert found[0].score > found[-1].score
+    assert ("users", "ana", "trips") not in {item.namespace for item in found}
+    assert asyncio.run(store.asearch(("users",), query="lake"))[0].value["n"] == 1
+
+
+def test_facts_can_be_read_and_forgotten_but_not_made(store, memory):
+    rows = EMBEDDER.embed(["Where are stones?", "On the playa."])
+    turn = Turn("t", "e", 0, "Where are stones?", "On the playa.", rows[0], rows[1], EMBEDDER.name)
+    memory.write(Namespace("ana"), turn)
+    place = ("facts", "ana", "stategate")
+    (item,) = store.search(("facts",), query="stones")
+    assert (item.namespace, item.value["answer"]) == (place, "On the playa.")
+    assert item.value["turns"][0]["thread_id"] == "t"
+    assert store.get(place, item.key).value == item.value
+    assert place in store.list_namespaces()
+    with pytest.raises(UserError, match="conversations"):
+        store.put(place, "9", {"question": "x"})
+    store.delete(place, item.key)
+    assert store.search(("facts",)) == []
+
+
+def test_another_graph_takes_it_as_its_store(store):
+    def remember(state: MessagesState, *, store: BaseStore):
+        store.put(("notes",), "last", {"text": state["messages"][-1].text})
+        return {}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("remember", remember)
+    builder.add_edge(START, "remember")
+    builder.compile(store=store).invoke({"messages": [("user", "hello")]})
+    assert store.get(("notes",), "last").value == {"text": "hello"}

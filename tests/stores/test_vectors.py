@@ -1,0 +1,73 @@
+"""Collections in Chroma: they remember their embedder; a folder and a server behave alike."""
+
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from stores.errors import UserError
+from stores.vectors import Vectors
+
+ROWS = np.eye(4, dtype=np.float32)
+
+
+def filled(where, name="kept"):
+    vectors = Vectors(where, name, "one", 4)
+    texts = ["a", "b", "c", "d"]
+    vectors.put(texts, ROWS, texts, [{"title": t} for t in texts])
+    return vectors
+
+
+def check_search(vectors):
+    assert vectors.ids() == {"a", "b", "c", "d"}
+    best, second = vectors.search(np.array([0.9, 0.1, 0, 0], dtype=np.float32), 2)
+    assert best[0] == "a"
+    assert best[1] > second[1]
+    assert [i for i, _ in vectors.search(ROWS[0], 4, {"title": {"$in": ["b", "c"]}})] == ["b", "c"]
+    vectors.remove(["a", "unknown"])
+    assert len(vectors) == 3
+
+
+def test_a_folder_keeps_what_was_put(tmp_path):
+    filled(tmp_path)
+    check_search(Vectors(tmp_path, "kept", "one", 4))
+
+
+def test_another_embedder_is_refused_with_both_names(tmp_path):
+    filled(tmp_path)
+    for name, size in (("two", 4), ("one", 8)):
+        with pytest.raises(UserError, match="one"):
+            Vectors(tmp_path, "kept", name, size)
+
+
+def test_a_wrong_filter_and_a_missing_server_are_told(tmp_path):
+    with pytest.raises(UserError, match="filter"):
+        filled(tmp_path).search(ROWS[0], 2, {"$nonsense": 3})
+    with pytest.raises(UserError, match="chroma run"):
+        Vectors("http://127.0.0.1:9", "kept", "one", 4)
+
+
+def test_a_chroma_server_does_the_same(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = f"import sys; sys.argv = ['chroma', 'run', '--path', {str(tmp_path)!r}, '--host', "
+    code += f"'127.0.0.1', '--port', '{port}']; from chromadb.cli.cli import app; app()"
+    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "the server did not start"
+                assert server.poll() is None, "the server stopped"
+                time.sleep(0.2)
+        check_search(filled(f"http://127.0.0.1:{port}", "served"))
+    finally:
+        server.terminate()
+        server.wait(20)

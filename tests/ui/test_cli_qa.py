@@ -1,0 +1,168 @@
+"""`stategate ask`, `chat`, `ingest`, `memory` and `eval qa|memory` as people call them."""
+
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ui.cli import app
+
+EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    folder = tmp_path / "home"
+    monkeypatch.setenv("STATEGATE_HOME", str(folder))
+    monkeypatch.setenv("COLUMNS", "200")
+    return folder
+
+
+@pytest.fixture
+def notes(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "boat.md").write_text("# Boat\n\nThe boat is called Albatros. It lies in Messina.")
+    (folder / "cat.txt").write_text("The cat sleeps on the red sofa all day.")
+    (folder / "bad.json").write_text("{")
+    return folder
+
+
+def call(*words, stdin=None):
+    result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("stategate: ")
+    return line
+
+
+def test_ask_answers_from_a_folder_and_tells_what_it_read(notes, tmp_path):
+    out = call("ask", "What is the boat called?", "--corpus", notes, "--show", *EXTRACT)
+    assert "The boat is called Albatros." in out
+    assert "<document" in out
+    target = tmp_path / "answer.json"
+    call("ask", "Where does the cat sleep?", "--corpus", notes, "--json", target, *EXTRACT)
+    told = json.loads(target.read_text())
+    assert "red sofa" in told["answer"]
+    assert {piece["kind"] for piece in told["pieces"]} >= {"passage", "question"}
+
+
+def test_a_thread_goes_on_in_another_process_and_memory_crosses_threads(notes):
+    call("ask", "What is the boat called?", "--corpus", notes, "--thread", "a", *EXTRACT)
+    shown = call("ask", "And where?", "--corpus", notes, "--thread", "a", "--show", *EXTRACT)
+    assert "User: What is the boat called?" in shown
+    shown = call("ask", "The boat?", "--corpus", notes, "--thread", "b", "--show", *EXTRACT)
+    assert "Remembered from before" in shown
+    shown = call(
+        "ask", "The boat?", "--corpus", notes, "--thread", "c", "--user", "eve", "--show", *EXTRACT
+    )
+    assert "Remembered from before" not in shown
+
+
+def test_chat_answers_line_by_line_and_says_how_to_go_on(notes):
+    words = "What is the boat called?\nWhere does it lie?\n\n"
+    out = call("chat", "--corpus", notes, "--thread", "c", *EXTRACT, stdin=words)
+    assert "Albatros" in out
+    assert "Messina" in out
+    assert "stategate chat --thread c" in out
+
+
+def test_ingest_reads_updates_and_removes(notes):
+    words = ("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
+    out = call(*words)
+    assert "2 added" in out
+    assert "skipped bad.json" in out
+    assert "0 added, 0 updated, 2 unchanged, 0 removed" in call(*words)
+    (notes / "cat.txt").unlink()
+    told = json.loads(call(*words, "--json", "-"))
+    assert (told["removed"], told["unchanged"], told["skipped"][0]["id"]) == (1, 1, "bad.json")
+    assert "Albatros" in call("ask", "What is the boat called?", "--corpus", "mine", *EXTRACT)
+
+
+def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_path):
+    for question in ("What is the boat called?", "Where does the cat sleep?"):
+        call("ask", question, "--corpus", notes, *EXTRACT)
+    listed = json.loads(call("memory", "list", "--json"))
+    assert [fact["question"] for fact in listed] == [
+        "What is the boat called?", "Where does the cat sleep?",
+    ]  # fmt: skip
+    assert listed[0]["turns"][0]["step"] == 0
+    found = json.loads(call("memory", "search", "boat", "--embedder", "hashing", "--json"))
+    assert found[0]["id"] == listed[0]["id"]
+    target = tmp_path / "memory.jsonl"
+    assert "2 turns" in call("memory", "export", target)
+    assert "forgot 1" in call("memory", "forget", listed[0]["id"])
+    assert len(json.loads(call("memory", "list", "--json"))) == 1
+    call("memory", "forget", "--all")
+    assert json.loads(call("memory", "list", "--json")) == []
+    assert "2 new turns" in call("memory", "import", target, "--embedder", "hashing")
+    assert "Albatros" in call("memory", "list")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("ask", " "), "empty"),
+        (("ask", "x", "--corpus", "lost"), "no corpus 'lost'"),
+        (("ask", "x", "--config", "demo"), "no conversation"),
+        (("ingest", "/no/such/folder", "--corpus", "x"), "no folder or file"),
+        (("ingest", ".", "--corpus", "../x"), "no corpus name"),
+        (("memory", "forget"), "by number, or --all"),
+        (("memory", "forget", "99"), "no such fact"),
+        (("memory", "list", "--db", "mysql://x"), "sqlite"),
+        (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, B, C and D"),
+        (("eval", "qa", "--data", "/no/such", "--out", "runs/never"), "no question set"),
+        (("eval", "memory", "--policies", "x", "--out", "runs/never"), "neither, stm"),
+    ],
+)
+def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert told in refused(*words)
+
+
+def test_eval_qa_and_memory_write_run_directories_that_resume(tmp_path):
+    run = tmp_path / "qa"
+    words = ("eval", "qa", "--experiments", "A,D", "--limit", "3", "--out", run)
+    words += ("--set", "embedder=hashing", "--json", tmp_path / "summary.json")
+    assert "MRR" in call(*words)
+    rows = (run / "questions.jsonl").read_text().splitlines()
+    assert len(rows) == 3 * 6
+    (run / "questions.jsonl").write_text("".join(f"{row}\n" for row in rows[:4]))
+    call(*words)
+    made = [json.loads(row) for row in (run / "questions.jsonl").read_text().splitlines()]
+    assert len({(row["agent"], row["number"]) for row in made}) == len(made) == 18
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert {row["agent"] for row in summary["rows"]} >= {"fixed-256", "neither", "both"}
+    assert not (run / "state").exists()
+    dialogues = tmp_path / "dialogues.yaml"
+    scored = {"question": "What is my cat called?", "kind": "cross_session", "expects": ["Tom"]}
+    value = [{"id": "cat", "sessions": [["My cat is called Tom."], [scored]]}]
+    dialogues.write_text(yaml.safe_dump(value))
+    words = ("eval", "memory", "--dialogues", dialogues, "--out", tmp_path / "m")
+    call(*words, "--set", "embedder=hashing", "--json", tmp_path / "m.json")
+    right = {r["agent"]: r["right"] for r in json.loads((tmp_path / "m.json").read_text())["rows"]}
+    assert right == {"neither": 0.0, "stm": 0.0, "ltm": 1.0, "both": 1.0}
+
+
+def test_the_page_is_made_from_run_directories(tmp_path):
+    from evals.qa_report import main
+
+    run = tmp_path / "memory"
+    call("eval", "memory", "--limit", "1", "--out", run, "--set", "embedder=hashing")
+    page = tmp_path / "docs" / "page.md"
+    main([str(run), "--out", str(page), "--transcript", "memory:both:glider"])
+    text = page.read_text()
+    assert "| both |" in text
+    assert "*Session 2*" in text
+    assert (page.parent / "memory_qa-memory.png").stat().st_size > 5000
+    assert (page.parent / "runs" / "memory" / "summary.json").exists()
+    with pytest.raises(SystemExit) as stopped:
+        main([str(tmp_path / "none"), "--out", str(page)])
+    assert stopped.value.code == 2
