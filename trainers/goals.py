@@ -29,7 +29,7 @@ from trainers.expert import Rates
 from trainers.trajectories import file_hash, write_trajectories
 
 MODES: tuple[str, ...] = ("rich", "text")
-RATES = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=0.25)
+RATES = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)
 
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
