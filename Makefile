@@ -22,7 +22,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-demo: setup ## run one real episode with the embedded model on the sample catalogue
+demo: setup ## run one real episode with the learned policy on the sample catalogue
 	$(BIN)/stategate run demo --goal 3
 
 test: setup check ## check, then every test
