@@ -15,13 +15,10 @@ from ui.cli import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
 COMMANDS = ["", "run", "kinds", "data", "data webshop", "eval", "eval live", "doctor"]
-<<<<<<< HEAD
 COMMANDS += ["ui"]
 COMMANDS += ["eval rerank", "rank"]
-=======
 COMMANDS += ["eval rerank", "rank", "eval experience", "bank", "bank build", "bank practice"]
 COMMANDS += ["bank show", "bank search", "bank edit", "bank prune", "bank merge", "bank export"]
->>>>>>> main
 COMMANDS += ["traces", "traces list", "traces show", "traces export"]
 
 
