@@ -185,13 +185,15 @@ class WebShopTab:
     def move(self, tab: str, what: Callable[[Workspace], Any], label: str) -> Iterator[Update]:
         """Make a move of the workspace under watch; an error becomes a message."""
         workspace = self.app.of(tab)
+        is_left = leaving(workspace)
         error: BaseException | None = None
         try:
-            for message in Watch(lambda: what(workspace), label, leaving(workspace)):
+            for message in Watch(lambda: what(workspace), label, is_left):
                 yield {self.status: message, **self._busy(workspace)}
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
-        yield self.show(workspace, error)
+        if not is_left():  # else who left it has drawn the tab since
+            yield self.show(workspace, error)
 
     def take_step(self, tab: str) -> Iterator[Update]:
         """Let the actor take a step."""
@@ -208,11 +210,14 @@ class WebShopTab:
             while not (workspace.running.done or workspace.pausing or is_left()):
                 for message in Watch(workspace.step, f"{workspace.config.actor.kind} …", is_left):
                     yield {self.status: message, **self._busy(workspace, "running")}
+                if is_left():
+                    return
                 yield {**self.show(workspace), **self._busy(workspace, "running")}
                 time.sleep(PACE)
         except Exception as raised:
             error = raised
-        yield self.show(workspace, error)
+        if not is_left():  # else who left it has drawn the tab since
+            yield self.show(workspace, error)
 
     def ask_to_pause(self, tab: str) -> Update:
         """Let the run end after the step that is being taken."""

@@ -205,6 +205,7 @@ def test_a_slow_model_shows_that_it_works_and_can_be_left(new_tab, fake_model):
     page.wait_for_function("!document.querySelector('#sg-step').disabled", timeout=15_000)
     assert stops(page) == 0
     radio(page, "#sg-actor-kind", "rule")
+    page.locator("#sg-pipeline", has_text=re.compile(r"act\s*rule")).wait_for()
     step(page)
     page.wait_for_timeout(1000)
     assert stops(page) == 1
