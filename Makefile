@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Each sets up everything it needs.
+# Three commands: `make ui`, `make demo` and `make test`. Each sets up everything it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,7 +22,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-demo: setup ## run one real episode with the embedded model on the sample catalogue
+demo: setup ## run one real episode with the learned policy on the sample catalogue
 	$(BIN)/stategate run demo --goal 3
 
 test: setup check ## check, then every test
@@ -33,8 +33,8 @@ check: setup ## ruff and mypy strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-ui: setup ## the commands, for now: the Gradio app comes with a later version
-	@$(BIN)/stategate --help
+ui: setup ## open the Gradio app on this machine
+	$(BIN)/stategate ui
 
 lock: setup ## write requirements.lock anew from what is installed
 	$(BIN)/python -m pip freeze --all --exclude-editable | grep -vE '^(pip|stategate)\b' | sed 's/+cpu$$//' > requirements.lock

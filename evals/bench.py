@@ -6,6 +6,7 @@ python -m evals.bench checkpoints --steps 10,100 --out runs/bench-checkpoints
 python -m evals.bench step --data sample --out runs/bench-step
 python -m evals.bench retrieval --passages 10000,200000 --out runs/bench-retrieval
 python -m evals.bench memory --out runs/bench-memory                        (or --db postgresql://…)
+python -m evals.bench ui --out runs/bench-ui                                (needs Chromium)
 python -m evals.bench llmlingua --data sample --out runs/bench-llmlingua    (needs llmlingua)
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 from evals.run_directory import RunDirectory, provenance, shown_path
 from stores.errors import UserError
 
-_CHOICES = ("webshop", "curve", "checkpoints", "step", "llmlingua", "retrieval", "memory")
+_CHOICES = ("webshop", "curve", "checkpoints", "step", "llmlingua", "retrieval", "memory", "ui")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -56,6 +57,10 @@ def _measure(given: argparse.Namespace) -> list[dict[str, Any]]:
         from evals.bench_checkpoints import measure
 
         return measure([int(n) for n in given.steps.split(",")])
+    if given.what == "ui":
+        from evals.bench_ui import measure_ui
+
+        return measure_ui()
     if given.what == "step":
         from evals.bench_step import measure_step
 

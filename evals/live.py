@@ -160,8 +160,10 @@ def _advice(context: Any) -> dict[str, Any]:
 
 
 def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:
+    chance = change["decision"]["probabilities"].get(change["action"])
     return {
         "action": change["action"],
+        **({} if chance is None else {"probability": round(chance, 4)}),
         "fallback": change["decision"]["fallback"],
         "reason": change["decision"]["reason"],
         "attempts": change["decision"]["attempts"],

@@ -20,6 +20,7 @@ from graph.agent import Agent
 from graph.checkpoints import open_saver
 from graph.config import Config, load_config
 from graph.state import Input, Output, State, context_schema
+from nodes.resources import Resources
 from stores.errors import ModelUnavailable
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -31,14 +32,17 @@ NODES = ("observe", "update_state", "build_context", "act", "write_memory")
 def build_graph(
     config: Config | Mapping[str, Any] | str | os.PathLike[str] = "webshop",
     checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
+    resources: Resources | None = None,
 ) -> Graph:
     """Compile the agent of ``config``.
 
     ``checkpointer`` overrides the config's ``checkpoints``; False compiles without one. The
     recursion limit follows from the step cap. ``graph.agent`` gives :class:`graph.agent.Agent`.
+    ``resources`` of another agent share what it has built (models, catalogues).
     """
     settled = config if isinstance(config, Config) else load_config(config)
-    agent = Agent(settled)
+    shared = resources and resources.with_models(settled.llm, settled.embedder, settled.updater)
+    agent = Agent(settled, shared)
     saver = open_saver(settled.checkpoints) if checkpointer is None else checkpointer
     compiled = make_builder(agent).compile(checkpointer=saver, name="stategate")
     limit = len(NODES) * settled.max_steps + 10

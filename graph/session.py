@@ -2,8 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -11,40 +10,14 @@ from langchain_core.runnables import RunnableConfig
 from envs.protocols import Observation
 from graph.agent import Agent
 from graph.build import Graph
+from graph.history import Boundary, boundaries, ready, write_head
 from graph.state import State, context_schema
+from graph.steps import Preview, StepResult
 from nodes.protocols import BuiltContext, Decision
 from nodes.registry import registry
 from stores.errors import UserError
 
-_BEFORE = {"observe": "write_memory", "update_state": "observe", "build_context": "update_state"}
-_BEFORE |= {"act": "build_context", "write_memory": "act"}
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
-
-    step: int
-    observation: Observation
-    context: BuiltContext
-    decision: Decision
-    outcome: Observation
-    seconds: float
-
-    @property
-    def reward(self) -> float:
-        """The step's reward."""
-        return self.outcome.reward
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode is over."""
-        return self.outcome.done
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the built context."""
-        return self.context.tokens
+__all__ = ["Session", "StepResult"]
 
 
 class Session:
@@ -112,12 +85,15 @@ class Session:
         self._task = dict(inner)
         return self
 
-    def step(self) -> StepResult:
-        """Take one step with the session's actor. Raises ``UserError`` when there is none to take."""
+    def step(self, on_text: Callable[[str], Any] | None = None) -> StepResult:
+        """Take one step with the session's actor; ``on_text`` hears a model's words as they come.
+
+        Raises ``UserError`` when there is none to take.
+        """
         self._require_running()
         started = time.perf_counter()
         found = self._half_done()
-        found.update(self._advance(interrupt_after=["write_memory"]))
+        found.update(self._advance(on_text, interrupt_after=["write_memory"]))
         return self._result(found, started)
 
     def run(self) -> list[StepResult]:
@@ -144,36 +120,106 @@ class Session:
         self._advance(interrupt_after=["write_memory"])
         return self._result({"observation": observation, "context": context}, started)
 
-    def preview(self, context: Mapping[str, Any] | None = None) -> tuple[BuiltContext, Decision]:
-        """Say what the agent would read and do now, with another context builder; changes nothing."""
-        self._to_act()
-        state = self.values
-        bound = self.agent.bound(_validated({**self.overrides, **_overrides(context)}))
+    def look(
+        self,
+        context: Mapping[str, Any] | None = None,
+        step: int | None = None,
+        *,
+        act: bool = True,
+    ) -> Preview:
+        """Say what the agent would read, and do, with another context builder; changes nothing.
+
+        The moment is now, or that of an earlier ``step`` of this episode. ``context`` is a builder or
+        overrides of slots; ``act=False`` asks no actor.
+        """
+        bound = self._bound_with(context)
+        state = self._moment(bound, step)
+        bound.resources.get(bound.config.context)  # loading is not building
+        started = time.perf_counter()
         built = bound.context(state)
-        return built, bound.resources.get(bound.config.actor)(built, state["steps"])
+        ready_at = time.perf_counter()
+        actor = bound.resources.get(bound.config.actor) if act else None
+        asked_at = time.perf_counter()
+        decision = actor(built, state["steps"]) if actor is not None else None
+        return Preview(
+            observation=bound.observation(state),
+            context=built,
+            decision=decision,
+            build_seconds=ready_at - started,
+            act_seconds=time.perf_counter() - asked_at,
+            budget=bound.config.context.budget,
+        )
+
+    def preview(self, context: Mapping[str, Any] | None = None) -> tuple[BuiltContext, Decision]:
+        """Say what the agent would read and do now (see :meth:`look`)."""
+        seen = self.look(context)
+        return seen.context, cast(Decision, seen.decision)
+
+    def use(self, context: Mapping[str, Any]) -> "Session":
+        """Go on with another context builder (or other overrides of slots) from the next step."""
+        self.overrides = {**self.overrides, **_overrides(context)}
+        return self
+
+    def moments(self) -> list[State]:
+        """Return the state of every step so far, and of the next if there is one.
+
+        Each is as the actor found it: its recurrent state has read that step's page.
+        """
+        bound, values = self._bound, self.values
+        known = boundaries(self.graph, self.config) if self._task is None else {}
+        over = self.done
+        return [
+            ready(bound, known[step])
+            for step in sorted(known)
+            if not (over and step == values["steps"])
+        ]
+
+    def replay(self, contexts: Mapping[int, Mapping[str, Any]] | None = None) -> list[StepResult]:
+        """Return the steps taken so far, drawn again from the checkpoints (``seconds`` is 0).
+
+        ``contexts`` names the overrides that steps were taken with, where they were not today's.
+        """
+        known = boundaries(self.graph, self.config) if self._task is None else {}
+        results = []
+        for step, after in known.items():
+            if step - 1 not in known:
+                continue
+            bound = self._bound_with((contexts or {}).get(step - 1))
+            state = ready(bound, known[step - 1])
+            decision = Decision(**(after.values["decision"] or {"action": ""}))
+            outcome = bound.world.observe(after.values["session"])
+            results.append(
+                StepResult(
+                    step=step - 1,
+                    observation=bound.observation(state),
+                    context=bound.context(state),
+                    decision=decision,
+                    outcome=outcome,
+                    seconds=0.0,
+                )
+            )
+        return results
 
     def back(self, n: int = 1) -> "Session":
         """Undo the last ``n`` steps; the undone ones stay in the checkpoint history."""
-        values = self.values
-        target = values.get("steps", 0) - n
-        if n < 1 or target < 0:
-            raise UserError(f"cannot go back {n} steps: {values.get('steps', 0)} were taken")
-        first = "observe" if target else "update_state"
-        for snapshot in self.graph.get_state_history(self.config):
-            same = snapshot.values.get("episode_id") == values["episode_id"]
-            if same and snapshot.values.get("steps") == target and snapshot.next == (first,):
-                self._write(self.config, snapshot.values, first)
-                self._task = None
-                return self
-        raise UserError(f"the checkpoint of step {target} is gone: start the task again")
+        taken = self.values.get("steps", 0)
+        if n < 1 or taken - n < 0:
+            raise UserError(f"cannot go back {n} steps: {taken} were taken")
+        self._boundary(taken - n).write(self.graph, self.config)
+        self._task = None
+        return self
 
     def fork(
-        self, context: Mapping[str, Any] | None = None, thread_id: str | None = None
+        self,
+        context: Mapping[str, Any] | None = None,
+        thread_id: str | None = None,
+        step: int | None = None,
     ) -> "Session":
         """Return a copy of this moment on a thread of its own, perhaps with other nodes.
 
         ``context`` is a context builder (``{"kind": "window"}``) or overrides of several slots
-        (``{"context": {...}, "actor": {...}}``). This session is left as it was.
+        (``{"context": {...}, "actor": {...}}``). ``step`` forks where that step begins instead. The
+        copy can go back as far as this session can, which is left as it was.
         """
         new = Session(self.graph, thread_id or f"{self.thread_id}-{uuid.uuid4().hex[:8]}")
         new.overrides = {**self.overrides, **_overrides(context)}
@@ -182,38 +228,64 @@ class Session:
         snapshot = self.graph.get_state(self.config)
         if "session" not in snapshot.values:
             raise UserError("nothing to fork: start a task first")
-        following = snapshot.next[0] if snapshot.next else "observe"
-        values = {**snapshot.values, "episode_id": new.thread_id, "episodes": 1}
-        self._write(new.config, values, following)
+        own = {"episode_id": new.thread_id, "episodes": 1}
+        last = snapshot.values["steps"] if step is None else step
+        known = boundaries(self.graph, self.config)
+        for number, boundary in known.items():
+            if number < last:
+                boundary.write(self.graph, new.config, **own)
+        if step is not None:
+            self._boundary(step).write(self.graph, new.config, **own)
+        else:
+            following = snapshot.next[0] if snapshot.next else "observe"
+            write_head(self.graph, new.config, {**snapshot.values, **own}, following)
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
             if hasattr(writer, "fork"):
-                writer.fork(snapshot.values["episode_id"], new.thread_id, values["steps"])
+                writer.fork(snapshot.values["episode_id"], new.thread_id, last)
         return new
+
+    def _boundary(self, step: int) -> Boundary:
+        found = boundaries(self.graph, self.config).get(step)
+        if found is None:
+            raise UserError(f"the checkpoint of step {step} is gone: start the task again")
+        return found
+
+    def _moment(self, bound: Any, step: int | None) -> State:
+        """Return the state at the moment of acting: now, or at an earlier step."""
+        if step is not None and (self._task is None and step != self.values.get("steps")):
+            return ready(bound, self._boundary(step))
+        self._require_running()
+        self._to_act()
+        return self.values
 
     @property
     def _bound(self) -> Any:
-        return self.agent.bound(_validated(self.overrides))
+        return self._bound_with(None)
 
-    def _write(self, config: RunnableConfig, values: Mapping[str, Any], following: str) -> None:
-        """Make ``values`` the head of a thread whose next node is ``following``."""
-        tracked = {k: v for k, v in values.items() if k not in ("observation", "context")}
-        self.graph.update_state(config, tracked, as_node=_BEFORE[following])
+    def _bound_with(self, context: Mapping[str, Any] | None) -> Any:
+        return self.agent.bound(_validated({**self.overrides, **_overrides(context)}))
 
     def _to_act(self) -> None:
         """Run up to, not into, the actor."""
         if self._task is not None or self.graph.get_state(self.config).next != ("act",):
             self._advance(interrupt_before=["act"])
 
-    def _advance(self, **where: Any) -> dict[str, Any]:
+    def _advance(self, on_text: Callable[[str], Any] | None = None, **where: Any) -> dict[str, Any]:
         entry = {"task": self._task} if self._task is not None else None
         if entry is None and "session" not in self.values:
             raise UserError('no task yet: session.start({"env": "webshop", "goal": 3})')
         seen: dict[str, Any] = {}
-        updates = self.graph.stream(
-            entry, self.config, context=_validated(self.overrides), stream_mode="updates", **where
-        )
-        for update in updates:
+        parts: Any = self.graph.stream(
+            entry, self.config, context=_validated(self.overrides),
+            stream_mode=["updates"] if on_text is None else ["updates", "messages"], **where,
+        )  # fmt: skip
+        for mode, update in parts:
+            if mode == "messages":
+                piece, about = update
+                if on_text and about.get("langgraph_node") == "act" and _is_written(piece):
+                    on_text(str(piece.text))
+                continue
             if update.get("__interrupt__"):
                 raise UserError("this agent's actor is a person: call session.act(action)")
             for change in update.values():
@@ -259,6 +331,11 @@ class Session:
             " …" if len(observation.actions) > 12 else ""
         )
         raise UserError(f"illegal action '{action}': choose one of {legal}")
+
+
+def _is_written(piece: Any) -> bool:
+    """Say whether a streamed message is a piece of a model's reply (not a whole message)."""
+    return bool(piece.type == "AIMessageChunk" and piece.text)
 
 
 def _overrides(context: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Search is by the text of a state (key ``text``), by the recurrent state (key ``s
 mean of both cosines (``both``).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,7 @@ from stores.nearest import Searcher
 
 Key = Literal["text", "state", "both"]
 KIND = "state"
+_KEPT = 50_000  # rows kept in memory
 _WIDER = 5  # how much further each key looks when two are combined
 
 
@@ -44,6 +45,8 @@ class StateBank:
         chroma_from: int = 5_000_000,
     ) -> None:
         self.bank = Bank(folder, KIND, {"text": embedder, "state": updater}, create)
+        self._known: dict[int, Row] = {}
+        self._read_at = ""
         self._searchers = {key: Searcher(self.bank, key, chroma_from) for key in ("text", "state")}
 
     def search(
@@ -76,7 +79,7 @@ class StateBank:
             found = self._searchers[keys[0]].search(query[keys[0]], k, left_out)
         else:
             found = self._both(query, k, left_out)
-        rows = {row.n: row for row in self.bank.rows([n for n, _ in found])}
+        rows = self._rows([n for n, _ in found])
         return [Hit(rows[n], score) for n, score in found if n in rows]
 
     def nearest_text(self, vector: Vector, k: int = 1) -> list[Hit]:
@@ -88,6 +91,16 @@ class StateBank:
         for key, searcher in self._searchers.items():
             if key in self.bank.makes():
                 searcher.refresh()
+
+    def _rows(self, numbers: Sequence[int]) -> dict[int, Row]:
+        """Return rows by number; those read before are kept as long as the bank does not change."""
+        version = self.bank.meta("version")
+        if version != self._read_at or len(self._known) > _KEPT:
+            self._known, self._read_at = {}, version
+        fresh = [n for n in numbers if n not in self._known]
+        if fresh:
+            self._known.update((row.n, row) for row in self.bank.rows(fresh))
+        return {n: self._known[n] for n in numbers if n in self._known}
 
     def _both(
         self, query: Mapping[str, Vector], k: int, without: Collection[int]

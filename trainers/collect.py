@@ -66,14 +66,18 @@ def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asi
 
 
 def episodes(
-    world: dict[str, WebShop], goals: Sequence[int], seed: int, name: str
+    world: dict[str, WebShop],
+    goals: Sequence[int],
+    seed: int,
+    name: str,
+    rates: Rates | None = None,
 ) -> Iterator[Trajectory]:
     """Play ``goals``; the modes in ``world`` take turns."""
     modes = sorted(world)
     for i, goal in enumerate(tqdm(goals, desc=name, unit="episode", disable=None)):
         mode = modes[i % len(modes)]
         shop = world[mode]
-        episode = play(shop, goal, seed + i)
+        episode = play(shop, goal, seed + i, rates)
         agent = {"kind": "expert", "detours": episode.detours, "asin": episode.asin, "mode": mode}
         yield Trajectory(
             f"{name}/{i}/{goal}", tuple(episode.events), episode.reward, episode.instruction,
@@ -110,12 +114,13 @@ def collect(
         played = list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name))
         path = out / f"{name}.jsonl"
         write_trajectories(path, played)
-        summary["splits"][name] = {**_told(played), "sha256": file_hash(path)}
+        summary["splits"][name] = {**told(played), "sha256": file_hash(path)}
     (out / "collect.json").write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
     return summary
 
 
-def _told(played: Sequence[Trajectory]) -> dict[str, Any]:
+def told(played: Sequence[Trajectory]) -> dict[str, Any]:
+    """Return how often the expert succeeded and made which detour."""
     detours = Counter(d for t in played for d in set(t.agent["detours"]))
     n = len(played)
     return {

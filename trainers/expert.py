@@ -32,11 +32,17 @@ _FEATURES, _BUY = "click[features]", "click[buy now]"
 
 @dataclass(frozen=True)
 class Rates:
-    """How often (share of episodes) a detour is tried; some pages offer no occasion for it."""
+    """How often (share of episodes) a detour is tried; some pages offer no occasion for it.
+
+    A *careful* episode reads the features wherever a title does not say all that is wished, and leaves
+    a wrong product for a new search straight from there: the page that shows why is the one on which
+    to decide, and the actions so far then tell the verdict.
+    """
 
     short_search: float = 0.3
     wrong_product: float = 0.3
     wrong_option: float = 0.3
+    careful: float = 0.0
 
 
 @dataclass
@@ -97,19 +103,19 @@ class _Expert:
         self._short = rng.random() < rates.short_search
         self._wrong_product = rng.random() < rates.wrong_product
         self._wrong_option = rng.random() < rates.wrong_option
+        self._careful = rates.careful > 0 and rng.random() < rates.careful
         self._rng = rng
 
     def moves(self) -> _Moves:
         """Yield actions; is sent (session, observation) after each."""
         asin = self._goal["asin"].lower()
-        if self._short:
-            seen = yield f"search[{_plain(self._goal['query'])}]"
-            if f"click[{asin}]" not in seen[1].actions:
-                self._detours.append("short search")
-                yield _BACK
-                seen = yield f"search[{self._query()}]"
-        else:
-            seen = yield f"search[{self._query()}]"
+        query = _plain(self._goal["query"]) if self._short else self._query()
+        seen = yield f"search[{query}]"
+        if self._short and f"click[{asin}]" not in seen[1].actions:
+            self._detours.append("short search")
+            yield _BACK
+            query = self._query()
+            seen = yield f"search[{query}]"
         page, careful = 1, False
         while f"click[{asin}]" not in seen[1].actions and page < _LAST_PAGE:
             self._detours.append("next page")
@@ -118,18 +124,26 @@ class _Expert:
         other = self._lookalike(seen[1]) if self._wrong_product else None
         if other is not None:
             self._detours.append("wrong product")
-            careful = True
+            careful = not self._careful
             seen = yield f"click[{other.lower()}]"
-            if not self._too_dear(other):
+            reads = not self._too_dear(other) and not (self._careful and self._told(other))
+            if reads:
                 self._detours.append("details read")
                 yield _FEATURES
-                yield _PREV
-            seen = yield _PREV
+            if reads and self._careful:
+                yield _BACK
+                seen = yield f"search[{query}]"
+                for _ in range(page - 1):
+                    seen = yield _NEXT
+            else:
+                if reads:
+                    yield _PREV
+                seen = yield _PREV
         choice = f"click[{asin}]"
         if choice not in seen[1].actions:  # not to be found: the best that the page shows
             choice = f"click[{(self._lookalike(seen[1]) or asin).lower()}]"
         seen = yield choice
-        if careful:
+        if careful or (self._careful and not self._told(self._goal["asin"])):
             self._detours.append("details read")
             yield _FEATURES
             seen = yield _PREV
@@ -177,6 +191,10 @@ class _Expert:
         others = [asin for asin in listed if f"click[{asin.lower()}]" != wanted]
         words = self._wish.words
         return max(others, key=lambda a: overlap(words, self._world.products[a].name), default=None)
+
+    def _told(self, asin: str) -> bool:
+        """Say whether the title of ``asin`` holds every word that is wished of the product."""
+        return overlap(self._wish.words, self._world.products[asin].name) == 1.0
 
     def _too_dear(self, asin: str) -> bool:
         limit = self._wish.limit

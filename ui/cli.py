@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ui import cli_ask, cli_doctor, cli_ingest, cli_kinds, cli_rank, cli_run, cli_train
+from ui import cli_ask, cli_doctor, cli_ingest, cli_kinds, cli_rank, cli_run, cli_train, cli_ui
 from ui.cli_bank import bank_app
 from ui.cli_data import data_app
 from ui.cli_eval import eval_app
@@ -118,6 +118,7 @@ app.add_typer(eval_app, name="eval")
 app.add_typer(bank_app, name="bank")
 app.add_typer(traces_app, name="traces")
 app.command(epilog=cli_rank.EXAMPLES)(cli_rank.rank)
+app.command(epilog=cli_ui.EXAMPLES)(cli_ui.ui)
 app.command(epilog=cli_doctor.EXAMPLES)(cli_doctor.doctor)
 
 

@@ -10,12 +10,15 @@ EXAMPLES = examples(
     "stategate train next_action",
     "stategate train next_action --config next_action_sample --set epochs=3",
     "stategate train retriever --config configs/train/retriever.yaml",
+    "stategate train actor && stategate train reinforce",
 )
-_TRAINERS = ("next_action", "retriever", "allocator")
+_TRAINERS = ("next_action", "retriever", "allocator", "actor", "reinforce")
 
 
 def train(
-    what: Annotated[str, typer.Argument(help="next_action, retriever or allocator.")],
+    what: Annotated[
+        str, typer.Argument(help="next_action, retriever, allocator, actor or reinforce.")
+    ],
     config: Annotated[
         str, typer.Option(help="YAML file or a name in configs/train; by default the trainer's.")
     ] = "",
@@ -37,6 +40,8 @@ def train(
         "next_action": "NextActionSettings",
         "retriever": "RetrieverSettings",
         "allocator": "AllocatorSettings",
+        "actor": "ActorSettings",
+        "reinforce": "ReinforceSettings",
     }
     cls: type[Settings] = getattr(module, named[what])
     settings = read_settings(cls, config or what, overrides or ())

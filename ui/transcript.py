@@ -65,6 +65,13 @@ def label(action: str) -> str:
     return action
 
 
+def chances_line(probabilities: Mapping[str, float], names: int = 4) -> str:
+    """Say what else an actor could have done: ``.81 buy now, .10 < prev, …``, the likeliest first."""
+    ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
+    told = [f"{p:.2f} {cut(label(action), 30)}".lstrip("0") for action, p in ranked[:names]]
+    return ", ".join(told) + (", …" if len(ranked) > names else "")
+
+
 def reward_line(reward: float, parts: Mapping[str, Any] | None) -> str:
     """Say the reward and its parts: ``0.67 = type 1.00, attributes 0.50, options 0.00, price yes``."""
     told = [
@@ -122,6 +129,8 @@ class Transcript:
         rows.add_row("action", _plain(result.decision.action, "bold green"))
         if result.decision.reason:
             rows.add_row("thought", _plain(result.decision.reason, "italic"))
+        if len(result.decision.probabilities) > 1:
+            rows.add_row("chances", _plain(chances_line(result.decision.probabilities)))
         if fallback is not None:
             rows.add_row("fallback", _plain(fallback, "bold red"))
         rows.add_row("took", _plain(_took(result), "dim"))

@@ -58,17 +58,18 @@ def test_every_agent_and_control_plays_the_same_goals(run):
     assert not any(row.get("advice") for row in steps if row["agent"] == "none")
 
 
-def test_the_page_has_the_subsets_the_moves_and_ten_steps(run, banks, tmp_path):
+def test_the_page_has_the_subsets_the_moves_and_the_steps(run, banks, tmp_path):
     out, _ = run
     page_main([str(out), "--out", str(tmp_path / "page.md"), "--agents", "state"])
     text = (tmp_path / "page.md").read_text()
     for wanted in ("| state | ", "| agent | advice | goals | better | worse | score |"):
         assert wanted in text
     assert (tmp_path / "runs" / "exp" / "moves.json").exists()
-    steps_main([str(out), "--bank", banks[0], "--agent", "state", "--out", str(tmp_path / "s.md")])
+    words = [str(out), "--bank", banks[0], "--agent", "state", "--count", "6"]
+    steps_main([*words, "--out", str(tmp_path / "s.md")])
     shown = (tmp_path / "s.md").read_text()
-    assert shown.count("\n## ") == 10
-    assert shown.count("The past state that was retrieved") == 10
+    assert shown.count("\n## ") == 6
+    assert shown.count("The past state that was retrieved") == 6
     assert "Question: \n" not in shown
     with pytest.raises(SystemExit):
         steps_main([str(out), "--bank", banks[0], "--agent", "nobody"])

@@ -78,6 +78,49 @@ def test_a_fork_may_swap_the_actor_too():
         here.fork(context={"contexts": {"kind": "full"}})
 
 
+def test_an_earlier_step_is_looked_at_forked_and_replayed():
+    here = session()
+    steps = here.run()
+    before = dict(here.values)
+    seen = here.look(step=1)
+    assert (seen.context.text, seen.decision) == (steps[1].context.text, steps[1].decision)
+    assert here.look({"kind": "full", "budget": 60}, step=1, act=False).context.tokens <= 60
+    assert dict(here.values) == before
+    again = here.replay()
+    assert [s.outcome for s in again] == [s.outcome for s in steps]
+    assert [s.context.text for s in again] == [s.context.text for s in steps]
+    assert [len(m["events"]) for m in here.moments()] == sorted(
+        len(m["events"]) for m in here.moments()
+    )
+    branch = here.fork(step=2)
+    assert branch.values["steps"] == 2
+    assert [s.decision.action for s in branch.replay()] == [s.decision.action for s in steps[:2]]
+    assert branch.run()[-1].reward == steps[-1].reward
+    branch.back(len(steps))
+    assert branch.values["steps"] == 0
+    assert dict(here.values) == before
+    with pytest.raises(UserError, match="step 99 is gone"):
+        here.fork(step=99)
+
+
+def test_undone_steps_are_not_replayed():
+    here = session()
+    first = here.run()
+    here.back(2)
+    here.act("click[back to search]")
+    assert [s.decision.action for s in here.replay()] == [
+        *(s.decision.action for s in first[:-2]),
+        "click[back to search]",
+    ]
+
+
+def test_another_builder_from_the_next_step():
+    here = session()
+    here.step()
+    here.use({"kind": "full", "budget": 70})
+    assert here.step().tokens <= 70
+
+
 def test_preview_changes_nothing():
     here = session()
     here.step()

@@ -15,7 +15,9 @@ from ui.cli import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
 COMMANDS = ["", "run", "kinds", "data", "data webshop", "eval", "eval live", "doctor"]
-COMMANDS += ["eval rerank", "rank"]
+COMMANDS += ["ui"]
+COMMANDS += ["eval rerank", "rank", "eval experience", "bank", "bank build", "bank practice"]
+COMMANDS += ["bank show", "bank search", "bank edit", "bank prune", "bank merge", "bank export"]
 COMMANDS += ["traces", "traces list", "traces show", "traces export"]
 
 
@@ -311,3 +313,43 @@ def test_control_c_tells_how_to_resume(agent):
     assert "Traceback" not in told
     rest = call("run", agent, "--thread", "my t", "--resume", "--json", "-")
     assert json.loads(rest.stdout)["resumed_at"] == 1
+
+
+def test_the_app_refuses_a_password_that_is_none_and_a_port_that_is_taken(monkeypatch):
+    import socket
+
+    from ui.cli_ui import parse_auth
+
+    assert parse_auth("me:a:b") == ("me", "a:b")
+    assert parse_auth(None) is None
+    for wrong in ("me", ":x", "me:"):
+        assert "user:password" in refused("ui", "--auth", wrong)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = refused_last("ui", "--port", port, "--set", "embedder.kind=hashing",
+                            "--set", "updater.kind=none")  # fmt: skip
+    assert str(port) in line
+
+
+def refused_last(*words):
+    """Return the last line of a refusal (commands that start something say so first)."""
+    result = call(*words)
+    assert result.exit_code == 2, result.output
+    return result.stderr.strip().splitlines()[-1]
+
+
+def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(monkeypatch):
+    import ui.cli_ui
+    import ui.web
+
+    seen = {}
+    monkeypatch.setattr(ui.cli_ui, "wait", lambda: None)
+    monkeypatch.setattr(ui.web, "serve", lambda config, **how: seen.update(how) or "http://x/")
+    assert "warning" not in call("ui").stderr
+    assert seen["host"] == "127.0.0.1"
+    result = call("ui", "--host", "0.0.0.0", "--auth", "me:secret", "--port", 8123)
+    assert "warning: 0.0.0.0 lets other machines in" in result.stderr
+    assert (seen["auth"], seen["port"]) == (("me", "secret"), 8123)
+    assert "without a password" in call("ui", "--host", "0.0.0.0").stderr

@@ -1,0 +1,93 @@
+"""Runs are read as they lie, and never written to."""
+
+import json
+
+import pytest
+
+from envs.webshop import WebShop
+from evals.read_run import find_runs, outcome_of, pairs, read_run, replay, select
+from stores.errors import UserError
+from ui.render.runs import render_episodes, render_pairs, render_run, render_steps
+
+ROWS = [
+    {"agent": "a", "goal": 0, "reward": 1.0, "steps": 2, "tokens": 10, "error": None},
+    {"agent": "a", "goal": 1, "reward": 0.5, "steps": 3, "tokens": 20, "error": None},
+    {"agent": "b", "goal": 0, "reward": 0.0, "steps": 9, "tokens": 90, "error": None},
+    {"agent": "b", "goal": 1, "reward": 0.0, "steps": 1, "tokens": 5, "error": "<b>died</b>"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    run = tmp_path / "runs" / "one"
+    run.mkdir(parents=True)
+    args = {"command": "x", "data": {"name": "sample", "sha256": "abc"}, "goals": [0, 1]}
+    (run / "args.json").write_text(json.dumps(args))
+    (run / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    steps = [{"agent": "a", "goal": 0, "step": s, "action": f"click[{s}]"} for s in (1, 0)]
+    (run / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in steps) + '{"to')
+    return run
+
+
+def test_a_run_is_read_and_its_torn_row_is_left_where_it_is(folder):
+    before = (folder / "steps.jsonl").read_bytes()
+    run = read_run(folder)
+    assert [step["step"] for step in run.steps("a", 0)] == [0, 1]
+    assert run.agents == ["a", "b"]
+    assert (folder / "steps.jsonl").read_bytes() == before
+    assert find_runs([folder.parents[1]]) == [folder]
+    assert "going on" in render_run(run)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "goals"),
+    [
+        ({"outcome": "success"}, [("a", 0)]),
+        ({"outcome": "partial"}, [("a", 1)]),
+        ({"outcome": "failed"}, [("b", 0)]),
+        ({"outcome": "errors"}, [("b", 1)]),
+        ({"agent": "b"}, [("b", 0), ("b", 1)]),
+        ({"low": 0.4, "high": 0.9}, [("a", 1)]),
+    ],
+)
+def test_episodes_are_filtered(wanted, goals):
+    assert [(row["agent"], row["goal"]) for row in select(ROWS, **wanted)] == goals
+
+
+def test_two_agents_goal_by_goal_the_largest_difference_first(folder):
+    run = read_run(folder)
+    found = pairs(run, "a", run, "b")
+    assert [(pair.goal, pair.difference) for pair in found] == [(0, -1.0), (1, -0.5)]
+    drawn = render_pairs(found, "a", "b")
+    assert "a on 2" in drawn
+    assert outcome_of(found[1].b) == "errors"
+    other = folder.parent / "two"
+    other.mkdir()
+    (other / "args.json").write_text(json.dumps({"data": {"name": "o", "sha256": "z"}}))
+    with pytest.raises(UserError, match="different data"):
+        pairs(run, "a", read_run(other), "b")
+
+
+def test_damage_is_told_by_line_and_other_folders_are_refused(folder, tmp_path):
+    with pytest.raises(UserError, match="no run directory"):
+        read_run(tmp_path)
+    (folder / "episodes.jsonl").write_text("{}\nnonsense\n")
+    with pytest.raises(UserError, match="line 2"):
+        read_run(folder)
+
+
+def test_what_a_run_says_is_text(folder):
+    drawn = render_episodes(ROWS, 4) + render_steps(
+        [{"action": "<i>", "lost": {"x": 2}}], 0, ROWS[3]
+    )
+    assert "<b>died" not in drawn
+    assert "<i>" not in drawn.replace("<i class", "")
+    assert "2 lost" in drawn
+
+
+def test_an_episode_is_replayed_through_the_pure_world():
+    shop = WebShop.load()
+    moments = replay(shop, {"goal": 3}, ["search[speaker]", "click[back to search]"])
+    assert len(moments) == 3
+    assert moments[0][1].text == moments[2][1].text
+    assert "Total results" in moments[1][1].text

@@ -1,0 +1,246 @@
+"""The policy actor: what it reads, what it may do, what it refuses."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+
+from envs.protocols import SEARCH
+from envs.webshop import WebShop
+from graph import build_graph, load_config
+from nodes.act.candidates import (
+    CANDIDATE_FEATURES,
+    ENCODER,
+    PAGE_FEATURES,
+    encode,
+    queries,
+)
+from nodes.act.policy import Policy, PolicyActor
+from nodes.act.reading import read, read_wish
+from nodes.act.scorer import make_scorer
+from nodes.conformance import check_actor
+from nodes.models.embedders import Hashing
+from nodes.protocols import BuiltContext, Piece
+from nodes.resources import Resources
+from stores.errors import UserError
+from stores.weights import save_weights
+
+WISH = (
+    "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "
+    "and price lower than 50.00 dollars"
+)
+RESULTS = [
+    "Page 1 (Total results: 50). Buttons: back to search | next >",
+    "b07aaaaaa1 | Garden Hose, 50 Feet | $13.99",
+    "b07aaaaaa2 | Men's Long Sleeve Shirt, Machine Wash | $39.99",
+    "b07aaaaaa3 | Men's Long Sleeve Shirt, Machine Wash, Gold Buttons | $99.99",
+]
+LINKS = tuple(f"click[b07aaaaaa{i}]" for i in (1, 2, 3))
+ON_RESULTS = ("click[back to search]", "click[next >]", *LINKS)
+ITEM = [
+    "Buttons: back to search | < prev",
+    "Option color: black | blue",
+    "Option size: large | x-large",
+    "Product: Men's Shirt",
+    "Price: $39.99",
+    "Buttons: description | features | reviews | buy now",
+]
+LABELS = ("back to search", "< prev", "black", "blue", "large", "x-large", "features", "buy now")
+ON_ITEM = tuple(f"click[{label}]" for label in LABELS)
+
+
+def context(lines, actions, history=(), wish=WISH):
+    lines = [f"Instruction: {wish}", *lines] if wish else list(lines)
+    if history:
+        lines += ["Actions so far:", *(f"{i}. {a}" for i, a in enumerate(history, 1))]
+    text = "".join(f"{line}\n" for line in lines)
+    return BuiltContext(
+        (HumanMessage(text),), (Piece("page", "page", text, tuple(actions), 0, 0),), 0
+    )
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    torch.manual_seed(0)
+    return make_scorer(len(CANDIDATE_FEATURES), len(PAGE_FEATURES), hidden=16).eval()
+
+
+@pytest.fixture
+def act(scorer):
+    return PolicyActor(scorer)
+
+
+def row(seen, action):
+    return dict(
+        zip(CANDIDATE_FEATURES, seen.rows[seen.actions.index(action)].tolist(), strict=True)
+    )
+
+
+def test_the_shipped_policy_conforms_and_shops_better_than_its_untrained_self():
+    check_actor(Policy())
+    world = WebShop.load("sample", observation="rich")
+    graph = build_graph(
+        load_config("webshop", ["actor.kind=policy", "updater.kind=none", "memory=[short_term]"]),
+        checkpointer=False,
+    )
+    assert world.goals
+    out = [
+        graph.invoke({"task": {"goal": i}}, {"configurable": {"thread_id": "t"}}) for i in range(8)
+    ]
+    assert sum(one["reward"] == 1.0 for one in out) >= 4
+
+
+def test_a_product_that_fits_is_told_from_one_that_does_not():
+    seen = encode(context(RESULTS, ON_RESULTS, ["search[shirts]"]), 1)
+    hose, shirt, dear = (row(seen, link) for link in LINKS)
+    assert shirt["attributes"] == 1.0
+    assert hose["attributes"] == 0.0
+    assert shirt["against the best fresh"] == 0.0 < hose["against the best fresh"]
+    assert dear["dear"] == 1.0
+    assert shirt["dear"] == 0.0
+    assert shirt["affordable"] == 1.0
+
+
+def test_the_visible_actions_tell_what_was_opened_read_and_left():
+    history = ["search[x]", LINKS[1], "click[features]", "click[back to search]", "search[x]"]
+    seen = encode(context(RESULTS, ON_RESULTS, history), 5)
+    left, fresh = row(seen, LINKS[1]), row(seen, LINKS[0])
+    assert (left["tried"], left["was read"], left["was rejected"]) == (1.0, 1.0, 1.0)
+    assert (fresh["tried"], fresh["was read"], fresh["was rejected"]) == (0.0, 0.0, 0.0)
+
+
+def test_options_are_compared_with_the_wish_and_with_what_is_chosen():
+    seen = encode(context(ITEM, ON_ITEM, ["search[x]", LINKS[1], "click[blue]"]), 3)
+    black, blue = row(seen, "click[black]"), row(seen, "click[blue]")
+    assert black["is wished"] == 1.0
+    assert blue["is wished"] == 0.0
+    assert blue["chosen now"] == 1.0
+    assert black["chosen rightly"] == 0.0
+    page = dict(zip(PAGE_FEATURES, seen.page.tolist(), strict=True))
+    assert page["waiting"] == pytest.approx(1.0)  # two values wait, in units of two
+    done = encode(context(ITEM, ON_ITEM, [LINKS[1], "click[black]", "click[x-large]"]), 3)
+    assert dict(zip(PAGE_FEATURES, done.page.tolist(), strict=True))["waiting"] == 0.0
+
+
+def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
+    found = queries(read_wish(WISH), WISH)
+    assert "machine wash men's shirts long sleeve black x-large" in found
+    assert not any("50" in query or "price" in query for query in found)
+    decision = act(context(["Search bar: search[<query>]"], [SEARCH]), 0)
+    assert set(decision.probabilities) == {f"search[{query}]" for query in found}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lines=st.lists(st.one_of(st.sampled_from([*RESULTS, *ITEM, "Text: a"]), st.text()), max_size=12),
+    actions=st.lists(st.one_of(st.sampled_from([*ON_RESULTS, *ON_ITEM, SEARCH]), st.text(max_size=9)),
+                     max_size=20, unique=True),
+    history=st.lists(st.sampled_from([*ON_ITEM, *LINKS, "search[x]"]), max_size=8),
+    wish=st.one_of(st.just(WISH), st.text()),
+    step=st.integers(0, 40),
+)  # fmt: skip
+def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
+    scorer, lines, actions, history, wish, step
+):
+    made = context(lines, actions, history, wish)
+    seen = encode(made, step)
+    assert np.isfinite(seen.rows).all()
+    assert np.isfinite(seen.page).all()
+    assert seen.rows.shape == (len(seen.actions), len(CANDIDATE_FEATURES))
+    decision = PolicyActor(scorer)(made, step)
+    if decision.fallback is None:
+        assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-9)
+        assert decision.action in decision.probabilities
+        for action in decision.probabilities:
+            assert action in actions or (action.startswith("search[") and SEARCH in actions)
+    else:
+        assert not seen.actions
+
+
+def test_a_context_without_affordances_is_a_recorded_fallback(act):
+    decision = act(context(RESULTS, ()), 3)
+    assert decision.fallback == "no action is readable"
+    assert not decision.probabilities
+    assert decision.action.startswith("search[machine wash")
+    assert act(BuiltContext((), (), 0), 0).fallback
+
+
+def test_it_reads_nothing_but_text_and_affordances(act):
+    world = WebShop.load("sample", observation="rich")
+    graph = build_graph(load_config("webshop", ["updater.kind=none"]), checkpointer=False)
+    agent = graph.agent.bound()
+    session, _ = world.reset(goal=1)
+    for action in ("search[shirt]",):
+        session, _ = world.step(session, action)
+    state = {"session": session, "steps": 1, "events": [], "recurrent": None}
+    whole = agent.context(state)
+    bare = BuiltContext(
+        tuple(HumanMessage(m.content) for m in whole.messages),
+        tuple(Piece("", "", p.text, p.actions, 0, 0) for p in whole.pieces), 0,
+    )  # fmt: skip
+    assert act(whole, 1) == act(bare, 1)
+    # Another goal with the same words earns something else and is the same to the actor.
+    observed = world.observe(session)
+    poisoned = replace(observed, reward=1.0, info={"reward": {"r_type": 1.0}, "goal": "secret"})
+    state["observation"] = poisoned
+    assert act(agent.context(state), 1) == act(whole, 1)
+
+
+def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities(scorer):
+    made = context(RESULTS, ON_RESULTS)
+    hot = PolicyActor(scorer, temperature=1.0, seed=3)
+    assert hot(made, 1) == PolicyActor(scorer, temperature=1.0, seed=3)(made, 1)
+    drawn = [PolicyActor(scorer, temperature=1.0, seed=s)(made, 1).action for s in range(400)]
+    for action, chance in hot(made, 1).probabilities.items():
+        assert drawn.count(action) / 400 == pytest.approx(chance, abs=0.1)
+    cold = PolicyActor(scorer)(made, 1)
+    assert cold.action == max(cold.probabilities, key=cold.probabilities.__getitem__)
+
+
+def test_the_order_of_candidates_and_padding_change_no_score(scorer):
+    seen = encode(context(RESULTS, ON_RESULTS), 1)
+    rows, page = torch.from_numpy(seen.rows)[None], torch.from_numpy(seen.page)[None]
+    plain = scorer(rows, page, torch.zeros(1, rows.shape[1], dtype=torch.bool))
+    order = torch.randperm(rows.shape[1])
+    turned = scorer(rows[:, order], page, torch.zeros(1, rows.shape[1], dtype=torch.bool))
+    assert torch.allclose(plain[:, order], turned, atol=1e-5)
+    padded = torch.cat([rows, torch.full_like(rows, 7.0)], dim=1)
+    absent = torch.arange(padded.shape[1])[None] >= rows.shape[1]
+    assert torch.allclose(scorer(padded, page, absent)[:, : rows.shape[1]], plain, atol=1e-5)
+
+
+def _saved(path, scorer, **changes):
+    sizes = {"d_row": len(CANDIDATE_FEATURES), "d_page": len(PAGE_FEATURES), "hidden": 16}
+    meta = {"kind": "policy", "architecture": sizes, "encoder": ENCODER, "embedder": None} | changes
+    save_weights(path, scorer.state_dict(), meta, half=False)
+    return str(path)
+
+
+def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, tmp_path):
+    good = _saved(tmp_path / "good", scorer)
+    Policy(checkpoint=good).build(Resources())
+    other = _saved(tmp_path / "other", scorer, encoder="lexical-00000000")
+    with pytest.raises(UserError, match=r"made for encoder 'lexical-00000000'.*train it again"):
+        Policy(checkpoint=other).build(Resources())
+    embedded = _saved(tmp_path / "embedded", scorer, embedder="all-MiniLM-L6-v2")
+    with pytest.raises(UserError, match="made for embedder"):
+        Policy(checkpoint=embedded).build(Resources(embedder=Hashing()))
+    with pytest.raises(UserError, match="'retriever'.*'policy' is needed"):
+        Policy(checkpoint="retriever-gru").build(Resources())
+    told = json.loads((tmp_path / "good.json").read_text())
+    told["architecture"]["hidden"] = 17
+    (tmp_path / "good.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match="does not fit"):
+        Policy(checkpoint=good).build(Resources())
+
+
+def test_reading_is_the_rule_actors_own(act):
+    made = context(ITEM, ON_ITEM, [LINKS[1]])
+    assert read(made).wish == read_wish(WISH)
+    assert set(act(made, 1).probabilities) == set(ON_ITEM)

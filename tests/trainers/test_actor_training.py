@@ -1,0 +1,251 @@
+"""Imitation and reinforcement of the policy actor, on the sample catalogue."""
+
+import json
+import random
+
+import pytest
+import torch
+
+from envs.webshop import WebShop
+from graph import build_graph, load_config
+from nodes.act.policy import Policy, load_scorer
+from nodes.act.scorer import make_scorer
+from nodes.resources import Resources
+from stores.errors import UserError
+from stores.weights import read_meta
+from trainers import actor, fitting, reinforce
+from trainers.decisions import collate, match, pages_of, sized_batches
+from trainers.goals import collect, practice
+from trainers.reinforce import Decided, ReinforceSettings, decided
+from trainers.rollout import Rollout, Start, roll
+from trainers.settings import read_settings
+from trainers.trajectories import read_trajectories
+from trainers.walk import Readers, parse_builder
+
+PLAIN = {"full": 1.0, "window": 1.0, "compress:allocator=uniform": 1.0, "query_rag:top_k=4": 1.0}
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return WebShop.load("sample", observation="rich")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("practice")
+    collect("sample", out, n=60, heldout=12)
+    return out
+
+
+@pytest.fixture(scope="module")
+def imitated(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("actor")
+    settings = _settings(folder, out)
+    actor.train(settings, ["test"])
+    return settings
+
+
+def _settings(folder, out, *more):
+    return read_settings(actor.ActorSettings, "actor", [
+        f"data={folder / 'train.jsonl'}", f"heldout={folder / 'heldout.jsonl'}", "epochs=3",
+        "builders={full: 1, window: 1, 'compress:allocator=uniform': 1, query_rag: 1}",
+        "embedder=hashing", "updater=none", "batch=32", f"run={out / 'run'}", "validation=0.3",
+        f"checkpoint={out / 'policy'}", *more,
+    ])  # fmt: skip
+
+
+def _reinforced(imitated, out, *more):
+    return read_settings(reinforce.ReinforceSettings, "reinforce", [
+        "data=sample", f"start={imitated.checkpoint}", f"run={out / 'run'}", "group=4", "groups=3",
+        f"checkpoint={out / 'policy'}", "epochs=2", "every=1", "max_steps=8", *more,
+    ])  # fmt: skip
+
+
+def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side_uses(shop):
+    plan = practice(shop)
+    tested = {goal["asin"] for goal in shop.goals[: min(plan.heldout + plan.training) // 2]}
+    sides = [{plan.world.goals[i]["asin"] for i in part}
+             for part in (plan.training, plan.heldout, plan.made_heldout)]  # fmt: skip
+    assert all(sides[0])
+    assert not sides[0] & sides[1]
+    assert not sides[0] & sides[2]
+    assert not tested & (sides[0] | sides[1])
+    assert plan.world.goals[: len(shop.goals)] == shop.goals
+    again = practice(shop)
+    assert [g["instruction_text"] for g in again.world.goals] == [
+        g["instruction_text"] for g in plan.world.goals
+    ]
+
+
+def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
+    readers = Readers({"window:events=4": 1.0}, "none", embedder="hashing")
+    name, params = readers._kinds[0]
+    walk = readers.start(readers.reader(name, params, 220), shop.goals[2]["instruction_text"])
+    overrides = ["updater.kind=none", "embedder.kind=hashing", "context.budget=220",
+                 "context.kind=window", "context.events=4", "memory=[short_term]"]  # fmt: skip
+    graph = build_graph(load_config("webshop", overrides), checkpointer=False)
+    seen = []
+    for update in graph.stream(
+        {"task": {"goal": 2}}, {"configurable": {"thread_id": "w"}}, stream_mode="updates"
+    ):
+        seen += [u["context"] for n, u in update.items() if n == "build_context"]
+        seen += [u["action"] for n, u in update.items() if n == "act"]
+    session, page = shop.reset(goal=2)
+    for built, action in zip(seen[::2], seen[1::2], strict=True):
+        assert walk.look(page) == built
+        session, outcome = shop.step(session, action)
+        walk.took(page, action, outcome)
+        page = outcome
+
+
+def test_a_rollout_is_the_episode_that_the_graph_plays(shop, imitated):
+    scorer, _ = load_scorer(imitated.checkpoint)
+    readers = Readers({"full": 1.0}, "none", embedder="hashing")
+    name, params = readers._kinds[0]
+    starts = [Start(goal, "rich", readers.reader(name, params, 2000)) for goal in range(4)]
+    played = roll({"rich": shop}, readers, starts, scorer)
+    overrides = ["updater.kind=none", "actor.kind=policy", "memory=[short_term]",
+                 f"actor.checkpoint={imitated.checkpoint}"]  # fmt: skip
+    graph = build_graph(load_config("webshop", overrides), checkpointer=False)
+    for goal, one in enumerate(played):
+        out = graph.invoke({"task": {"goal": goal}}, {"configurable": {"thread_id": str(goal)}})
+        assert (out["reward"], out["done"], out["steps"]) == (one.reward, one.done, one.steps)
+
+
+def test_readers_are_drawn_by_their_weights_at_budgets_within_bounds():
+    readers = Readers({"full": 3.0, "window:events=2": 1.0}, "none", 80, 400, "hashing")
+    rng = random.Random(0)
+    drawn = [readers.draw(rng) for _ in range(400)]
+    assert 0.65 < sum(reader.name == "full" for reader in drawn) / 400 < 0.85
+    assert all(80 <= reader.budget <= 400 for reader in drawn)
+    assert parse_builder("window:events=2") == {"kind": "window", "events": 2}
+    with pytest.raises(UserError, match="unknown context kind"):
+        Readers({"nonsense": 1.0}, "none")
+
+
+def test_the_expert_s_query_is_matched_to_the_most_alike(folder):
+    assert match("click[a]", ["click[b]", "click[a]"]) == 1
+    assert match("search[red running shoes]", ["search[shoes]", "search[red shoes running]"]) == 1
+    assert match("search[blue hat]", ["search[red shoes]"]) is None
+    assert match("click[gone]", ["click[a]"]) is None
+    for trajectory in read_trajectories(folder / "heldout.jsonl"):
+        pages = pages_of(trajectory)
+        assert all(a in p.actions for p, a in pages if a.startswith("click["))
+
+
+def _stopped_after(calls, monkeypatch):
+    """Make the loop stop, as by Ctrl-C, when it has kept ``calls`` epochs."""
+    real, count = fitting._keep, iter(range(100))
+
+    def keep(*words, **named):
+        real(*words, **named)
+        if next(count) == calls:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "_keep", keep)
+
+
+def test_imitation_learns_resumes_and_says_what_it_is(folder, imitated, tmp_path, monkeypatch):
+    history = json.loads((tmp_path / imitated.run / "history.json").read_text())
+    assert history[-1]["accuracy"] > history[0]["accuracy"] + 0.2
+    meta = read_meta(imitated.checkpoint)
+    assert meta["kind"] == "policy"
+    assert set(meta["builders"]) == {
+        "full",
+        "window",
+        "compress:allocator=uniform",
+        "query_rag",
+    }
+    Policy(checkpoint=imitated.checkpoint).build(Resources())
+    stopped = _settings(folder, tmp_path)
+    with monkeypatch.context() as patch:
+        _stopped_after(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            actor.train(stopped, ["test"])
+    assert len(json.loads((tmp_path / "run/history.json").read_text())) == 2
+    actor.train(stopped, ["test"])
+    assert read_meta(stopped.checkpoint)["sha256"] == meta["sha256"]  # same seed, same weights
+
+
+def test_a_group_s_advantage_is_over_its_mean_and_even_groups_teach_nothing():
+    start = Start(0, "rich", None)
+    seen = object()
+    rollouts = [Rollout(start, [seen, seen], [0, 1], [-1.0, -2.0], reward) for reward in (1.0, 0.0)]
+    rollouts += [Rollout(start, [seen], [0], [-1.0], 0.5) for _ in range(2)]
+    data = decided(rollouts, 2)
+    assert [d.pick for d in data] == [0, 1, 0, 1]
+    assert data[0].advantage == data[1].advantage == -data[2].advantage > 0
+
+
+def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imitated, folder):
+    readers = Readers({"full": 1.0}, "none", embedder="hashing")
+    decisions = [c for t in read_trajectories(folder / "heldout.jsonl")[:6]
+                 for c in actor.choices([t], readers, 0) for c in c]  # fmt: skip
+
+    def gained(kl, steps=25):
+        torch.manual_seed(0)
+        scorer, _meta = load_scorer(imitated.checkpoint)
+        before, _ = load_scorer(imitated.checkpoint)
+        settings = ReinforceSettings(data="x", start="x", run="x", checkpoint="x", kl=kl, entropy=0)
+        optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-3)
+        told = {}
+        for _ in range(steps):
+            with torch.no_grad():
+                logp = scorer(
+                    *collate([c.seen for c in decisions], torch.device("cpu"))
+                ).log_softmax(-1)
+            batch = [Decided(c.seen, 0, float(logp[i, 0]), 1.0) for i, c in enumerate(decisions)]
+            told = reinforce.update(scorer, before, batch, optimizer, settings, torch.device("cpu"))
+        return float(logp[:, 0].exp().mean()), told
+
+    (free, told), (held, told_held) = gained(0.0), gained(5.0)
+    start = gained(0.0, steps=1)[0]
+    assert free > start + 0.1
+    assert held < free
+    assert told_held["kl"] < told["kl"]
+
+
+def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
+    imitated, tmp_path, monkeypatch
+):
+    played = set()
+    real = roll
+
+    def spy(worlds, readers, starts, scorer, generator=None, *rest):
+        if generator is not None:
+            played.update(start.goal for start in starts)
+        return real(worlds, readers, starts, scorer, generator, *rest)
+
+    monkeypatch.setattr(reinforce, "roll", spy)
+    whole = _reinforced(imitated, tmp_path / "whole")
+    summary = reinforce.train(whole, ["test"])
+    assert [row["agent"] for row in summary["rows"]] == ["imitation", "reinforced"]
+    history = json.loads((tmp_path / "whole/run/history.json").read_text())
+    assert {"entropy", "kl", "train_score", "heldout_score", "heldout_success"} <= set(history[-1])
+    assert (tmp_path / "whole/run/curves.png").exists()
+    assert played
+    assert played <= set(practice(WebShop.load("sample")).training)
+    meta = read_meta(whole.checkpoint)
+    assert meta["trained"] == "imitation, then reinforcement"
+    assert meta["episodes"] == 24
+    monkeypatch.undo()
+    parts = _reinforced(imitated, tmp_path / "parts")
+    with monkeypatch.context() as patch:
+        _stopped_after(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            reinforce.train(parts, ["test"])
+    reinforce.train(parts, ["test"])
+    assert read_meta(parts.checkpoint)["sha256"] == meta["sha256"]
+
+
+def test_batches_hold_every_page_once(folder):
+    readers = Readers({"full": 1.0}, "none", embedder="hashing")
+    trajectories = read_trajectories(folder / "heldout.jsonl")
+    seen = [c.seen for e in actor.choices(trajectories, readers, 0) for c in e]
+    places = [
+        i for batch in sized_batches(seen, 7, torch.Generator().manual_seed(1)) for i in batch
+    ]
+    assert sorted(places) == list(range(len(seen)))
+    rows, page, absent = collate(seen[:3], torch.device("cpu"))
+    assert (~absent).sum(1).tolist() == [len(one.actions) for one in seen[:3]]
+    make_scorer(rows.shape[2], page.shape[1], 8)(rows, page, absent)

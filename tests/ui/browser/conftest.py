@@ -1,0 +1,227 @@
+"""A real browser on a real server, with a stranger's plug-in installed beside it."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from stores.home import home
+
+ROOT = Path(__file__).parents[3]
+PLUGIN = '''
+from typing import Literal
+from pydantic import Field
+from nodes.build_context.assemble import FramedContext, assemble
+
+class Topmost(FramedContext):
+    """Show only the first chunks of the page (a stranger's idea)."""
+
+    kind: Literal["topmost"] = "topmost"
+    how_many: int = Field(default=3, ge=1, description="chunks from the top")
+
+    def build(self, resources):
+        return lambda request: assemble(request, request.source.all()[: self.how_many])
+'''
+
+
+def chromium():
+    """Return the browser's path, None where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = chromium()
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Chromium: .ci/run installs it")
+        pytest.skip("no Chromium here: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as play:
+        engine = play.chromium.launch(executable_path=path, args=flags)
+        yield engine
+        engine.close()
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """A home of its own that shares the downloaded assets, and a folder with a plug-in."""
+    folder = tmp_path_factory.mktemp("ui")
+    mine = folder / "home"
+    mine.mkdir()
+    for name in ("assets", "tiktoken"):
+        (home() / name).mkdir(exist_ok=True)
+        (mine / name).symlink_to(home() / name)
+    site = folder / "site"
+    info = site / "stranger_topmost-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "stranger_topmost.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-topmost\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[stategate.nodes]\ntopmost = stranger_topmost:Topmost\n"
+    )
+    return folder
+
+
+class Server:
+    """One ``stategate ui`` process, which can be stopped and started again."""
+
+    def __init__(self, place, *words):
+        self.place, self.words = place, words
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = None
+
+    def start(self):
+        paths = [str(self.place / "site"), str(ROOT)]
+        environment = {
+            **os.environ, "STATEGATE_HOME": str(self.place / "home"),
+            "PYTHONPATH": os.pathsep.join(paths),
+        }  # fmt: skip
+        log = (self.place / "server.log").open("a")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ui.cli", "ui", "--port", str(self.port), *self.words],
+            cwd=self.place, env=environment, stdout=log, stderr=log,
+        )  # fmt: skip
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(self.url, timeout=5):
+                    return self
+            except OSError:
+                assert self.process.poll() is None, (self.place / "server.log").read_text()
+                time.sleep(0.2)
+        raise AssertionError((self.place / "server.log").read_text())
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def server(place):
+    running = Server(place).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def asked():
+    """Hosts that any page of this test has asked for something."""
+    return set()
+
+
+@pytest.fixture
+def new_tab(browser, server, asked):
+    """Open the app in a browser of its own; returns the page when its first episode is there."""
+    contexts = []
+
+    def open_(width=1280, height=900, dark=False, wait=True):
+        scheme = "dark" if dark else "light"
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme
+        )
+        context.set_default_timeout(30_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on(
+            "request", lambda request: asked.add(re.sub(r"^(\w+://[^/]*).*", r"\1", request.url))
+        )
+        page.goto(server.url)
+        if wait:
+            page.locator("#sg-page .sg-page").wait_for()
+            page.locator("#sg-side .sg-context").wait_for()
+        return page
+
+    yield open_
+    outside = {host for host in asked if not host.startswith((server.url, "data:", "blob:"))}
+    for context in contexts:
+        context.close()
+    assert not outside, f"asked for something outside this machine: {outside}"
+
+
+class FakeModel:
+    """An OpenAI-compatible server that answers every request with the first legal action."""
+
+    def __init__(self):
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                fake.requests.append(body)
+                time.sleep(fake.delay)
+                text = fake.answer(body)
+                if body.get("stream"):
+                    self.stream(text)
+                    return
+                message = {"role": "assistant", "content": text}
+                choice = {"index": 0, "message": message, "finish_reason": "stop"}
+                usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+                made = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+                raw = json.dumps({**made, "choices": [choice], "usage": usage}).encode()
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(raw)))
+                self.end_headers()
+                self.wfile.write(raw)
+
+            def stream(self, text):
+                """Send ``text`` word by word, as servers do."""
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.send_header("connection", "close")
+                self.end_headers()
+                for part in re.findall(r"\S+\s*", text):
+                    delta = {"index": 0, "delta": {"role": "assistant", "content": part}}
+                    made = {
+                        "id": "x",
+                        "object": "chat.completion.chunk",
+                        "created": 0,
+                        "model": "m",
+                    }
+                    row = json.dumps({**made, "choices": [{**delta, "finish_reason": None}]})
+                    self.wfile.write(f"data: {row}\n\n".encode())
+                    self.wfile.flush()
+                    time.sleep(fake.pace)
+                self.wfile.write(b"data: [DONE]\n\n")
+
+            def log_message(self, *words):
+                pass
+
+        self.requests = []
+        self.delay = self.pace = 0.0
+        self.answer = lambda body: json.dumps({"thought": "", "action": "search[speaker]",
+                                               "search": "speaker"})  # fmt: skip
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def fake_model():
+    model = FakeModel()
+    yield model
+    model.stop()

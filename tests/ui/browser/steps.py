@@ -1,0 +1,81 @@
+"""What a person does in the app, as functions."""
+
+import re
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def stops(page):
+    """Return how many steps the trail shows."""
+    return max(page.locator("#sg-trail .sg-stop").count() - 1, 0)
+
+
+def wait_for_stops(page, count):
+    wanted = count + 1 if count else 0
+    page.wait_for_function(
+        f"document.querySelectorAll('#sg-trail .sg-stop').length === {wanted}", timeout=60_000
+    )
+
+
+def step(page):
+    before = stops(page)
+    button(page, "Step").click()
+    wait_for_stops(page, before + 1)
+
+
+def play_to_the_end(page, most=25):
+    """Press Step until it can be pressed no more."""
+    for _ in range(most):
+        step(page)
+        page.wait_for_function(
+            "!document.querySelector('#sg-step').disabled || document.querySelector('.sg-reward')"
+        )
+        if page.locator(".sg-reward").count():
+            return
+    raise AssertionError("the episode has no end")
+
+
+def goal(page, number):
+    """Choose a goal by browsing."""
+    button(page, "Browse goals").click()
+    page.locator("#sg-goals .sg-goal").first.wait_for()
+    while not page.locator(f'#sg-goals [data-goal="{number}"]').count():
+        first = page.locator("#sg-goals .sg-goal").first.inner_text()
+        page.get_by_role("button", name="more ›").click()
+        page.wait_for_function(
+            "was => document.querySelector('#sg-goals .sg-goal').innerText !== was", arg=first
+        )
+    page.locator(f'#sg-goals [data-goal="{number}"]').click()
+    page.locator("#sg-goals .sg-goal").first.wait_for(state="hidden")
+    page.wait_for_function("!document.querySelector('#sg-step').disabled")
+
+
+def tab(page, name):
+    page.get_by_role("tab", name=re.compile(f"^{name}")).click()
+
+
+def choose(page, selector, option):
+    page.locator(f"{selector} input").first.click()
+    page.get_by_role("option", name=option, exact=True).first.click()
+
+
+def act(page, action):
+    page.locator("#sg-typed").locator("textarea, input").first.fill(action)
+    button(page, "Act").click()
+
+
+def radio(page, selector, option):
+    page.locator(selector).get_by_role("radio", name=option, exact=True).click()
+
+
+def fill(page, selector, text):
+    """Write into a box that may just be drawn anew (no person is that fast), until it stays."""
+    box = page.locator(selector).locator("textarea, input").first
+    for _ in range(6):
+        page.wait_for_timeout(400)
+        if box.input_value() == text:
+            return
+        box.fill(text)
+    raise AssertionError(f"{selector} does not keep what is written into it")

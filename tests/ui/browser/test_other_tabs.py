@@ -1,0 +1,282 @@
+"""Compare, State, Runs and Settings in a real browser; errors, widths, colours, the keyboard."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from tests.ui.browser.steps import (
+    button,
+    choose,
+    fill,
+    goal,
+    play_to_the_end,
+    radio,
+    step,
+    stops,
+    tab,
+    wait_for_stops,
+)
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_same_moment_through_three_builders_and_on_with_one(new_tab):
+    page = new_tab()
+    goal(page, 3)
+    for _ in range(3):
+        step(page)
+    tab(page, "Fork and compare")
+    page.locator("#sg-moments .sg-stop").nth(1).click()
+    page.locator("#sg-moments .sg-stop.sg-here", has_text="2").wait_for()
+    button(page, "Compare").click()
+    button(page, "Continue with C").wait_for()
+    assert page.locator(".sg-lane-head").count() == 3
+    for head in page.locator(".sg-lane-head").all():
+        assert re.search(r"would\s+(click|search)", head.inner_text())
+        assert re.search(r"[\d,]+ of [\d,]+ tokens", head.inner_text())
+        assert "built in" in head.inner_text()
+    rows = page.locator('.sg-lanes [data-piece="navigation"]').all()
+    tops = {round(row.bounding_box()["y"]) for row in rows}
+    assert len(rows) == 3
+    assert len(tops) == 1, "the same chunk stands in one row"
+    assert "Step 2" in page.locator(".sg-moment").inner_text()
+    button(page, "Continue with B").click()
+    wait_for_stops(page, 1)
+    assert "query_rag" in page.locator("#sg-side").inner_text()
+    step(page)
+    button(page, "Back").click()
+    wait_for_stops(page, 1)
+    button(page, "Back").click()
+    wait_for_stops(page, 0)
+
+
+def test_builders_by_kind_and_budget_and_a_kind_that_is_none(new_tab):
+    page = new_tab()
+    goal(page, 3)
+    step(page)
+    tab(page, "Fork and compare")
+    box = page.locator("#sg-compare-kinds input").first
+    box.fill("compress@90")
+    box.press("Enter")
+    button(page, "Compare").click()
+    button(page, "Continue with D").wait_for()
+    last = page.locator(".sg-lane-head").nth(3)
+    assert "budget 90" in last.inner_text()
+
+
+def test_the_state_over_an_episode(new_tab):
+    page = new_tab()
+    goal(page, 5)
+    play_to_the_end(page)
+    taken = stops(page)
+    tab(page, "State")
+    page.locator("#sg-allocation .sg-heat").wait_for()
+    assert page.locator("#sg-allocation .sg-heat thead th").count() == taken + 1
+    assert page.locator(".sg-spot-bold").count() == taken
+    assert page.locator(".sg-cell-hit, .sg-cell-miss").count() == taken
+    assert page.locator(".sg-cell-ring").count() == taken - 1
+
+
+@pytest.fixture
+def runs(place):
+    """Two small run directories where the server looks for them."""
+    from evals.live import run_live
+
+    base = ["actor.kind=rule", "embedder.kind=hashing", "memory=[short_term]"]
+    for name, budget in (("wide", 600), ("narrow", 90)):
+        out = place / "runs" / name
+        if not out.exists():
+            agents = {"full": [f"context.budget={budget}"]}
+            run_live("webshop", agents, range(4), str(out), [*base, "updater.kind=none"])
+    broken = place / "runs" / "narrow" / "episodes.jsonl"
+    rows = [json.loads(line) for line in broken.read_text().splitlines()]
+    rows[1] |= {"reward": 0.0, "error": "ModelUnavailable: gone"}
+    broken.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place / "runs"
+
+
+def test_runs_open_filter_replay_and_compare(new_tab, runs):
+    page = new_tab()
+    tab(page, "Runs")
+    choose(page, "#sg-run", "runs/wide")
+    page.locator("#sg-run-facts .sg-table").first.wait_for()
+    assert page.locator("#sg-episodes .sg-episode").count() == 4
+    page.locator("#sg-episodes .sg-episode").first.click()
+    page.locator("#sg-run-page .sg-page").wait_for()
+    page.locator("#sg-run-steps .sg-stop").nth(1).click()
+    page.locator("#sg-run-page .sg-cards").wait_for()
+    assert page.locator("#sg-run-page .sg-taken").count() == 1
+    page.get_by_text("Compare with another run").click()
+    choose(page, "#sg-run-other", "runs/narrow")
+    page.wait_for_timeout(800)
+    button(page, "Compare runs").click()
+    page.locator("#sg-run-pairs .sg-table tbody tr").nth(3).wait_for()
+    box = page.locator("#sg-run input").first
+    box.fill(str(runs / "narrow"))
+    box.press("Enter")
+    page.locator(".sg-run-name", has_text="narrow").wait_for()
+    choose(page, "#sg-run-outcome", "errors")
+    page.locator(".sg-episode", has_text="ModelUnavailable").wait_for()
+    page.wait_for_function("document.querySelectorAll('.sg-episode').length === 1")
+    box.fill(str(runs))
+    box.press("Enter")
+    page.locator("#sg-run-status .sg-note-bad", has_text="no run directory").wait_for()
+
+
+def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
+    page = new_tab()
+    goal(page, 3)
+    tab(page, "Settings")
+    page.locator("#sg-slot-context").wait_for()
+    choose(page, "#sg-slot-context", "topmost")
+    field = page.locator("#sg-field-context-how_many input")
+    field.wait_for()
+    assert page.get_by_text("stranger-topmost").count()
+    field.fill("0")
+    button(page, "Apply to this tab").click()
+    page.locator("#sg-settings-status .sg-note-bad", has_text="how_many").wait_for()
+    field.fill("2")
+    button(page, "Apply to this tab").click()
+    page.locator("#sg-settings-status .sg-note-good").wait_for()
+    with page.expect_download() as download:
+        button(page, "Save as YAML").click()
+    saved = yaml.safe_load(download.value.path().read_text())
+    assert saved["context"]["kind"] == "topmost"
+    assert saved["context"]["how_many"] == 2
+    tab(page, "WebShop")
+    page.locator("#sg-pipeline", has_text="topmost").wait_for()
+    act_on = page.locator("#sg-page input[name=words]")
+    act_on.fill("speaker")
+    act_on.press("Enter")
+    wait_for_stops(page, 1)
+    page.locator("#sg-side .sg-lostline").wait_for()
+    file = tmp_path / "mine.yaml"
+    saved["context"] = {"kind": "window", "budget": 77}
+    file.write_text(yaml.safe_dump(saved))
+    tab(page, "Settings")
+    with page.expect_file_chooser() as chooser:
+        button(page, "Load YAML").click()
+    chooser.value.set_files(str(file))
+    page.wait_for_function(
+        "document.querySelector('#sg-field-context-budget input')?.value === '77'"
+    )
+    button(page, "Apply to this tab").click()
+    page.locator("#sg-pipeline", has_text="window · 77").wait_for()
+
+
+def use_model(page, url):
+    """Let a chat model at ``url`` act, by the forms."""
+    tab(page, "Settings")
+    page.locator("#sg-slot-llm").wait_for()
+    choose(page, "#sg-slot-llm", "openai")
+    fill(page, "#sg-field-llm-base_url", url)
+    choose(page, "#sg-slot-actor", "chat")
+    page.locator("#sg-field-actor-structured").wait_for()
+    button(page, "Apply to this tab").click()
+    page.locator("#sg-settings-status .sg-note-good").wait_for()
+    tab(page, "WebShop")
+
+
+def test_a_dead_model_is_a_message_with_a_retry(new_tab, fake_model):
+    page = new_tab()
+    fake_model.stop()
+    use_model(page, fake_model.url)
+    button(page, "Step").click()
+    page.locator("#sg-status .sg-note-bad", has_text="does not answer").wait_for()
+    assert button(page, "Retry").is_visible()
+    assert page.locator("#sg-page .sg-page").count() == 1
+    button(page, "Retry").click()
+    page.locator("#sg-status .sg-note-busy").wait_for()
+    page.locator("#sg-status .sg-note-bad", has_text="does not answer").wait_for()
+    radio(page, "#sg-actor-kind", "rule")
+    page.wait_for_function("!document.querySelector('#sg-status .sg-note-bad')")
+    step(page)
+
+
+def test_a_slow_model_shows_that_it_works_and_can_be_left(new_tab, fake_model):
+    page = new_tab()
+    fake_model.delay = 25
+    use_model(page, fake_model.url)
+    button(page, "Step").click()
+    page.locator("#sg-status .sg-note-busy").wait_for()
+    button(page, "Stop").click()
+    page.wait_for_function("!document.querySelector('#sg-step').disabled", timeout=15_000)
+    assert stops(page) == 0
+    radio(page, "#sg-actor-kind", "rule")
+    step(page)
+    page.wait_for_timeout(1000)
+    assert stops(page) == 1
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_tab_fits_and_can_be_read(new_tab, width, dark):
+    page = new_tab(width=width, dark=dark)
+    step(page)
+    page.locator(".sg-cards").wait_for()
+    for name in ("WebShop", "Fork and compare", "State", "Runs", "Settings"):
+        show(page, name)
+        page.wait_for_timeout(400)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{name} is {wide} wide at {width}"
+    show(page, "WebShop")
+    assert contrast(page, "#sg-side .sg-piece-text") >= 4.5
+    assert contrast(page, ".sg-wish") >= 4.5
+    assert contrast(page, ".sg-card-title") >= 4.5
+
+
+def show(page, name):
+    """Open a tab, from the menu of those that do not fit if need be."""
+    found = page.get_by_role("tab", name=name, exact=True)
+    if found.count() and found.first.is_visible():
+        found.first.click()
+        return
+    page.locator(".overflow-menu > button").first.click()
+    page.locator(".overflow-dropdown button", has_text=name).click()
+
+
+def contrast(page, selector):
+    """Return the contrast of an element's text against what is behind it (WCAG 2)."""
+    return page.evaluate(
+        """selector => {
+      const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+      const read = colour => {
+        canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255];
+      };
+      const light = ([r, g, b]) => {
+        const part = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
+        return .2126 * part(r) + .7152 * part(g) + .0722 * part(b);
+      };
+      const element = document.querySelector(selector);
+      let behind = element;
+      const back = e => read(getComputedStyle(e).backgroundColor);
+      while (behind && back(behind)[3] < .9) behind = behind.parentElement;
+      const over = behind ? back(behind) : [255, 255, 255, 1];
+      const [x, y] = [light(read(getComputedStyle(element).color)), light(over)];
+      return (Math.max(x, y) + .05) / (Math.min(x, y) + .05);
+    }""",
+        selector,
+    )
+
+
+def test_everything_is_reached_by_the_keyboard(new_tab):
+    page = new_tab()
+    goal(page, 3)
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "sg-step":
+            break
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    wait_for_stops(page, 1)
+    page.locator(".sg-cards").wait_for()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('sg-product')"):
+            break
+    page.keyboard.press("Enter")
+    wait_for_stops(page, 2)

@@ -1,0 +1,161 @@
+"""Questions over files, streamed answers, and memory, in a real browser."""
+
+import json
+import re
+
+import pytest
+
+from tests.ui.browser.steps import button, choose, fill, radio, tab
+
+pytestmark = pytest.mark.browser
+ZORB = (
+    "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay since 1911. It hums at 440 hertz.\n"
+)
+
+
+@pytest.fixture
+def talk(new_tab):
+    page = new_tab()
+    tab(page, "QA")
+    page.locator("#sg-ask").wait_for()
+    return page
+
+
+def ask(page, question):
+    said = page.locator("#sg-chat .bot .message, #sg-chat .message.bot").count()
+    fill(page, "#sg-question", question)
+    button(page, "Ask").click()
+    page.wait_for_function(
+        "said => document.querySelectorAll('#sg-chat .bot .message, #sg-chat .message.bot').length"
+        " > said && !document.querySelector('#sg-ask').disabled",
+        arg=said, timeout=90_000,
+    )  # fmt: skip
+
+
+def add(page, *files):
+    with page.expect_file_chooser() as chooser:
+        button(page, "Add files to the corpus").click()
+    chooser.value.set_files([str(file) for file in files])
+    page.locator("#sg-qa-status .sg-note", has_text="Added.").wait_for(timeout=90_000)
+
+
+def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp_path):
+    page = talk
+    good, bad = tmp_path / "zorb.md", tmp_path / "broken.pdf"
+    good.write_text(ZORB)
+    bad.write_bytes(b"%PDF nothing")
+    add(page, good, bad)
+    assert "broken.pdf" in page.locator("#sg-qa-status").inner_text()
+    ask(page, "At how many hertz does the zorbling hum?")
+    assert "440 hertz" in page.locator("#sg-chat").inner_text()
+    sources = page.locator("#sg-sources").inner_text()
+    assert "zorb.md" in sources
+    assert page.locator("#sg-sources .sg-bar").count() >= 1
+    ask(page, "Where is the zorbling made?")
+    after = page.locator("#sg-sources .sg-section").all_inner_texts()
+    assert any("Short-term window" in text and "440 hertz" in text for text in after)
+    assert any("Long-term memory" in text and "hum" in text for text in after)
+    page.reload()
+    tab(page, "QA")
+    page.locator("#sg-chat", has_text="440 hertz").wait_for()
+    tab(page, "Memory")
+    page.locator(".sg-fact-card").nth(1).wait_for()
+    first = page.locator(".sg-fact-card").last
+    first.locator("summary").click()
+    assert "thread ui-qa-" in first.inner_text()
+    page.get_by_role("button", name="edit fact").last.click()
+    page.locator("#sg-edit-answer textarea").fill("It hums at 441 hertz.")
+    button(page, "Save").first.click()
+    page.locator(".sg-fact-card", has_text="441").wait_for()
+    assert page.locator("#sg-entities .sg-entity").count() >= 1
+    with page.expect_download() as download:
+        button(page, "Export as JSON lines").click()
+    rows = [json.loads(line) for line in download.value.path().read_text().splitlines()]
+    assert len(rows) == 2
+    page.get_by_role("button", name="forget fact").last.click()
+    page.locator("#sg-memory-status", has_text="forgotten").wait_for()
+    assert page.locator(".sg-fact-card").count() == 1
+    page.locator("#sg-memory-words").locator("textarea, input").first.fill("Quentin Bay")
+    button(page, "Search").click()
+    page.locator(".sg-fact-card .sg-score").wait_for()
+    page.reload()
+    tab(page, "Memory")
+    page.locator(".sg-fact-card").wait_for()
+    assert page.locator(".sg-fact-card").count() == 1
+
+
+def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, fake_model):
+    page = talk
+    tab(page, "Settings")
+    page.locator("#sg-slot-llm").wait_for()
+    choose(page, "#sg-slot-llm", "openai")
+    fill(page, "#sg-field-llm-base_url", fake_model.url)
+    button(page, "Apply to this tab").click()
+    page.locator("#sg-settings-status .sg-note-good").wait_for()
+    tab(page, "QA")
+    radio(page, "#sg-qa-actor", "answer")
+    page.wait_for_timeout(500)
+    fake_model.pace = 0.6
+    fake_model.answer = lambda body: (
+        "It grows <b>because</b> ![x](http://far.away/x.png) brine sinks."
+    )
+    fill(page, "#sg-question", "Why does a brinicle grow?")
+    button(page, "Ask").click()
+    page.locator("#sg-chat", has_text=re.compile("It grows")).wait_for()
+    assert "sinks" not in page.locator("#sg-chat").inner_text(), "shown before it is whole"
+    page.locator("#sg-chat", has_text="brine sinks").wait_for()
+    page.wait_for_function("!document.querySelector('#sg-ask').disabled")
+    fake_model.pace = 0.0
+    fake_model.stop()
+    fill(page, "#sg-question", "And then?")
+    button(page, "Ask").click()
+    page.locator("#sg-qa-status .sg-note-bad", has_text="does not answer").wait_for()
+    assert page.locator("#sg-qa-retry").is_visible()
+    radio(page, "#sg-qa-actor", "extract")
+    page.wait_for_timeout(500)
+    page.locator("#sg-qa-retry").click()
+    page.wait_for_function("!document.querySelector('#sg-qa-status .sg-note-bad')")
+    page.locator("#sg-sources .sg-context").wait_for()
+
+
+def test_two_people_do_not_read_each_others_conversation_or_memory(talk, new_tab):
+    ask(talk, "Why does a brinicle grow?")
+    other = new_tab()
+    tab(other, "QA")
+    other.locator("#sg-ask").wait_for()
+    other.wait_for_timeout(800)
+    assert not other.locator("#sg-chat .message").count()
+    ask(other, "Where do brinicles form?")
+    assert "Why does a brinicle" not in other.locator("#sg-sources .sg-section").nth(1).inner_text()
+    tab(other, "Memory")
+    other.locator(".sg-fact-card").wait_for()
+    assert other.locator(".sg-fact-card").count() == 1
+
+
+def test_a_bank_is_browsed_edited_and_let_go_of(new_tab, place):
+    import numpy as np
+
+    from stores.bank import Entry, Row
+    from stores.state_bank import StateBank
+
+    folder = place / "banks" / "small"
+    bank = StateBank(folder, "hashing/4", create=True).bank
+    rows = []
+    for i in range(3):
+        told = {"state": f"Question: lamp {i}", "action": "click[x]", "experience": f"advice {i}"}
+        rows.append(Row(f"row{i}", f"task{i}", float(i), {**told, "episode": f"e{i}", "by": "me"}))
+    vectors = np.eye(4, dtype=np.float32)
+    bank.add([Entry(row, {"text": vectors[i : i + 1]}) for i, row in enumerate(rows)])
+    page = new_tab()
+    tab(page, "Memory")
+    page.locator("#sg-banks button, #sg-banks .label-wrap").first.click()
+    choose(page, "#sg-bank", "banks/small")
+    page.locator("#sg-bank-rows .sg-fact-card").nth(2).wait_for()
+    assert "episode e2" in page.locator("#sg-bank-rows .sg-fact-card").first.inner_text()
+    page.get_by_role("button", name="edit row row2").click()
+    page.locator("#sg-bank-advice textarea").fill("better advice")
+    page.locator("#sg-bank-save").click()
+    page.locator("#sg-bank-rows", has_text="better advice").wait_for()
+    page.get_by_role("button", name="forget row row0").click()
+    page.locator("#sg-bank-status", has_text="forgotten").wait_for()
+    assert page.locator("#sg-bank-rows .sg-fact-card").count() == 2

@@ -1,0 +1,186 @@
+"""The WebShop tab in a real browser: play, go back, act by hand, reload, two people at once."""
+
+import re
+
+import pytest
+
+from tests.ui.browser.steps import (
+    act,
+    button,
+    goal,
+    play_to_the_end,
+    radio,
+    step,
+    stops,
+    wait_for_stops,
+)
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_episode_to_its_end_by_step_and_two_back(new_tab):
+    page = new_tab()
+    goal(page, 5)
+    play_to_the_end(page)
+    assert re.fullmatch(r"[01]\.\d\d", page.locator(".sg-reward-figure b").inner_text())
+    for part in ("attributes", "price", "type"):
+        assert page.locator(".sg-reward").get_by_text(part).count()
+    assert page.locator(".sg-bill").count() == 2
+    assert button(page, "Step").is_disabled()
+    taken = stops(page)
+    for left in (taken - 1, taken - 2):
+        button(page, "Back").click()
+        wait_for_stops(page, left)
+    assert not page.locator(".sg-reward").count()
+    play_to_the_end(page)
+    assert stops(page) == taken
+    assert not page.problems
+
+
+def test_what_the_model_reads_follows_the_budget(new_tab):
+    page = new_tab()
+    goal(page, 3)
+    step(page)
+    page.locator(".sg-cards").wait_for()
+    kept = page.locator("#sg-side .sg-meter-head b")
+    before = int(kept.inner_text().replace(",", ""))
+    page.locator("#sg-budget input[type=number]").fill("120")
+    page.locator("#sg-budget input[type=number]").press("Enter")
+    page.wait_for_function(
+        "was => +document.querySelector('#sg-side .sg-meter-head b').innerText.replace(',','') < was",
+        arg=before,
+    )
+    assert int(kept.inner_text()) <= 120
+    radio(page, "#sg-context-kind", "query_rag")
+    page.locator("#sg-side .sg-lostline").wait_for()
+    lost = page.locator("#sg-side .sg-lostline .sg-act-lost").first
+    red, green, blue = map(
+        int, re.findall(r"\d+", lost.evaluate("e => getComputedStyle(e).color"))[:3]
+    )
+    assert red > 2 * green
+    assert red > 2 * blue
+    assert page.locator("#sg-page .sg-unseen").count()
+    assert page.locator("#sg-side .sg-dropped").count()
+    assert "query_rag · 120" in page.locator("#sg-pipeline").inner_text()
+
+
+def test_acting_by_hand_by_click_by_word_and_a_mistake(new_tab):
+    page = new_tab()
+    goal(page, 3)
+    page.locator("#sg-page input[name=words]").fill("speaker")
+    page.keyboard.press("Enter")
+    wait_for_stops(page, 1)
+    page.locator("#sg-page .sg-product").nth(2).click()
+    wait_for_stops(page, 2)
+    chip = page.locator("#sg-page .sg-options .sg-chip").first
+    name = chip.inner_text()
+    chip.click()
+    wait_for_stops(page, 3)
+    assert name.lower() in page.locator("#sg-page .sg-chosen").inner_text().lower()
+    act(page, "click[no such thing]")
+    page.locator("#sg-status .sg-note-bad").wait_for()
+    assert "illegal action" in page.locator("#sg-status").inner_text()
+    assert stops(page) == 3
+    act(page, "back to search")
+    wait_for_stops(page, 4)
+    assert page.locator("#sg-status .sg-note-bad").count() == 0
+    assert "you" in page.locator("#sg-trail .sg-stop-facts").last.inner_text()
+
+
+def test_an_earlier_step_can_be_looked_at_and_gone_back_to(new_tab):
+    page = new_tab()
+    goal(page, 5)
+    for _ in range(3):
+        step(page)
+    page.locator("#sg-trail .sg-stop").nth(1).click()
+    page.locator(".sg-page-past").wait_for()
+    assert page.locator("#sg-page .sg-taken").count() == 1
+    assert "read at step 2" in page.locator("#sg-side").inner_text()
+    button(page, "Back to this step").click()
+    wait_for_stops(page, 1)
+    assert not page.locator(".sg-page-past").count()
+
+
+def test_own_words_a_search_and_a_random_goal(new_tab):
+    page = new_tab()
+    box = page.locator("#sg-goal-words").locator("textarea, input").first
+    box.fill("green tea under 20 dollars")
+    button(page, "Buy what I wrote").click()
+    page.locator(".sg-wish", has_text="green tea under 20 dollars").wait_for()
+    box.fill("hdmi")
+    page.locator("#sg-goals .sg-goal", has_text="hdmi").first.click()
+    page.locator(".sg-wish", has_text="hdmi").wait_for()
+    button(page, "Random goal").click()
+    page.wait_for_function("!document.querySelector('.sg-wish').innerText.includes('hdmi')")
+
+
+def test_a_run_by_itself_pauses_goes_on_and_ends(new_tab):
+    page = new_tab()
+    goal(page, 7)
+    button(page, "Auto-run").click()
+    page.wait_for_function("document.querySelectorAll('#sg-trail .sg-stop').length >= 2")
+    button(page, "Pause").click()
+    page.wait_for_function("!document.querySelector('#sg-step').disabled")
+    paused = stops(page)
+    page.wait_for_timeout(1500)
+    assert stops(page) == paused
+    button(page, "Auto-run").click()
+    page.locator(".sg-reward").wait_for()
+    assert stops(page) > paused
+
+
+def test_a_reload_and_a_restarted_server_find_the_episode_again(new_tab, server):
+    page = new_tab()
+    goal(page, 9)
+    step(page)
+    step(page)
+    wish = page.locator(".sg-wish").inner_text()
+    trail = page.locator("#sg-trail").inner_text()
+    page.reload()
+    wait_for_stops(page, 2)
+    assert page.locator(".sg-wish").inner_text() == wish
+    server.stop()
+    server.start()
+    page.reload()
+    wait_for_stops(page, 2)
+    assert page.locator(".sg-wish").inner_text() == wish
+    assert actions(page.locator("#sg-trail").inner_text()) == actions(trail)
+    step(page)
+
+
+def actions(trail):
+    """Return a trail's text without its durations, which are not kept."""
+    return re.sub(r" · [\d.]+ m?s|under 1 ms", "", trail)
+
+
+def test_two_tabs_of_one_browser_do_not_mix(new_tab):
+    first = new_tab()
+    goal(first, 2)
+    step(first)
+    second = first.context.new_page()
+    second.goto(first.url)
+    second.locator("#sg-page .sg-page").wait_for()
+    goal(second, 4)
+    for page in (second, first, second):
+        step(page)
+    assert (stops(first), stops(second)) == (2, 2)
+    assert first.locator(".sg-wish").inner_text() != second.locator(".sg-wish").inner_text()
+    first.reload()
+    wait_for_stops(first, 2)
+
+
+def test_a_duplicated_tab_gets_an_episode_of_its_own(new_tab):
+    first = new_tab()
+    goal(first, 2)
+    step(first)
+    name = first.evaluate("sessionStorage.getItem('stategate-tab')")
+    second = first.context.new_page()
+    second.add_init_script(
+        "if (!sessionStorage.getItem('stategate-tab'))"
+        f" sessionStorage.setItem('stategate-tab', '{name}')"
+    )
+    second.goto(first.url)
+    second.locator("#sg-page .sg-page").wait_for()
+    assert second.evaluate("sessionStorage.getItem('stategate-tab')") != name
+    assert stops(second) == 0
+    assert stops(first) == 1

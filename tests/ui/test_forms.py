@@ -1,0 +1,80 @@
+"""Forms from schemas: every installed kind's parameters go out to controls and come back the same."""
+
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from graph import load_config
+from nodes.protocols import SLOTS, ContextParams
+from nodes.registry import registry
+from stores.errors import UserError
+from ui.forms import fields_of, shown, values_of
+from ui.tabs.settings import as_yaml, swapped
+
+KINDS = [(slot, name) for slot in SLOTS for name in sorted(registry().kinds(slot))]
+
+
+class Place(BaseModel):
+    user: str = "me"
+
+
+class Odd(ContextParams):
+    kind: Literal["odd"] = "odd"
+    name: str
+    mode: Literal["a", "b"] = "a"
+    share: float = Field(default=0.5, description="of it")
+    limit: int | None = None
+    words: tuple[str, ...] = ("x",)
+    place: Place = Place()
+    deep: bool = False
+
+    def build(self, resources):
+        raise NotImplementedError
+
+
+def test_each_type_has_its_control():
+    controls = {field.name: field.control for field in fields_of(Odd)}
+    assert controls == {
+        "budget": "integer", "name": "text", "mode": "choice", "share": "number", "limit": "yaml",
+        "words": "yaml", "place": "yaml", "deep": "flag",
+    }  # fmt: skip
+    by_name = {field.name: field for field in fields_of(Odd)}
+    assert by_name["name"].required
+    assert by_name["mode"].choices == ("a", "b")
+    assert by_name["share"].description == "of it"
+
+
+@pytest.mark.parametrize(("slot", "name"), KINDS)
+def test_every_kinds_defaults_survive_the_form(slot, name):
+    kind = registry().kinds(slot)[name].cls
+    fields = fields_of(kind)
+    if any(field.required for field in fields):
+        pytest.skip("has a parameter without a default")
+    values = kind().model_dump(mode="json")
+    raw = [shown(field, values[field.name]) for field in fields]
+    assert kind.model_validate(values_of(fields, raw)).model_dump(mode="json") == values
+
+
+def test_what_is_typed_means_what_it_says():
+    fields = [field for field in fields_of(Odd) if field.name in ("limit", "words", "place")]
+    assert values_of(fields, ["7", "[a, b]", "{user: you}"]) == {
+        "limit": 7, "words": ["a", "b"], "place": {"user": "you"},
+    }  # fmt: skip
+    assert values_of(fields, ["", "", ""]) == {"limit": None}
+    with pytest.raises(UserError, match="words"):
+        values_of(fields, ["", "[", ""])
+
+
+def test_kinds_are_swapped_in_drafts_and_yaml_reads_back(tmp_path):
+    draft = load_config("webshop").model_dump(mode="json")
+    draft = swapped(draft, "context", -1, "window")
+    assert draft["context"] == {"kind": "window", "budget": 2000}
+    draft = swapped(draft, "memory", 2, "trace")
+    assert [item["kind"] for item in draft["memory"]] == ["short_term", "trace", "trace"]
+    draft = swapped(draft, "memory", 1, "(none)")
+    assert len(draft["memory"]) == 2
+    assert swapped(draft, "llm", -1, "(none)")["llm"] is None
+    file = tmp_path / "agent.yaml"
+    file.write_text(as_yaml(load_config(draft)))
+    assert load_config(file) == load_config(draft)

@@ -1,0 +1,39 @@
+"""The graphs of one server: one a config, over one set of models and one checkpointer."""
+
+import threading
+
+from graph.build import Graph, build_graph
+from graph.checkpoints import open_saver
+from graph.config import Config
+from nodes.resources import Resources
+from stores.home import home
+
+
+class Agents:
+    """Builds the graph of a config once; all of them share what was loaded for one."""
+
+    def __init__(self, config: Config) -> None:
+        where = config.checkpoints or str(home() / "checkpoints.sqlite")
+        self.saver = open_saver(where)
+        self.resources = Resources(config.llm, config.embedder, config.updater)
+        self._graphs: dict[str, Graph] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, config: Config) -> Graph:
+        """Return the graph of ``config``."""
+        key = config.model_dump_json()
+        with self._lock:
+            if key not in self._graphs:
+                self._graphs[key] = build_graph(config, self.saver, self.resources)
+            return self._graphs[key]
+
+    def warm_up(self, config: Config) -> None:
+        """Load what the first step needs (a chat model is started by the first step itself).
+
+        Raises ``UserError`` where something is missing.
+        """
+        bound = self(config).agent.bound()  # type: ignore[attr-defined]
+        for params in (config.env, config.updater, config.context):
+            bound.resources.get(params)
+        if config.updater.kind != "none":
+            bound.resources.embedder.embed(["warm-up"])

@@ -1,0 +1,101 @@
+"""Forms from a kind's schema: which control each parameter gets, and what a control's value means."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import yaml
+
+from nodes.protocols import Params
+from stores.errors import UserError
+
+Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One parameter: its control, what it may be, and what it is if nothing is said."""
+
+    name: str
+    control: Control
+    description: str = ""
+    choices: tuple[Any, ...] = ()
+    default: Any = None
+    required: bool = False
+    nullable: bool = False
+
+
+def fields_of(kind: type[Params]) -> list[Field]:
+    """Return the parameters of ``kind``, in order, read from its JSON schema."""
+    schema = kind.model_json_schema()
+    definitions = schema.get("$defs", {})
+    required = set(schema.get("required", ()))
+    return [
+        _field(name, spec, name in required, definitions)
+        for name, spec in schema.get("properties", {}).items()
+        if name != "kind"
+    ]
+
+
+def _field(name: str, spec: Mapping[str, Any], required: bool, known: Mapping[str, Any]) -> Field:
+    options = [_resolved(option, known) for option in spec.get("anyOf", ())]
+    nullable = any(option.get("type") == "null" for option in options)
+    rest = [option for option in options if option.get("type") != "null"]
+    inner = {**spec, **rest[0]} if len(rest) == 1 else _resolved(spec, known)
+    choices = tuple(inner.get("enum", ())) or ((inner["const"],) if "const" in inner else ())
+    control: Control = "yaml"
+    if choices:
+        control = "choice"
+    elif len(rest) <= 1:
+        known_types: dict[Any, Control] = {
+            "boolean": "flag", "integer": "integer", "number": "number", "string": "text",
+        }  # fmt: skip
+        control = known_types.get(inner.get("type"), "yaml")
+        if nullable and control != "text":  # a number box cannot be empty, a line of text can
+            control = "yaml"
+    return Field(
+        name, control, str(spec.get("description", "")), choices, spec.get("default"),
+        required, nullable,
+    )  # fmt: skip
+
+
+def _resolved(spec: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = str(spec.get("$ref", "")).rpartition("/")[2]
+    return {**known.get(name, {}), **spec} if name else spec
+
+
+def shown(field: Field, value: Any) -> Any:
+    """Return ``value`` as the field's control shows it."""
+    if field.control == "yaml":
+        return "" if value is None else yaml.safe_dump(value, default_flow_style=True).strip()
+    if field.control == "text":
+        return "" if value is None else str(value)
+    if field.control == "flag":
+        return bool(value)
+    return value
+
+
+def meant(field: Field, raw: Any) -> Any:
+    """Return what a control's value means as a parameter. Raises ``UserError``."""
+    if field.control == "yaml":
+        try:
+            return yaml.safe_load(raw) if isinstance(raw, str) and raw.strip() else None
+        except yaml.YAMLError as error:
+            problem = " ".join(str(error).split())[:120]
+            raise UserError(f"{field.name}: this is no YAML ({problem})") from None
+    if field.control == "integer" and isinstance(raw, float) and raw.is_integer():
+        return int(raw)
+    if field.control == "text" and raw == "" and (field.nullable or field.default is None):
+        return None if field.nullable else raw
+    return raw
+
+
+def values_of(fields: Sequence[Field], raw: Sequence[Any]) -> dict[str, Any]:
+    """Return the parameters that a form's values mean; what is left empty keeps its default."""
+    values: dict[str, Any] = {}
+    for field, item in zip(fields, raw, strict=True):
+        value = meant(field, item)
+        if value is None and not field.nullable:
+            continue
+        values[field.name] = value
+    return values
