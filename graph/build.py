@@ -24,6 +24,8 @@ from nodes.resources import Resources
 from stores.errors import ModelUnavailable
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
+#: Where LangGraph looks for the durability that a caller did not pass.
+_DURABILITY = "__pregel_durability"
 NODES = ("observe", "update_state", "build_context", "act", "write_memory")
 
 
@@ -44,7 +46,10 @@ def build_graph(
     saver = open_saver(settled.checkpoints) if checkpointer is None else checkpointer
     compiled = make_builder(agent).compile(checkpointer=saver, name="stategate")
     limit = len(NODES) * settled.max_steps + 10
-    compiled = compiled.with_config(recursion_limit=limit)
+    # In a conversation every node's result is on disk before the next one starts (a caller's own
+    # `durability=` wins): a process killed between answer and write would lose the answer otherwise.
+    kept: dict[str, Any] = {_DURABILITY: "sync"} if settled.env.conversational else {}
+    compiled = compiled.with_config(recursion_limit=limit, configurable=kept)
     compiled.agent = agent  # type: ignore[attr-defined]
     return compiled
 

@@ -4,6 +4,7 @@ Texts are kept whole; passages are cut from them on demand, so one corpus serves
 Ingesting again changes what changed and removes what is gone from the same origin.
 """
 
+import hashlib
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -126,6 +127,14 @@ class Corpus:
     def fingerprint(self) -> str:
         """Return a word that changes whenever a document does: cheap to ask before each question."""
         return self._meta("revision") or "empty"
+
+    def content(self) -> str:
+        """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
+        total = hashlib.sha256()
+        with self._database() as db:
+            for row in db.execute("SELECT id, origin, sha256 FROM documents ORDER BY id, origin"):
+                total.update(repr(row).encode("utf-8", "replace"))
+        return total.hexdigest()
 
 
 def corpora() -> Path:

@@ -6,9 +6,11 @@ named entities. Both are deterministic and run on this machine.
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
+from stores.attributes import country_of, other_names
 from stores.long_term_records import Entity, Relation
 
 _NAME = r"(?:[A-Z][\w'’-]*)(?:\s+(?:(?:of|the|de|del|la)\s+)?[A-Z][\w'’-]*){0,3}"
@@ -147,7 +149,8 @@ def linked(text: str, entities: Iterable[Entity]) -> tuple[list[Entity], list[Re
     A phenomenon occurs_in a location of its sentence; a person of a sentence that tells of research
     studied its phenomenon.
     """
-    unique = list({(e.kind, e.name): e for e in entities if e.name.strip()}.values())
+    named = {(e.kind, e.name): e for e in entities if e.name.strip()}
+    unique = [_attributed(text, entity) for entity in named.values()]
     relations: list[Relation] = []
     for sentence in re.split(r"(?<=[.!?])\s+|\n+", text):
         low = sentence.lower()
@@ -159,6 +162,11 @@ def linked(text: str, entities: Iterable[Entity]) -> tuple[list[Entity], list[Re
                 elif other.kind == "person" and _STUDY.search(low):
                     relations.append(Relation(other, "studied", subject))
     return unique, _distinct(relations)
+
+
+def _attributed(text: str, entity: Entity) -> Entity:
+    reader = {"phenomenon": other_names, "location": country_of}.get(entity.kind)
+    return replace(entity, attributes=reader(text, entity.name)) if reader else entity
 
 
 def _distinct(relations: Iterable[Relation]) -> list[Relation]:

@@ -1,12 +1,15 @@
 """BM25 over passages, by bm25s: the words' half of hybrid retrieval."""
 
+import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+_SIZE = "size.json"
 _SHOW_FROM = 20_000  # passages from which indexing takes over two seconds
 
 
@@ -31,6 +34,31 @@ class Lexical:
         scores = np.asarray(self._index.get_scores(known))
         order = np.argsort(-scores, kind="stable")[:k]
         return [(int(i), float(scores[i])) for i in order if scores[i] > 0]
+
+    def save(self, folder: Path) -> None:
+        """Keep the index in ``folder``: numpy arrays and JSON."""
+        folder.mkdir(parents=True)
+        (folder / _SIZE).write_text(json.dumps({"texts": self.size, "words": self._is_filled}))
+        if self._is_filled:
+            self._index.save(folder, show_progress=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Lexical":
+        """Read what :meth:`save` kept. Raises ``OSError``, ``ValueError`` or ``KeyError``."""
+        import bm25s
+
+        told = json.loads((folder / _SIZE).read_text())
+        made = cls(())
+        made.size = int(told["texts"])
+        if told["words"]:
+            made._index = bm25s.BM25.load(folder, show_progress=False)
+            if made._index.scores["num_docs"] != made.size:
+                raise ValueError("the index is of other texts")
+        return made
+
+    @property
+    def _is_filled(self) -> bool:
+        return self._index is not None
 
     @property
     def _vocabulary(self) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Entities of long-term memory and the relations between them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -45,10 +46,19 @@ def _write_entity(db: sa.Connection, namespace: Namespace, entity: Entity, now: 
             tables.entities.insert().values(**vars(namespace), **values, times=1, updated=now)
         )
         return key_of(made)
-    merged = json.dumps({**json.loads(known.attributes), **entity.attributes})
+    merged = json.dumps(_merged(json.loads(known.attributes), entity.attributes))
     change = {"times": known.times + 1, "updated": now, "attributes": merged}
     db.execute(tables.entities.update().where(e.id == known.id).values(**change))
     return int(known.id)
+
+
+def _merged(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both; lists are joined, of single values the newer one stays."""
+    both = {**known, **new}
+    for key in known.keys() & new.keys():
+        if isinstance(known[key], list) and isinstance(new[key], list):
+            both[key] = list(dict.fromkeys([*known[key], *new[key]]))
+    return both
 
 
 def _write_relation(
@@ -80,7 +90,7 @@ def read_graph(
     rows = list(db.execute(query.order_by(e.times.desc(), e.id)))
     by_fact = set(db.scalars(sa.select(fe.entity_id).where(fe.fact_id.in_([f.id for f in facts]))))
     text = f" {about.lower()} "
-    named = [row for row in rows if row.name.lower() in text]
+    named = [row for row in rows if _is_named(row, text)]
     chosen = [*named, *(row for row in rows if row.id in by_fact and row not in named)][:entities]
     known = {row.id: Entity(row.kind, row.name, json.loads(row.attributes)) for row in rows}
     ids = [row.id for row in chosen]
@@ -96,3 +106,9 @@ def read_graph(
         if row.subject_id in known and row.object_id in known
     ]
     return [known[row.id] for row in chosen], related
+
+
+def _is_named(row: Any, text: str) -> bool:
+    """Say whether ``text`` (lower case) holds the entity's name or another name of it."""
+    others = json.loads(row.attributes).get("also_known_as", [])
+    return any(str(name).lower() in text for name in (row.name, *others))

@@ -29,9 +29,9 @@ class Vectors:
         """
         self.name = name
         wanted = {"embedder": embedder, "dimension": dimension}
-        client = _client(str(where))
+        self._client = _client(str(where))
         try:
-            self._collection = client.get_or_create_collection(
+            self._collection = self._client.get_or_create_collection(
                 name, metadata=wanted, configuration={"hnsw": {"space": "cosine"}},
                 embedding_function=None,
             )  # fmt: skip
@@ -47,6 +47,15 @@ class Vectors:
 
     def __len__(self) -> int:
         return int(self._collection.count())
+
+    def mark(self) -> str:
+        """Return what the collection was last said to hold, "" if nothing (see :meth:`set_mark`)."""
+        kept = self._client.get_collection(self.name, embedding_function=None).metadata
+        return str((kept or {}).get("mark", ""))
+
+    def set_mark(self, mark: str) -> None:
+        """Remember ``mark`` with the collection: kept where the vectors are, folder or server."""
+        self._collection.modify(metadata={**(self._collection.metadata or {}), "mark": mark})
 
     def ids(self) -> set[str]:
         """Return the ids of all rows."""

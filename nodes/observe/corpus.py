@@ -22,6 +22,7 @@ from nodes.resources import Resources
 from stores.chunking import Chunking, Passage
 from stores.corpus import Corpus
 from stores.lexical import Lexical
+from stores.prepared import prepare, prepared_key, titled
 from stores.vectors import Vectors, is_server
 
 Retrieval = Literal["hybrid", "rrf", "dense"]
@@ -58,19 +59,30 @@ class CorpusIndex:
             fingerprint = self.corpus.fingerprint()
             if fingerprint == self._fingerprint:
                 return 0, 0
-            passages = self.corpus.passages(self.chunking)
             with FileLock(str(self.corpus.folder / "index.lock")):
-                known = self._vectors.ids()
-                wanted = {passage.id for passage in passages}
-                new = [passage for passage in passages if passage.id not in known]
-                gone = sorted(known - wanted)
-                self._embed(new)
-                self._vectors.remove(gone)
+                key = prepared_key(self.corpus, self.chunking)
+                passages, lexical = prepare(self.corpus, self.chunking, key)
+                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
+                is_settled = self.corpus.fingerprint() == fingerprint
+                new, gone = self._fill(passages, key if is_settled else "")
             self.passages = passages
             self._place = {passage.id: i for i, passage in enumerate(passages)}
-            self._lexical = Lexical([titled(passage) for passage in passages])
+            self._lexical = lexical
             self._fingerprint = fingerprint
-            return len(new), len(gone)
+            return new, gone
+
+    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
+        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
+        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
+            return 0, 0
+        self._vectors.set_mark("")  # a process killed from here on leaves no claim
+        known = self._vectors.ids()
+        new = [passage for passage in passages if passage.id not in known]
+        gone = sorted(known - {passage.id for passage in passages})
+        self._embed(new)
+        self._vectors.remove(gone)
+        self._vectors.set_mark(key)
+        return len(new), len(gone)
 
     def _embed(self, passages: Sequence[Passage]) -> None:
         from tqdm import tqdm
@@ -135,11 +147,6 @@ class CorpusIndex:
         for owner, score in zip(owners, scores, strict=True):
             best[owner] = max(best.get(owner, -1.0), float(score))
         return best
-
-
-def titled(passage: Passage) -> str:
-    """Return the text by which a passage is found: its title, then its words."""
-    return f"{passage.title}. {passage.text}"
 
 
 def sentences_of(text: str) -> list[str]:

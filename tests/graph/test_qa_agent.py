@@ -5,7 +5,6 @@ import asyncio
 import pytest
 import yaml
 from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
 
 from graph import build_graph, load_config
 from nodes.protocols import BuiltContext
@@ -145,40 +144,6 @@ def test_the_context_shows_history_then_memory_then_documents_within_the_budget(
     assert order == sorted(order)
     assert sum(kind == "fact" for kind in kinds) <= 5
     assert context.tokens == count_tokens(context.text) <= 800
-
-
-class Crash(BaseException):
-    """A kill: nothing may catch it."""
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_between_answer_and_write_loses_no_turn_and_writes_none_twice(
-    settings, monkeypatch, when
-):
-    graph = build_graph(load_config(settings), checkpointer=InMemorySaver())
-    write = LongTerm.write
-    crashed = []
-
-    def killed(self, namespace, turn):
-        if crashed:
-            return write(self, namespace, turn)
-        crashed.append(turn)
-        if when == "after":
-            write(self, namespace, turn)
-        raise Crash
-
-    monkeypatch.setattr(LongTerm, "write", killed)
-    config = {"configurable": {"thread_id": "k"}}
-    with pytest.raises(Crash):
-        graph.invoke({"task": {"question": "What is a brinicle?"}}, config)
-    assert len(facts(settings)) == (when == "after")
-    assert graph.get_state(config).next == ("write_memory",)
-    out = graph.invoke(None, config)
-    assert out["done"]
-    (fact,) = facts(settings)
-    assert (fact.times, len(fact.turns)) == (1, 1)
-    assert [m.type for m in out["messages"]] == ["human", "ai"]
-    assert len(graph.get_state(config).values["events"]) == 2
 
 
 def test_orders_in_a_document_stay_quoted_as_data(settings):

@@ -14,6 +14,7 @@ from nodes.observe.retriever import CorpusRetriever
 from stores.chunking import Chunking
 from stores.corpus import Corpus
 from stores.documents import Document
+from stores.vectors import Vectors
 
 DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
 
@@ -62,6 +63,71 @@ def test_an_index_follows_its_corpus_and_embeds_only_what_is_new():
     assert index.sync() == (1, 1)
     assert index.sync() == (0, 0)
     assert {p.title for p in index.passages} == {"T0", "N"}
+
+
+def again(index):
+    """Open the same corpus anew, as another process would."""
+    return CorpusIndex(
+        Corpus("c"), index.chunking, HashingEmbedder(), str(index.corpus.folder / "chroma")
+    )
+
+
+def test_an_unchanged_corpus_is_opened_without_cutting_indexing_or_listing(monkeypatch):
+    index = indexed("Stones move over thin ice.", "A cloud rolls over a gulf.", "Lakes hold gas.")
+    index.sync()
+    found = index.find("Which cloud rolls over the gulf?", 3)
+
+    def never(*_args):
+        raise AssertionError("this was done before")
+
+    monkeypatch.setattr(Corpus, "passages", never)
+    monkeypatch.setattr(Vectors, "ids", never)
+    opened = again(index)
+    assert opened.sync() == (0, 0)
+    assert opened.passages == index.passages
+    assert opened.find("Which cloud rolls over the gulf?", 3) == found
+
+
+def test_texts_that_come_back_are_known_by_content_and_old_files_go():
+    index = indexed("Stones move.", "A cloud rolls.")
+    index.sync()
+    (first,) = (index.corpus.folder / "prepared").iterdir()
+    index.corpus.sync("o", [Document("d0", "o", "T0", "Stones rest.")])
+    assert again(index).sync() == (1, 2)
+    (second,) = (index.corpus.folder / "prepared").iterdir()
+    assert second != first
+    documents = [
+        Document(f"d{i}", "o", f"T{i}", t) for i, t in enumerate(("Stones move.", "A cloud rolls."))
+    ]
+    index.corpus.sync("o", documents)
+    assert index.sync() == (2, 1)
+    assert [p.name for p in (index.corpus.folder / "prepared").iterdir()] == [first.name]
+    assert index.find("stones move", 1)[0][0] == 0
+
+
+@pytest.mark.parametrize("name", ["passages.jsonl", "bm25/size.json", "bm25/data.csc.index.npy"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "noise"])
+def test_damaged_index_files_are_made_anew(name, damage):
+    index = indexed("Stones move over ice.", "A cloud rolls.")
+    index.sync()
+    (place,) = (index.corpus.folder / "prepared").iterdir()
+    file = place / name
+    raw = file.read_bytes()
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(raw[: len(raw) // 2] if damage == "cut" else bytes(range(256)))
+    opened = again(index)
+    assert opened.sync() == (0, 0)
+    assert opened.find("cloud", 1)[0][0] == 1
+    assert file.read_bytes() == raw
+
+
+def test_vectors_that_are_lost_are_embedded_again():
+    index = indexed("Stones move.", "A cloud rolls.")
+    index.sync()
+    index._vectors.remove([index.passages[0].id])
+    assert again(index).sync() == (1, 0)
 
 
 def test_a_source_offers_the_answer_and_every_passage():
