@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.errors import UserError
+from stores.write_ahead import write_ahead
 
 Vector = NDArray[np.float32]
 _SCHEMA = """
@@ -110,7 +111,7 @@ class Bank:
                         self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
                     )
                     self._db.row_factory = sqlite3.Row
-                    self._db.execute("pragma journal_mode = wal")
+                    write_ahead(self._db, _PATIENCE)
                     self._db.execute("pragma synchronous = normal")
                 self._db.execute("begin immediate")
                 try:

@@ -17,6 +17,7 @@ from stores.chunking import Chunking, Passage, cut
 from stores.documents import Document, Skipped
 from stores.errors import UserError
 from stores.home import home
+from stores.write_ahead import write_ahead
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS documents (
     id TEXT NOT NULL, origin TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
@@ -48,7 +49,7 @@ class Corpus:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._database() as db:
-                db.execute("PRAGMA journal_mode = WAL")
+                write_ahead(db)
                 db.execute(_SCHEMA)
                 db.execute(_META)
         except OSError as error:

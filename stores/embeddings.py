@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stores.errors import UserError
 from stores.home import home
+from stores.write_ahead import write_ahead
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]
@@ -45,7 +46,7 @@ class EmbeddingCache:
         try:
             self._connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
             self._connection.execute("PRAGMA busy_timeout = 30000")
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            write_ahead(self._connection)
             self._connection.execute("PRAGMA synchronous = NORMAL")
             with self._connection:
                 self._connection.execute(_TABLE)

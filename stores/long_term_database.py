@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from stores import long_term_schema as tables
 from stores.errors import UserError
 from stores.long_term_records import Namespace
+from stores.write_ahead import write_ahead
 
 
 class Database:
@@ -70,7 +71,7 @@ def _engine(url: str) -> sa.Engine:
         # The driver's own BEGIN comes too late and too weak; `transaction` sends it (SQLAlchemy's
         # documented recipe for SQLite).
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        write_ahead(connection, 60.0)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA busy_timeout = 60000")
 

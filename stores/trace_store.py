@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from stores.errors import UserError
 from stores.traces import Event, EventKind
+from stores.write_ahead import write_ahead
 
 _SCHEMA = """
 create table if not exists episodes (
@@ -207,17 +208,11 @@ class TraceStore:
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=_PATIENCE)
     db.row_factory = sqlite3.Row
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            db.execute("pragma journal_mode = wal")
-            break
-        except sqlite3.OperationalError as error:
-            # Of several who make a new database WAL at once some are refused without a wait.
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                db.close()
-                raise
-            time.sleep(0.02)
+    try:
+        write_ahead(db, _PATIENCE)
+    except sqlite3.Error:
+        db.close()
+        raise
     db.execute("pragma synchronous = normal")
     return db
 

@@ -17,11 +17,11 @@ from graph.build import Graph
 from graph.config import Config, load_config
 from graph.history import write_head
 from graph.session import Session, StepResult
-from nodes.observe.corpus import titled
 from stores.chunking import Chunking
 from stores.corpus import Changes, Corpus
 from stores.documents import read_file
 from stores.errors import UserError
+from stores.prepared import titled
 from stores.tab_sessions import TabSessions
 
 #: Passages embedded at once while files are indexed.

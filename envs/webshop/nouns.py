@@ -14,6 +14,7 @@ from typing import Any
 
 from stores.assets import asset_path
 from stores.home import home
+from stores.write_ahead import write_ahead
 
 MODEL = "en_core_web_sm-3.8.0"
 _lock = threading.RLock()
@@ -64,7 +65,7 @@ def _connect() -> Iterator[sqlite3.Connection]:
     db = sqlite3.connect(home() / "nouns.sqlite", timeout=30)
     try:
         with db:
-            db.execute("pragma journal_mode = wal")
+            write_ahead(db)
             db.execute(
                 "create table if not exists nouns"
                 " (model text, title text, nouns text, primary key (model, title))"

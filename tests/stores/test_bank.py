@@ -129,24 +129,45 @@ def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(tmp_pa
     assert found[0][0] == 1
 
 
-def _write(folder, first):
+def _write(folder, first, together):
+    together.wait()
     store = bank(folder)
     for i in range(first, first + 40):
         store.add(entries(vectors(1, seed=i), first=i), f"s{i}")
 
 
-def test_two_processes_write_at_once_without_loss(tmp_path):
+def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(tmp_path):
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write, args=(tmp_path, first)) for first in (0, 20)]
+    together = context.Barrier(3)
+    starts = (0, 20, 40)
+    writers = [context.Process(target=_write, args=(tmp_path, n, together)) for n in starts]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join(60)
         assert writer.exitcode == 0
     store = bank(tmp_path)
-    assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(60))
+    assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(80))
     counted = sqlite3.connect(store.path).execute("select count(*) from vectors").fetchone()
-    assert counted == (60,)
+    assert counted == (80,)
+
+
+def _make(folder, together):
+    for turn in range(30):
+        together.wait()
+        bank(folder / str(turn)).close()
+
+
+def test_many_make_the_same_new_file_at_once(tmp_path):
+    """SQLite refuses some of those who switch a new file to its log, whatever their timeout."""
+    context = multiprocessing.get_context("spawn")
+    together = context.Barrier(6, timeout=60)
+    makers = [context.Process(target=_make, args=(tmp_path, together)) for _ in range(6)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join(120)
+    assert [maker.exitcode for maker in makers] == [0] * 6
 
 
 def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(tmp_path):
