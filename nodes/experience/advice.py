@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nodes.experience.grow import make_of
+from nodes.experience.foresight import Foresight
+from nodes.experience.grow import make_of, updater_make
 from nodes.experience.states import online_state, situation
 from nodes.experience.trajectory import is_product
 from nodes.protocols import ContextRequest, Vector
@@ -62,8 +63,10 @@ class StateAdvisor:
         self._params = params
         self._embedder = resources.embedder if params.key != "state" else None
         make = make_of(self._embedder) if self._embedder is not None else None
+        updater = resources.updater_params if params.key != "text" else None
         folder = params.bank or home() / "banks" / "state"
-        self.bank = StateBank(Path(folder), make)
+        self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
+        self._foresight = Foresight(resources.updater) if params.foreseen else None
         self._situations: dict[str, tuple[bool, str]] = {}
 
     def __call__(self, request: ContextRequest) -> Advice | None:
@@ -77,6 +80,9 @@ class StateAdvisor:
         else:
             hits = self.bank.search(query, params.top_k, key=params.key)
         passed = [hit for hit in hits if self._passes(hit, request)]
+        if self._foresight is not None:
+            likely = self._foresight.moves(request, {_move(hit) for hit in passed}, params.foreseen)
+            passed = [hit for hit in passed if _move(hit) in likely]
         # Decisions of one past state are equally near: among those the one of most worth.
         passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
         if params.pick == "vote":
