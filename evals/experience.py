@@ -26,6 +26,7 @@ from stores.errors import UserError
 _LEAST = 20  # goals a subset must have to be tested
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
+ASKED_FOR = ("agrees",)  # played only where it is named
 LEARNED = ("context.foreseen=0.1",)  # chosen on practice goals, see docs/results/experience.md
 
 
@@ -91,7 +92,7 @@ def run_experience(
             if unknown and (state or trace):
                 raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(made)}")
             for name, changes in made.items():
-                if not names or name in names:
+                if name in names or not (names or name in ASKED_FOR):
                     agents[f"{lead}{label}{' ' if label else ''}{name}"] = changes
             for kind, folder in (("state", state), ("trace", trace)):
                 if folder is not None:
