@@ -57,8 +57,8 @@ def test_the_gate_needs_a_state_that_foretells_and_a_bank_its_own_updater(tmp_pa
     StateBank(tmp_path / "b", make_of(plain.embedder), updater_make(Ema()), create=True)
     with pytest.raises(UserError, match="updater.kind=gru"):
         Experience(bank=str(tmp_path / "b"), foreseen=0.1).build(Resources(None, Hashing(), Ema()))
+    other = Resources(None, Hashing(), Ema(dimension=64))
     with pytest.raises(UserError, match="vectors of state"):
-        other = Resources(None, Hashing(), Ema(dimension=64))
         Experience(bank=str(tmp_path / "b"), key="state").build(other)
     Experience(bank=str(tmp_path / "b"), key="state").build(Resources(None, Hashing(), Ema()))
 
