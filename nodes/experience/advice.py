@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nodes.act.reading import read_wish, search_words
 from nodes.experience.foresight import Foresight
 from nodes.experience.grow import make_of, updater_make
 from nodes.experience.states import online_state, situation
@@ -95,7 +96,8 @@ class StateAdvisor:
         if not passed:
             return None
         best = passed[0]
-        line = f"{LEAD}{best.row.data['experience']} {NEXT}{_move(best)}"
+        told = _concrete(str(best.row.data["experience"]), _move(best), request.instruction)
+        line = f"{LEAD}{told} {NEXT}{_move(best)}"
         return Advice((line,), (best.row.id,), best.score, (), self._q(best), _move(best))
 
     def _alike(self, query: dict[str, Vector], now: tuple[bool, str]) -> list[Hit]:
@@ -205,6 +207,18 @@ def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]
             if others:
                 found.setdefault(move, []).append(float(np.mean(own) - np.mean(others)))
     return found
+
+
+def _concrete(words: str, move: str, instruction: str) -> str:
+    """Return advice to search with the words it comes to for this task, as its first sentence ends.
+
+    A small model takes "the kind of thing and the options" for the words to search for.
+    """
+    query = search_words(read_wish(instruction), move) if move.startswith("search") else ""
+    first, stop, rest = words.partition(". ")
+    if not query or not words.startswith("Search with ") or not stop:
+        return words
+    return f"{first}: search[{query}]. {rest}"
 
 
 def _move(hit: Hit) -> str:
