@@ -106,6 +106,10 @@ def test_a_whole_answer_annotates_every_state(tmp_path, resources):
         (answer(7), [9, 9, 9], ["Advice 1.", "Advice 2.", "Advice 3."]),  # too long
         ('[{"state": 2, "q_value": 99}, {"state": 2, "q_value": 1}]', [5, 10, 5], ["", "", ""]),
         ('[{"state": 3, "q_value": "8", "experience": 4}, 17, {}]', [5, 5, 8], ["", "", ""]),
+        (answer(3)[:-30], [9, 9, 5], ["Advice 1.", "Advice 2.", ""]),  # cut off at its tokens
+        ('{"state": "State 2", "q_value": "7/10"}', [5, 7, 5], ["", "", ""]),  # no array
+        ('[{"q_value": 1}, {"q_value": 2}, {"q_value": 3}]', [1, 2, 3], ["", "", ""]),
+        (f'{{"states": {answer(3)}}}', [9, 9, 9], ["Advice 1.", "Advice 2.", "Advice 3."]),
     ],
 )
 def test_a_missing_state_gets_five_and_no_advice(reply, worths, words):
