@@ -123,6 +123,51 @@ def test_damaged_index_files_are_made_anew(name, damage):
     assert file.read_bytes() == raw
 
 
+class Dying(HashingEmbedder):
+    """Stands for a process that is killed: the third batch of passages is never embedded."""
+
+    calls = 0
+
+    def embed(self, texts):
+        self.calls += 1
+        if self.calls > 2:
+            raise KeyboardInterrupt
+        return super().embed(texts)
+
+
+def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
+    texts = [f"Stone number {i} moves." for i in range(600)]
+    index = indexed(*texts)
+    index.embedder = Dying()
+    with pytest.raises(KeyboardInterrupt):
+        index.sync()
+    assert again(index).sync() == (600 - 512, 0)
+    # Killed while it follows a change: the mark of the earlier state must not be believed.
+    index.corpus.sync("o", [Document(f"e{i}", "o", "T", f"Cloud {i}.") for i in range(600)])
+    index.embedder = Dying()
+    with pytest.raises(KeyboardInterrupt):
+        index.sync()
+    index.corpus.sync("o", [Document(f"d{i}", "o", f"T{i}", t) for i, t in enumerate(texts)])
+    opened = again(index)
+    assert opened.sync() == (0, 512)
+    assert opened.find("stone number 17 moves", 1)[0][0] == [p.text for p in opened.passages].index(
+        texts[17]
+    )
+
+
+def test_each_chunking_has_its_own_index_and_all_follow_a_removal():
+    texts = (" ".join(f"Stone {i} moves." for i in range(60)), "A cloud rolls.")
+    small = indexed(*texts, chunking="fixed-32-8")
+    large = indexed(*texts, chunking="recursive-512-50")
+    assert small.sync()[0] > large.sync()[0] == 2
+    assert again(small).sync() == again(large).sync() == (0, 0)
+    small.corpus.sync("o", [Document("d1", "o", "T1", texts[1])])
+    for index in (again(small), again(large)):
+        assert index.sync()[0] == 0
+        assert [p.document for p in index.passages] == ["d1"]
+        assert [place for place, _ in index.find("stone cloud", 9)] == [0]
+
+
 def test_vectors_that_are_lost_are_embedded_again():
     index = indexed("Stones move.", "A cloud rolls.")
     index.sync()
