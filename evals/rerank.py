@@ -24,8 +24,9 @@ from nodes.build_context.rico.fusion import parts_of
 from nodes.build_context.rico.lexical import bm25, cosine
 from nodes.build_context.rico.rankers import RANKERS, Options, Ranking, rank
 from nodes.protocols import Embedder
-from stores.document_states import DocumentStates, Dtype
+from stores.document_states import DocumentStates
 from stores.errors import UserError
+from stores.state_packing import Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
 #: Rankers that see the answer: what the gradient could do if the question said everything.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.build_context.rico.backend import Document, Gradient, Query, State, Target
 from nodes.build_context.rico.mamba2_cache import InitialStates, final_states
-from nodes.build_context.rico.prompts import ANSWER, QUESTION, Loss, make_prompt, prompt_loss
+from nodes.build_context.rico.prompts import Loss, answer_prompt, make_prompt, prompt_loss
 from stores.errors import UserError
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ class Mamba2Backend:
         """Answer greedily from the mixed state."""
         import torch
 
-        text = f"{QUESTION} {' '.join(question.split())}{ANSWER}"
-        new = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        new = answer_prompt(self._tokenizer, question)
         ends = {self._tokenizer.eos_token_id}
         answer: list[int] = []
         with self._lock, torch.no_grad():

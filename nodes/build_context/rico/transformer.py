@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.build_context.rico.backend import Document, Gradient, Query, State, Target
-from nodes.build_context.rico.prompts import ANSWER, QUESTION, Loss, make_prompt, prompt_loss
+from nodes.build_context.rico.prompts import Loss, answer_prompt, make_prompt, prompt_loss
 from stores.errors import UserError
 
 if TYPE_CHECKING:
@@ -119,8 +119,7 @@ class TransformerBackend:
         """Answer greedily, one token at a time, attending to all documents as weighed."""
         import torch
 
-        text = f"{QUESTION} {' '.join(question.split())}{ANSWER}"
-        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"][-self._room :]
+        ids = answer_prompt(self._tokenizer, question)[-self._room :]
         bias = weights.detach().clamp_min(_NOTHING).log()[None].expand(self.layers, -1)
         ends = _ids_of(self._model.generation_config.eos_token_id)
         answer: list[int] = []
