@@ -17,7 +17,7 @@ import numpy as np
 
 from evals.multihop import DATASETS, Question, Split, data_folder, data_hash, load_questions
 from evals.rerank_pool import Pool, given_pool, retrieved_pool
-from evals.rerank_summary import DERIVED, summarise
+from evals.rerank_summary import DERIVED, source_of, summarise
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Backend, Query, State
 from nodes.build_context.rico.fusion import parts_of
@@ -31,6 +31,7 @@ from stores.state_packing import Dtype
 LEXICAL = ("bm25", "bm25_stem")
 #: Rankers that see the answer: what the gradient could do if the question said everything.
 ORACLES = {"oracle": "single_gradient", "oracle_loss": "loss"}
+STEPPED = ("multistep", "warm_bm25", "warm_minilm")
 WARM = {"warm_bm25": "bm25_stem", "warm_minilm": "minilm"}
 DEFAULT_RANKERS = (
     "bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient",
@@ -149,7 +150,7 @@ def run_rerank(
     """
     from tqdm import tqdm
 
-    check_rankers(settings.rankers)
+    check_rankers(settings.rankers, settings.steps)
     folder = data_folder(data)
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
     if not questions:
@@ -184,8 +185,8 @@ def run_rerank(
     return summarise(run, questions, settings.rankers, settings.seed)
 
 
-def check_rankers(names: Iterable[str]) -> None:
-    """Raise ``UserError`` unless every part of every name is a base ranker."""
+def check_rankers(names: Iterable[str], steps: int = 5) -> None:
+    """Raise ``UserError`` unless every part of every name is a base ranker, or a step of one."""
     known = (
         *LEXICAL,
         "minilm",
@@ -196,16 +197,19 @@ def check_rankers(names: Iterable[str]) -> None:
     )
     for name in names:
         for part in parts_of(name) or [name]:
-            if part not in known:
+            base, at, step = part.partition("@")
+            is_step = base in STEPPED and step.isdigit() and 1 <= int(step) <= steps
+            if base not in known or (at and not is_step):
                 raise UserError(
-                    f"unknown ranker '{part}': known are {', '.join(known)}, and a+b for a fusion"
+                    f"unknown ranker '{part}': known are {', '.join(known)}; a+b for a "
+                    f"fusion, {STEPPED[0]}@1 to @{steps} for a step"
                 )
 
 
 def base_rankers(names: Iterable[str]) -> list[str]:
     """Return the rankers that must be run, once each: fusions are made of them afterwards."""
     parts = (part for name in names for part in parts_of(name))
-    return list(dict.fromkeys(DERIVED.get(part, part) for part in parts))
+    return list(dict.fromkeys(source_of(part) for part in parts))
 
 
 def _pools(settings: Settings, questions: Sequence[Question]) -> list[Pool]:
@@ -244,6 +248,8 @@ def _ranked(found: Ranking) -> dict[str, Any]:
         "calls": found.calls,
         "seconds": round(found.seconds, 4),
     }
+    if found.path is not None:
+        row["path"] = [[float(f"{v:.5g}") for v in step] for step in found.path]
     if found.by_layer is not None:
         row["by_layer"] = [[float(f"{v:.4g}") for v in layer] for layer in found.by_layer]
     return row
