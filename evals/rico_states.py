@@ -2,11 +2,12 @@
 
     python -m evals.rico_states --limit 20 --out runs/rico-states
     python -m evals.rico_states --limit 5 --exact --out runs/rico-states-exact
-    python -m evals.rico_states --pairs tests/nodes/rico/ssm_pairs --limit 100 --out runs/rico-projection
+    python -m evals.rico_states --pairs FOLDER --limit 100 --out runs/rico-projection
 
 The first packs the states of ``.dev`` documents, as the index keeps them (fp16), in each form; with
-``--exact`` the documents are read anew and fp32 is a form too (slow). The last is about random projection, which only states that add up allow: a small Mamba-2 on keys and
-values, scored at the empty state (``zero_state``), by whole states and by projections of them.
+``--exact`` the documents are read anew and fp32 is a form too (slow). The last is about random
+projection, which only states that add up allow: a small Mamba-2 on keys and values (such as
+``tests/nodes/rico/ssm_pairs``), scored at the empty state (``zero_state``).
 """
 
 import argparse
@@ -96,13 +97,14 @@ def run_projection(
 
     whole = load_backend(model, loss="mean")
     sketched = {size: load_backend(model, loss="mean", projection=size) for size in SKETCHES}
-    backends: dict[str, Backend] = {"whole states": whole}
+    backends: dict[str, Any] = {"whole states": whole}
     backends |= {f"{size} numbers a layer": backend for size, backend in sketched.items()}
 
     def score(case: Case) -> dict[str, tuple[list[float], float]]:
         scored = {}
+        read = whole.encode(case.documents)
         for name, backend in backends.items():
-            states = backend.encode(case.documents)
+            states = [backend.projected(state) for state in read]
             ranking = rank("zero_state", backend, states, case.query)
             size = float(np.mean([_packed(state, "fp32")[1] for state in states]))
             scored[name] = ([float(x) for x in ranking.scores], size)

@@ -77,7 +77,7 @@ class Mamba2Backend:
                 )
                 ssm, conv = final_states(cache)
             state = {"ssm": ssm[self._kept].float(), "conv": conv[self._kept].float()}
-            states.append(self._projected(state))
+            states.append(self.projected(state))
         return states
 
     def loss(
@@ -105,7 +105,7 @@ class Mamba2Backend:
             for part, slope in zip((ssm, conv), slopes, strict=True)
         )
         by_conv = by_conv if self._conv == "mix" else by_conv * 0
-        direction = self._projected({"ssm": by_ssm, "conv": by_conv})
+        direction = self.projected({"ssm": by_ssm, "conv": by_conv})
         columns = [
             torch.stack([(direction[name] * state[name]).flatten(1).sum(1) for name in direction])
             for state in states
@@ -168,7 +168,8 @@ class Mamba2Backend:
             "rank with zero_state or naive, or keep whole states"
         )
 
-    def _projected(self, state: dict[str, "Tensor"]) -> dict[str, "Tensor"]:
+    def projected(self, state: State) -> State:
+        """Return what the index keeps of a whole state: itself, or its projection."""
         return state if self._projection is None else self._projection(state)
 
     def _loss_from(self, ssm: "Tensor", conv: "Tensor", query: Query, target: Target) -> "Tensor":
