@@ -98,7 +98,7 @@ def run_projection(
     whole = load_backend(model, loss="mean")
     sketched = {size: load_backend(model, loss="mean", projection=size) for size in SKETCHES}
     backends: dict[str, Any] = {"whole states": whole}
-    backends |= {f"{size} numbers a layer": backend for size, backend in sketched.items()}
+    backends |= {f"{size} numbers a layer and part": backend for size, backend in sketched.items()}
 
     def score(case: Case) -> dict[str, tuple[list[float], float]]:
         scored = {}

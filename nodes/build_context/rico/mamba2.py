@@ -116,7 +116,7 @@ class Mamba2Backend:
 
     def summary(self, state: State) -> "Tensor":
         """Return the recurrent states of all kept layers, flat."""
-        return state["ssm" if self._projection is None else "sketch"].float().flatten()
+        return state["ssm"].float().flatten()
 
     def generate(
         self, states: Sequence[State], weights: "Tensor", question: str, max_tokens: int = 32

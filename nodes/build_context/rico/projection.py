@@ -13,42 +13,49 @@ scores are no inner products with keys and values.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from stores.errors import UserError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class Projection:
-    """Maps a state's parts ``(layers, ...)`` to one ``sketch`` of shape ``(layers, size)``.
+    """Maps each part of a state ``(layers, ...)`` to a sketch of shape ``(layers, size)``.
 
-    Equal ``size`` and ``seed`` make equal projections, on any machine.
+    Parts have sums of their own: the convolution's inputs are large and matter little, and would
+    drown the rest. A part of ``size`` numbers or fewer stays whole, flat. Equal ``size`` and ``seed``
+    make equal projections, on any machine.
     """
 
     def __init__(self, size: int, seed: int = 0) -> None:
         if size < 1:
-            raise ValueError(f"a projection needs at least one number a layer, not {size}")
+            raise UserError(f"projection={size}: keep at least one number a layer")
         self.size = size
         self.seed = seed
         self.name = f"sketch{size}-{seed}"
-        self._made: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self._made: dict[tuple[str, int, int], tuple[Tensor, Tensor]] = {}
 
     def __call__(self, parts: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
-        """Project all parts of a state together."""
+        """Project every part of a state."""
         import torch
 
-        flat = torch.cat([parts[name].float().flatten(1) for name in sorted(parts)], dim=1)
-        places, signs = self._hashes(*flat.shape)
-        sketch = torch.zeros(len(flat), self.size)
-        return {"sketch": sketch.scatter_add_(1, places, flat * signs)}
+        sketched = {}
+        for name, part in parts.items():
+            flat = part.float().flatten(1)
+            if flat.shape[1] > self.size:
+                places, signs = self._hashes(name, *flat.shape)
+                sums = torch.zeros(len(flat), self.size)
+                flat = sums.scatter_add_(1, places, flat * signs)
+            sketched[name] = flat
+        return sketched
 
-    def _hashes(self, layers: int, width: int) -> tuple["Tensor", "Tensor"]:
+    def _hashes(self, name: str, layers: int, width: int) -> tuple["Tensor", "Tensor"]:
         import numpy as np
         import torch
 
-        if (layers, width) not in self._made:
-            rng = np.random.default_rng([self.seed, layers, width])
+        if (name, layers, width) not in self._made:
+            rng = np.random.default_rng([self.seed, layers, width, *name.encode()])
             places = rng.integers(0, self.size, (layers, width))
-            signs = rng.integers(0, 2, (layers, width)) * 2 - 1
-            self._made[layers, width] = (
-                torch.from_numpy(places), torch.from_numpy(signs.astype(np.float32)),
-            )  # fmt: skip
-        return self._made[layers, width]
+            signs = (rng.integers(0, 2, (layers, width)) * 2 - 1).astype(np.float32)
+            self._made[name, layers, width] = torch.from_numpy(places), torch.from_numpy(signs)
+        return self._made[name, layers, width]
