@@ -15,6 +15,11 @@ Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
 DERIVED = {"late_gradient": "single_gradient"}
 
 
+def source_of(part: str) -> str:
+    """Return the ranker whose row ``part`` is read off: ``multistep@3`` is multistep's third step."""
+    return DERIVED.get(part, part.partition("@")[0])
+
+
 def summarise(
     run: RunDirectory, questions: Sequence[Question], rankers: Sequence[str], seed: int = 0
 ) -> dict[str, Any]:
@@ -23,7 +28,7 @@ def summarise(
     Tests compare every ranker with the first, and the last with every other.
     """
     rows = {(r["dataset"], r["id"], r["ranker"]): r for r in run.rows("scores")}
-    wanted = {DERIVED.get(part, part) for name in rankers for part in parts_of(name)}
+    wanted = {source_of(part) for name in rankers for part in parts_of(name)}
     whole = [q for q in questions if all((q.dataset, q.id, part) in rows for part in wanted)]
     datasets = list(dict.fromkeys(q.dataset for q in whole))
     values = {name: measured(name, whole, rows) for name in rankers}
@@ -81,7 +86,10 @@ def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, flo
 
 
 def _scored(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
-    row = rows[question.dataset, question.id, DERIVED.get(part, part)]
+    row = rows[question.dataset, question.id, source_of(part)]
+    _, at, step = part.partition("@")
+    if at:
+        return {**row, "scores": row["path"][int(step) - 1], "calls": 2 * int(step)}
     if part not in DERIVED:
         return row
     layers = row["by_layer"]
