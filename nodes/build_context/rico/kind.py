@@ -51,7 +51,8 @@ class Rico(FramedContext, ConversationContext):
         default=None, description="layers whose states are kept (null: all; -1 is the last)"
     )
     projection: int | None = Field(
-        default=None, ge=1,
+        default=None,
+        ge=1,
         description="numbers a layer of a state space model's projected state (zero_state, naive)",
     )
 

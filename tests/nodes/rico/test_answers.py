@@ -1,6 +1,7 @@
 """RICO in a question-answering agent: weights in the trace, and both ways of generation."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -15,13 +16,15 @@ from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
 from ui.cli import app
 
+#: A trained model of keys and values: its gradient finds the document that has the pairs.
+MODEL = str(Path(__file__).parent / "ssm_pairs")
 TEXTS = {
-    "paris.md": "# Paris\n\nParis is the capital of France.",
-    "rome.md": "# Rome\n\nRome is the capital of Italy. The river is green.",
-    "cat.md": "# Cat\n\nThe cat sat on the mat.",
-    "dog.md": "# Dog\n\nThe dog sat in the river.",
+    "first.md": "# First\n\nk1 v1 k2 v2 k3 v3 k4 v4",
+    "second.md": "# Second\n\nk5 v5 k6 v6 k7 v7 k8 v8",
+    "third.md": "# Third\n\nk9 v9 k10 v10 k11 v11 k12 v12",
+    "fourth.md": "# Fourth\n\nk13 v13 k14 v14 k15 v15 k16 v16",
 }
-QUESTION = "What is the capital of Italy?"
+QUESTION = "k5 v5 k7 v7"
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +45,12 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def settings(folder, llama_folder):
+def settings(folder):
     return {
         "env": {"kind": "qa", "corpus": str(folder)},
         "embedder": "hashing",
         "context": {
-            "kind": "rico", "model": str(llama_folder), "fuse_with": ["bm25"], "top_k": 2,
+            "kind": "rico", "model": MODEL, "fuse_with": ["bm25"], "top_k": 2,
             "candidates": 3, "budget": 400,
         },
         "actor": {"kind": "extract", "sentences": 1},
@@ -73,18 +76,19 @@ def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
     assert sum(piece.score for piece in passages) == pytest.approx(1)
     assert [piece.score for piece in passages] == sorted(piece.score for piece in passages)
     assert [bool(piece.text) for piece in passages] == [False, True, True]
-    assert "Rome is the capital" in passages[-1].text
-    assert made["action"] == "answer[Rome is the capital of Italy.]"
-    tight = {**settings, "context": {**settings["context"], "budget": 70}}
+    assert "k5 v5" in passages[-1].text
+    assert made["action"] == "answer[k5 v5 k6 v6 k7 v7 k8 v8]"
+    tight = {**settings, "context": {**settings["context"], "budget": 60}}
     kept = [p for p in asked(tight)["context"].pieces if p.kind == "passage" and p.text]
     assert [piece.id for piece in kept] == [passages[-1].id], "the best one has room first"
 
 
-def test_an_answer_from_the_mixed_state(settings, llama_folder, monkeypatch):
+def test_an_answer_from_the_mixed_state(settings, monkeypatch):
     settings["actor"] = {
-        "kind": "learned_state", "model": str(llama_folder), "answer_tokens": 4,
+        "kind": "learned_state", "model": MODEL, "answer_tokens": 4,
     }  # fmt: skip
-    backend = shared_backend(str(llama_folder), "content", 300)
+    settings["context"]["max_tokens"] = settings["actor"]["max_tokens"] = 64
+    backend = shared_backend(MODEL, "content", 64)
     seen = {}
 
     def generate(states, weights, question, max_tokens):
@@ -119,8 +123,8 @@ def test_what_a_context_quotes():
     assert passages_of(BuiltContext((), (), 0)) == ([], [])
 
 
-def test_the_actor_keeps_the_rules(llama_folder):
-    check_actor(LearnedState(model=str(llama_folder), answer_tokens=3))
+def test_the_actor_keeps_the_rules():
+    check_actor(LearnedState(model=MODEL, answer_tokens=3))
 
 
 def test_no_passage_is_no_answer(settings, tmp_path):
@@ -148,33 +152,33 @@ def test_a_model_that_chats_is_asked_in_its_own_form():
     assert chat.endswith("who is in rome ? dog")
 
 
-def test_rank_and_ask_share_states_and_show_bars(folder, settings, llama_folder, tmp_path):
+def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
     ingest = CliRunner().invoke(app, ["ingest", str(folder), "--corpus", "towns"])
     assert ingest.exit_code == 0, ingest.output
     documents = read_documents("towns")
-    assert Document("Rome", "Rome is the capital of Italy. The river is green.") in documents
-    words = ["rank", QUESTION, "--corpus", "towns", "--model", str(llama_folder), "--with", "bm25"]
+    assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
+    words = ["rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25"]
     ranked = CliRunner().invoke(app, words)
     assert ranked.exit_code == 0, ranked.output
-    assert "Rome" in next(line for line in ranked.output.splitlines() if "█" in line)
+    assert "Second" in next(line for line in ranked.output.splitlines() if "█" in line)
     refused = CliRunner().invoke(app, ["rank", "q", "--corpus", "nowhere"])
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
     assert "corpora are sample, towns" in refused.stderr
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
     config.write_text(json.dumps(settings))
-    backend = shared_backend(str(llama_folder), "content", 300)
+    backend = shared_backend(MODEL, "content", 300)
     store = Weigher(lambda: backend, lambda: None)
     before = len(store.states(documents))
     words = ["ask", QUESTION, "--config", str(config), "--show", "--json", str(tmp_path / "a.json")]
     said = CliRunner().invoke(app, words)
     assert said.exit_code == 0, said.output
     bars = [line for line in said.output.splitlines() if "█" in line]
-    assert "* Rome" in bars[0]
+    assert "* Second" in bars[0]
     assert len(bars) == 3
     told = json.loads((tmp_path / "a.json").read_text())
     weights = {p["title"]: p["score"] for p in told["pieces"] if p["kind"] == "passage"}
-    assert max(weights, key=weights.get) == "Rome"
+    assert max(weights, key=weights.get) == "Second"
     assert len(store._store) == before, "ask read nothing that rank had read"
 
 
