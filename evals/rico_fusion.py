@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evals.multihop import Question, data_folder, load_questions
 from evals.rerank_metrics import AVERAGE, compare, interval, measure
-from evals.rerank_summary import scored
+from evals.rerank_summary import row_of
 from evals.run_directory import RunDirectory, provenance
 from nodes.build_context.rico.fusion import fuse_named, parts_of, z_scores
 from stores.errors import UserError
@@ -107,14 +107,14 @@ def fit_weights(examples: Sequence[tuple[Floats, Sequence[int]]], steps: int = 3
 
 def _is_scored(question: Question, name: str, rows: Mapping[Any, Any]) -> bool:
     try:
-        return all(scored(part, question, rows) for part in parts_of(name))
+        return all(row_of(part, question, rows) for part in parts_of(name))
     except KeyError:
         return False
 
 
 def _features(question: Question, name: str, rows: Mapping[Any, Any]) -> Floats:
     columns = [
-        z_scores(fuse_named(part, {part: scored(part, question, rows)["scores"]}))
+        z_scores(fuse_named(part, {part: row_of(part, question, rows)["scores"]}))
         for part in parts_of(name)
     ]
     return np.stack(columns, axis=1)
