@@ -65,7 +65,7 @@ def measured(
     found: dict[str, dict[str, list[float]]] = {metric: {} for metric in MEASURES}
     parts = parts_of(name)
     for question in questions:
-        scored = {part: _scored(part, question, rows) for part in parts}
+        scored = {part: row_of(part, question, rows) for part in parts}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
         first = scored[parts[0]]
         made = measure(list(scores), first["relevant"], first["missed"])
@@ -76,7 +76,7 @@ def measured(
 
 def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
     """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
-    scored = [[_scored(part, q, rows) for part in parts_of(name)] for q in questions]
+    scored = [[row_of(part, q, rows) for part in parts_of(name)] for q in questions]
     if not scored:
         return {}
     return {
@@ -85,7 +85,8 @@ def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, flo
     }
 
 
-def _scored(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
+def row_of(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
+    """Return a ranker's row for a question; raises ``KeyError`` where it was not scored."""
     row = rows[question.dataset, question.id, source_of(part)]
     _, at, step = part.partition("@")
     if at:

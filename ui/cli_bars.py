@@ -23,6 +23,7 @@ def show_scores(out: Any, pieces: Sequence[Any], names: Mapping[str, str]) -> No
     A star marks those that the model read.
     """
     from rich.table import Table
+    from rich.text import Text
 
     scored = sorted((p for p in pieces if p.score is not None), key=lambda p: -p.score)
     passages = [piece for piece in scored if piece.kind == "passage"]
@@ -31,6 +32,6 @@ def show_scores(out: Any, pieces: Sequence[Any], names: Mapping[str, str]) -> No
     table = Table(box=None, pad_edge=False, show_header=False)
     for piece in passages:
         name = " ".join(names.get(piece.id, piece.id).split())[:48]
-        read = "*" if piece.text else " "
-        table.add_row(f"{piece.score:.3f}", bar(piece.score, passages[0].score), read, name)
-    out.print(table, markup=False)
+        label = Text(f"{'*' if piece.text else ' '} {name}")
+        table.add_row(f"{piece.score:.3f}", bar(piece.score, passages[0].score), label)
+    out.print(table)

@@ -104,9 +104,27 @@ class Weigher:
         return Weighed(fused, softmax(fused), parts, found)
 
 
-@lru_cache(maxsize=4)
-def shared_backend(model: str, loss: Loss, max_tokens: int) -> Backend:
+def shared_backend(
+    model: str,
+    loss: Loss,
+    max_tokens: int,
+    layers: tuple[int, ...] | None = None,
+    projection: int | None = None,
+) -> Backend:
     """Return this process's backend for ``model``: one copy of the weights, whoever asks."""
+    return _shared(model, loss, max_tokens, layers, projection)
+
+
+@lru_cache(maxsize=4)
+def _shared(
+    model: str,
+    loss: Loss,
+    max_tokens: int,
+    layers: tuple[int, ...] | None,
+    projection: int | None,
+) -> Backend:
     from nodes.build_context.rico.loading import load_backend
 
-    return load_backend(model, loss=loss, max_tokens=max_tokens)
+    return load_backend(
+        model, loss=loss, max_tokens=max_tokens, layers=layers, projection=projection
+    )
