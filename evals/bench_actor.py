@@ -1,4 +1,8 @@
-"""What a decision costs: each actor reads the same built contexts along the expert's moves."""
+"""What a decision costs: each actor reads the same built contexts along the expert's moves.
+
+Beside them what a cross-encoder would add: MiniLM over the wish with each of ten titles, which it has
+to read anew for every wish (nothing of a pair can be cached).
+"""
 
 import time
 from typing import Any
@@ -6,6 +10,9 @@ from typing import Any
 from evals.statistics import mean, standard_error
 from graph.build import build_graph
 from graph.config import load_config
+from nodes.models.embedders import MiniLM
+from nodes.observe.webshop import chunk_page
+from nodes.resources import Resources
 from trainers.expert import play
 
 _KINDS = ("rule", "policy")
@@ -33,7 +40,28 @@ def measure_actor(data: str, seed: int = 0, goals: int = 20) -> list[dict[str, A
                 row |= {f"{name}_ms": mean(values), f"{name}_ms_se": standard_error(values)}
             row["slowest_ms"] = max(times["decide"])
             rows.append(row)
+    rows.append(_pairs(data, goals))
     return rows
+
+
+def _pairs(data: str, goals: int) -> dict[str, Any]:
+    embedder = MiniLM().build(Resources())
+    embedder.embed(["warm up the model"])
+    shop = load_config("webshop", [f"env.data={data}"]).env.build(Resources())
+    values = []
+    for goal in range(goals):
+        session, page = shop.reset({"goal": goal})
+        _, page = shop.step(session, "search[shirt]")
+        titles = [chunk.text for chunk in chunk_page(page) if chunk.kind == "product"][:10]
+        wish = f"{goal} {time.time_ns()}"  # never embedded before
+        began = time.perf_counter()
+        embedder.embed([f"{wish} {title}" for title in titles])
+        values.append(1000 * (time.perf_counter() - began))
+    return {
+        "agent": "MiniLM over ten pairs of wish and title", "n": len(values),
+        "decide_ms": mean(values), "decide_ms_se": standard_error(values),
+        "slowest_ms": max(values),
+    }  # fmt: skip
 
 
 def _walk(agent: Any, goal: int, seed: int, times: dict[str, list[float]] | None) -> None:
