@@ -26,11 +26,12 @@ _HEADS = {
     "model_tokens": "model tokens",
     "cost": "cost $",
     "seconds": "seconds",
+    "cpu_seconds": "cpu s",
     "fallbacks": "fallbacks",
     "right_move": "right move %",
 }
 _PERCENT = ("success", "score", "bought", "right_move")
-_DIGITS = {"tokens_per_step": 0, "model_tokens": 0, "seconds": 2, "cost": 4}
+_DIGITS = {"tokens_per_step": 0, "model_tokens": 0, "seconds": 2, "cpu_seconds": 2, "cost": 4}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from evals.bench_bank import measure
 from evals.experience import agents_for, base_of, moves, run_experience, subsets
+from evals.experience_hindsight import main as hindsight_main
 from evals.experience_page import main as page_main
 from evals.experience_retrieval import evaluate, sample, summarised
 from evals.experience_steps import drawn, judged
@@ -171,3 +172,27 @@ def test_a_move_is_compared_with_others_of_the_same_past_task_only():
     tried = [("easy", "open", 9.0), ("easy", "buy now", 8.0), ("hard", "open", 2.0)]
     tried += [("hard", "buy now", 4.0), ("hard", "buy now", 6.0), ("alone", "features", 10.0)]
     assert contrasts(tried) == {"open": [1.0, -3.0], "buy now": [-1.0, 3.0]}
+
+
+def test_hindsight_is_measured_and_goes_on_where_it_stopped(tmp_path):
+    record = {
+        "task_id": "t", "input": "Find me a lamp", "is_correct": True, "answer": "the green one",
+        "trace": [{"action": {"tool": "look", "properties": "", "observation": "a lamp"}}],
+    }  # fmt: skip
+    lines = [json.dumps({**record, "task_id": f"t{i}", "is_correct": i < 2}) for i in range(3)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    said = [
+        '[{"state": 1, "q_value": 3, "experience": "Take the green one."}]',
+        "No.", "No.", "No.",
+        '[{"state": 1, "q_value": 9, "experience": "Look."}, {"state": 2, "q_value": 2}]',
+    ]  # fmt: skip
+    words = [str(tmp_path / "t.jsonl"), "--out", str(tmp_path / "run"), "--set", "llm.kind=fake"]
+    hindsight_main([*words, "--set", f"llm.replies={json.dumps(said)}", "--limit", "3"])
+    row, won, lost = json.loads((tmp_path / "run" / "summary.json").read_text())["rows"]
+    assert (row["n"], row["states"], row["usable"]) == (3, 6, pytest.approx(2 / 3))
+    assert (row["missing"], row["leaks"], row["calls"]) == (0.25, 0.5, pytest.approx(5 / 3))
+    assert row["worth"] == pytest.approx((4 + 5.5) / 2)
+    assert (won["n"], lost["n"]) == (2, 1)
+    before = (tmp_path / "run" / "episodes.jsonl").read_text()
+    hindsight_main([*words, "--set", f"llm.replies={json.dumps(said)}", "--limit", "3"])
+    assert (tmp_path / "run" / "episodes.jsonl").read_text() == before
