@@ -45,9 +45,9 @@ class Recall(ContextParams):
     kind: Literal["recall"] = "recall"
     top_k: int = Field(default=5, ge=0, description="how many passages to show")
     retrieval: Retrieval = Field(
-        default="hybrid",
-        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, "
-        "'likelihood' also a small language model's word (slow)",
+        default="parent",
+        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
+        "the document's best, 'likelihood' also a small language model's word (slow)",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"
