@@ -77,7 +77,7 @@ def _of_size(folder: Path, size: int, seed: int) -> list[dict[str, Any]]:
         {"what": "ingest (store and index)", **head, "per_second": size / ingest},
         {"what": "open again", **head, "seconds": opened},
     ]
-    for how in ("dense", "hybrid"):
+    for how in ("dense", "hybrid", "parent"):
         rows.append({"what": f"query {how}, folder", **head, **_timed(index.find, queries, how)})
     with _server(folder / "chroma") as url:
         served = Vectors(url, index._vectors.name, embedder.name, _DIMENSION)
