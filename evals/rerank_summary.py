@@ -15,6 +15,11 @@ Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
 DERIVED = {"late_gradient": "single_gradient"}
 
 
+def source_of(part: str) -> str:
+    """Return the ranker whose row ``part`` is read off: ``multistep@3`` is multistep's third step."""
+    return DERIVED.get(part, part.partition("@")[0])
+
+
 def summarise(
     run: RunDirectory, questions: Sequence[Question], rankers: Sequence[str], seed: int = 0
 ) -> dict[str, Any]:
@@ -23,7 +28,7 @@ def summarise(
     Tests compare every ranker with the first, and the last with every other.
     """
     rows = {(r["dataset"], r["id"], r["ranker"]): r for r in run.rows("scores")}
-    wanted = {DERIVED.get(part, part) for name in rankers for part in parts_of(name)}
+    wanted = {source_of(part) for name in rankers for part in parts_of(name)}
     whole = [q for q in questions if all((q.dataset, q.id, part) in rows for part in wanted)]
     datasets = list(dict.fromkeys(q.dataset for q in whole))
     values = {name: measured(name, whole, rows) for name in rankers}
@@ -60,7 +65,7 @@ def measured(
     found: dict[str, dict[str, list[float]]] = {metric: {} for metric in MEASURES}
     parts = parts_of(name)
     for question in questions:
-        scored = {part: _scored(part, question, rows) for part in parts}
+        scored = {part: row_of(part, question, rows) for part in parts}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
         first = scored[parts[0]]
         made = measure(list(scores), first["relevant"], first["missed"])
@@ -71,7 +76,7 @@ def measured(
 
 def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
     """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
-    scored = [[_scored(part, q, rows) for part in parts_of(name)] for q in questions]
+    scored = [[row_of(part, q, rows) for part in parts_of(name)] for q in questions]
     if not scored:
         return {}
     return {
@@ -80,8 +85,12 @@ def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, flo
     }
 
 
-def _scored(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
-    row = rows[question.dataset, question.id, DERIVED.get(part, part)]
+def row_of(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
+    """Return a ranker's row for a question; raises ``KeyError`` where it was not scored."""
+    row = rows[question.dataset, question.id, source_of(part)]
+    _, at, step = part.partition("@")
+    if at:
+        return {**row, "scores": row["path"][int(step) - 1], "calls": 2 * int(step)}
     if part not in DERIVED:
         return row
     layers = row["by_layer"]

@@ -14,35 +14,17 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stores.errors import UserError
+from stores.state_packing import Dtype, Entry, entry_of, pack, unpack
 
-Dtype = Literal["fp32", "fp16", "int8"]
 Arrays = Mapping[str, NDArray[Any]]
-_NUMPY: dict[str, str] = {"fp32": "<f4", "fp16": "<f2", "int8": "<i1"}
 _VERSION = 1
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One array of a document."""
-
-    name: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Entry:
-    shard: int
-    offset: int
-    size: int
-    parts: tuple[_Part, ...]
 
 
 def document_key(text: str) -> str:
@@ -67,7 +49,7 @@ class DocumentStates:
         self.folder = Path(folder)
         self.dtype: Dtype = dtype
         self._shard_bytes = shard_bytes
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._maps: dict[int, NDArray[np.uint8]] = {}
         self._end = (0, 0)  # where the next array goes: after the last one logged, deleted or not
         self._log_size = -1
@@ -111,7 +93,7 @@ class DocumentStates:
 
         if key in self._entries:
             return
-        packed = [_pack(np.asarray(array), self.dtype) for array in arrays.values()]
+        packed = [pack(np.asarray(array), self.dtype) for array in arrays.values()]
         blob = b"".join(packed)
         parts = [[name, list(np.shape(array))] for name, array in arrays.items()]
         with FileLock(self.folder / ".lock"):
@@ -124,7 +106,7 @@ class DocumentStates:
             self._write(shard, offset, blob)
             row = {"key": key, "at": [shard, offset, len(blob)], "parts": parts}
             self._log(row)
-            self._entries[key] = _entry(row)
+            self._entries[key] = entry_of(row)
             self._end = (shard, offset + len(blob))
 
     def delete(self, keys: Iterable[str]) -> int:
@@ -142,7 +124,7 @@ class DocumentStates:
         arrays = {}
         start = 0
         for part in entry.parts:
-            array, used = _unpack(blob[start:], part.shape, self.dtype)
+            array, used = unpack(blob[start:], part.shape, self.dtype)
             arrays[part.name] = array
             start += used
         return arrays
@@ -166,7 +148,7 @@ class DocumentStates:
                 shard, offset = shard + 1, 0
             self._write(shard, offset, blob)
             parts = [[part.name, list(part.shape)] for part in entry.parts]
-            lines.append(_row({"key": key, "at": [shard, offset, len(blob)], "parts": parts}))
+            lines.append(_line_of({"key": key, "at": [shard, offset, len(blob)], "parts": parts}))
             offset += len(blob)
         partial = self.folder / f"entries.{os.getpid()}.part"
         partial.write_bytes(b"".join(lines))
@@ -198,14 +180,14 @@ class DocumentStates:
         if size == self._log_size:
             return
         raw = path.read_bytes() if size else b""
-        entries: dict[str, _Entry] = {}
+        entries: dict[str, Entry] = {}
         end = (0, 0)
         for line in raw[: raw.rfind(b"\n") + 1].splitlines():
             row = json.loads(line)
             if row.get("deleted"):
                 entries.pop(row["key"], None)
                 continue
-            entry = _entry(row)
+            entry = entry_of(row)
             entries[row["key"]] = entry
             end = max(end, (entry.shard, entry.offset + entry.size))
         self._entries, self._end, self._log_size = entries, end, len(raw)
@@ -218,7 +200,7 @@ class DocumentStates:
                 if log.read(1) != b"\n":  # a line torn by a kill: cut it off
                     log.seek(0)
                     log.truncate(log.read().rfind(b"\n") + 1)
-            log.write(_row(row))
+            log.write(_line_of(row))
             log.flush()
             os.fsync(log.fileno())
             self._log_size = log.seek(0, os.SEEK_END)
@@ -238,7 +220,7 @@ class DocumentStates:
     def _shard_path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:05d}.bin"
 
-    def _blob(self, entry: _Entry) -> NDArray[np.uint8]:
+    def _blob(self, entry: Entry) -> NDArray[np.uint8]:
         end = entry.offset + entry.size
         return self._map(entry.shard, end)[entry.offset : end]
 
@@ -251,39 +233,5 @@ class DocumentStates:
         return found
 
 
-def _row(row: Mapping[str, Any]) -> bytes:
+def _line_of(row: Mapping[str, Any]) -> bytes:
     return json.dumps(row).encode() + b"\n"
-
-
-def _entry(row: Mapping[str, Any]) -> _Entry:
-    parts = tuple(_Part(str(name), tuple(map(int, shape))) for name, shape in row["parts"])
-    shard, offset, size = (int(value) for value in row["at"])
-    return _Entry(shard, offset, size, parts)
-
-
-def _pack(array: NDArray[Any], dtype: Dtype) -> bytes:
-    if dtype == "fp16":  # what it cannot hold becomes the largest it can, never infinity
-        array = np.clip(array, -65504, 65504)
-    if dtype != "int8":
-        return np.ascontiguousarray(array, dtype=_NUMPY[dtype]).tobytes()
-    values = np.asarray(array, dtype=np.float32)
-    axes = tuple(range(max(values.ndim - 2, 0), values.ndim))
-    top = np.abs(values).max(axis=axes, keepdims=True, initial=0.0)
-    scale = np.where(top > 0, top / 127, 1).astype("<f4")
-    return bytes(scale.tobytes() + np.rint(values / scale).astype("<i1").tobytes())
-
-
-def _unpack(
-    blob: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype
-) -> tuple[NDArray[np.float32], int]:
-    count = int(np.prod(shape))
-    width = np.dtype(_NUMPY[dtype]).itemsize
-    if dtype != "int8":
-        used = count * width
-        return blob[:used].view(_NUMPY[dtype]).astype(np.float32).reshape(shape), used
-    lead = shape[:-2] if len(shape) >= 2 else ()
-    scales = int(np.prod(lead)) if lead else 1
-    scale = blob[: 4 * scales].view("<f4").reshape(*lead, *(1,) * (len(shape) - len(lead)))
-    used = 4 * scales + count
-    values = blob[4 * scales : used].view("<i1").reshape(shape)
-    return (values * scale).astype(np.float32), used

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ui.cli_bars import show_scores
 from ui.cli_output import check_target, console, examples, write_json
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def ask(
     thread: _Thread = None,
     user: _User = None,
     overrides: _Set = None,
-    show: Annotated[bool, typer.Option("--show", help="Print what the model read, too.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print what the model read, and scores.")
+    ] = False,
     json_target: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write all of it; - is stdout.")
     ] = None,
@@ -55,8 +58,11 @@ def ask(
     found = speak(graph, name, question, out)
     if show:
         out.print(found["context"].text, markup=False, style="dim")
+    names = _titles(graph, settled) if show or json_target is not None else {}
+    if show:
+        show_scores(out, found["context"].pieces, names)
     if json_target is not None:
-        write_json(json_target, _answer(question, name, found, settled))
+        write_json(json_target, _answer(question, name, found, settled, names))
 
 
 def chat(
@@ -159,13 +165,28 @@ def _open_question(graph: "Graph", values: Any) -> str:
     return str(agent.bound().world.instruction(session))
 
 
-def _answer(question: str, thread: str, found: dict[str, Any], config: "Config") -> dict[str, Any]:
+def _titles(graph: "Graph", config: "Config") -> dict[str, str]:
+    """Return the titles of the corpus's passages by id; of a world without a corpus, none."""
+    index = getattr(config.env, "index", None)
+    if index is None:
+        return {}
+    agent: Any = graph.agent  # type: ignore[attr-defined]
+    return {p.id: p.title or p.document for p in index(agent.resources).passages}
+
+
+def _answer(
+    question: str, thread: str, found: dict[str, Any], config: "Config", names: dict[str, str]
+) -> dict[str, Any]:
     context = found.get("context")
+    pieces = context.pieces if context is not None else ()
     return {
         "question": question,
         "answer": str(found["action"]).removeprefix("answer[").removesuffix("]"),
         "thread": thread,
-        "pieces": [vars(piece) for piece in context.pieces] if context is not None else [],
+        "pieces": [
+            {**vars(piece), **({"title": names[piece.id]} if piece.id in names else {})}
+            for piece in pieces
+        ],
         "tokens": context.tokens if context is not None else None,
         "decision": found["decision"],
         "config": config.model_dump(mode="json"),

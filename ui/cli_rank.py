@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ui.cli_bars import bar
 from ui.cli_output import check_target, console, examples, write_json
 
 if TYPE_CHECKING:
@@ -11,12 +12,12 @@ if TYPE_CHECKING:
     from nodes.build_context.rico.weigh import Weighed
 
 EXAMPLES = examples(
+    """stategate rank "Why does a brinicle grow?" --corpus sample""",
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/""",
     """stategate rank "When was she born?" --corpus docs.jsonl --alone --top 3""",
     """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
 )
 _PARTNERS = ("bm25", "bm25_stem", "embedder")
-_BAR = 14
 
 
 def rank(
@@ -24,7 +25,8 @@ def rank(
     corpus: Annotated[
         str,
         typer.Option(
-            metavar="PATH", help="Folder or file of .txt, .md, .json, .jsonl; or a corpus."
+            metavar="NAME|PATH",
+            help="An ingested corpus, sample, or a folder or file of .txt, .md, .json, .jsonl.",
         ),
     ],
     top: Annotated[int, typer.Option(min=1, help="How many documents to show.")] = 10,
@@ -121,10 +123,11 @@ def _show(
     highest = max((float(found.weights[i]) for i in order), default=1.0) or 1.0
     for i in order:
         weight = float(found.weights[i])
-        bar = "█" * max(round(_BAR * weight / highest), 1)
         title = documents[i].title or documents[i].text
         own = [f"{float(scores[i]):.2f}" for scores in found.parts.values()]
-        table.add_row(f"{weight:.3f}", Text(bar, "green"), Text(" ".join(title.split())[:28]), *own)
+        table.add_row(
+            f"{weight:.3f}", bar(weight, highest), Text(" ".join(title.split())[:28]), *own
+        )
     out.print(table)
     if found.ranking and found.ranking.losses:
         shown = " → ".join(f"{value:.3f}" for value in found.ranking.losses[:8])

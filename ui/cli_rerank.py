@@ -30,7 +30,8 @@ def evaluate_rerank(
         if given[name] not in choices:
             raise UserError(f"--{name} is one of {', '.join(choices)}, not '{given[name]}'")
     check_target(json_target)
-    from evals.rerank import DEFAULT_RANKERS, Settings, run_rerank
+    from evals.rerank import run_rerank
+    from evals.rerank_scorer import DEFAULT_RANKERS, Settings
 
     values = dict(given)
     values["rankers"] = _names(values["rankers"]) or DEFAULT_RANKERS

@@ -11,7 +11,7 @@ orders stays a quotation.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -39,11 +39,13 @@ if TYPE_CHECKING:
 _TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
 
 
-class Recall(ContextParams):
-    """Join short-term memory, long-term memory and retrieved passages within one budget."""
+#: All candidates for a question with their scores, best first, and how many of them to show.
+Find = Callable[[ContextRequest, str], tuple[Sequence[tuple[Chunk, float]], int]]
 
-    kind: Literal["recall"] = "recall"
-    top_k: int = Field(default=5, ge=0, description="how many passages to show")
+
+class ConversationContext(ContextParams):
+    """What every builder of a conversation's prompt shares: all but the choice of passages."""
+
     retrieval: Retrieval = Field(
         default="parent",
         description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
@@ -59,8 +61,14 @@ class Recall(ContextParams):
         default=True, description="search for a follow-up with the words of the turn before it"
     )
 
-    def build(self, resources: "Resources") -> ContextBuilder:
-        """Return the builder. Raises ``UserError`` if the memory cannot be opened."""
+    def conversation(
+        self, resources: "Resources", find: Find, best_last: bool = False
+    ) -> ContextBuilder:
+        """Return a builder that shows the passages which ``find`` chooses.
+
+        The best passages get room first, and stand first or, with ``best_last``, last. Raises
+        ``UserError`` if the memory cannot be opened.
+        """
         store = self.memory.place.open() if self.memory is not None else None
 
         def build_context(request: ContextRequest) -> BuiltContext:
@@ -76,23 +84,25 @@ class Recall(ContextParams):
                 room = min(left // 2, self.memory.tokens)
                 memory = remembered(self.memory, store, resources, query, room)
                 left -= _size(memory)
-            passages = _passages(self._found(request, query, resources), left)
+            found, shown = find(request, query)
+            passages = _passages(found, shown, left, best_last)
             pieces = [*history, *memory, *passages, question]
             return built(_accounted(pieces, request))
 
         return build_context
 
-    def _found(
-        self, request: ContextRequest, query: str, resources: "Resources"
+    def candidates_for(
+        self, request: ContextRequest, query: str, k: int, resources: "Resources"
     ) -> list[tuple[Chunk, float]]:
-        if not self.top_k:
+        """Return the ``k`` best candidates of the source for the words of ``query``, with scores."""
+        if not k:
             return []
         source: Any = request.source
         if hasattr(source, "find"):  # a corpus takes words; a page only vectors
-            found: list[tuple[Chunk, float]] = source.find(query, self.top_k, self.retrieval)
+            found: list[tuple[Chunk, float]] = source.find(query, k, self.retrieval)
             return found
         vector = resources.embedder.embed([query])[0]
-        return request.source.search(vector, self.top_k)
+        return request.source.search(vector, k)
 
     def _history(self, events: Sequence[Event], room: int) -> list[Piece]:
         said = [e for e in events if e.kind in ("OBS", "ACT")] if self.history_tokens else []
@@ -104,6 +114,23 @@ class Recall(ContextParams):
         budget = min(room, self.history_tokens) - head.tokens_after
         kept = [piece for piece in newest_within(lines, max(budget, 0)) if piece.text]
         return [head, *kept] if kept else []
+
+
+class Recall(ConversationContext):
+    """Join short-term memory, long-term memory and retrieved passages within one budget."""
+
+    kind: Literal["recall"] = "recall"
+    top_k: int = Field(default=5, ge=0, description="how many passages to show")
+
+    def build(self, resources: "Resources") -> ContextBuilder:
+        """Return the builder. Raises ``UserError`` if the memory cannot be opened."""
+        return self.conversation(
+            resources,
+            lambda request, query: (
+                self.candidates_for(request, query, self.top_k, resources),
+                self.top_k,
+            ),
+        )
 
 
 _WHO = {"OBS": "User", "ACT": "You"}
@@ -131,14 +158,20 @@ def _cut(line: str, room: int) -> str:
     return f"{cut}\n" if cut and count_tokens(f"{cut}\n") <= room else ""
 
 
-def _passages(found: Sequence[tuple[Chunk, float]], room: int) -> list[Piece]:
-    """Quote passages, best first, while there is room; the first that does not fit is cut."""
+def _passages(
+    found: Sequence[tuple[Chunk, float]], shown: int, room: int, best_last: bool
+) -> list[Piece]:
+    """Quote the first ``shown`` passages, best first while there is room; one is cut where it ends.
+
+    The rest is told without text, so that every score can be audited.
+    """
     pieces: list[Piece] = []
     is_full = False
-    for number, (chunk, score) in enumerate(found, 1):
+    for place, (chunk, score) in enumerate(found):
+        number = min(shown, len(found)) - place if best_last else place + 1
         text = _quoted(chunk, number, describe(chunk))
         before = count_tokens(text)
-        if is_full:
+        if is_full or place >= shown:
             text = ""
         elif before > room:
             is_full = True
@@ -147,10 +180,10 @@ def _passages(found: Sequence[tuple[Chunk, float]], room: int) -> list[Piece]:
             text = text if count_tokens(text) <= room else ""
         after = count_tokens(text)
         room -= after
-        shown = tuple(a for a in chunk.actions if _label(a) in text.lower())
-        gone = tuple(a for a in chunk.actions if a not in shown)
-        pieces.append(Piece(chunk.id, "passage", text, shown, before, after, score, gone))
-    return pieces
+        offered = tuple(a for a in chunk.actions if _label(a) in text.lower())
+        gone = tuple(a for a in chunk.actions if a not in offered)
+        pieces.append(Piece(chunk.id, "passage", text, offered, before, after, score, gone))
+    return pieces[::-1] if best_last else pieces
 
 
 def _quoted(chunk: Chunk, number: int, text: str) -> str:

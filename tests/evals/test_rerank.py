@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.multihop import data_folder, load_questions
-from evals.rerank import Scorer, Settings, run_rerank
+from evals.rerank import run_rerank
 from evals.rerank_metrics import compare, interval, measure
 from evals.rerank_pool import given_pool, retrieved_pool
+from evals.rerank_scorer import Scorer, Settings
 from evals.rico_examples import EXAMPLES, run_examples
 from nodes.build_context.rico.loading import load_backend
 from stores.errors import UserError

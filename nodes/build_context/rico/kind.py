@@ -1,19 +1,19 @@
 """``rico``: the documents that the model's own gradient asks for, the most relevant one last."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from nodes.build_context.assemble import FramedContext, assemble, built
+from nodes.build_context.assemble import FramedContext
+from nodes.build_context.recall import ConversationContext
 from nodes.build_context.render import describe, one_line
 from nodes.build_context.rico.backend import Document
+from nodes.build_context.rico.pages import last_is_best
 from nodes.build_context.rico.prompts import Loss
 from nodes.build_context.rico.rankers import Options
-from nodes.build_context.rico.weigh import Partner, Weigher, shared_backend
-from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest, Source, Vector
-from stores.document_states import Dtype
+from nodes.build_context.rico.weigh import Partner, Weighed, Weigher, shared_backend
+from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest
+from stores.state_packing import Dtype
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 _FRAME = ("instruction", "header", "notice", "navigation", "buttons", "options")
 
 
-class Rico(FramedContext):
+class Rico(FramedContext, ConversationContext):
     """Weigh chunks by the gradient of the instruction's loss, and keep the ``top_k`` best.
 
     ``fuse_with`` adds the z-scores of BM25 and of the embedder, which was better than each alone.
-    Beyond ``candidates`` chunks the embedder chooses which are weighed. Each chunk is read by the
-    small model once, ever; its state is kept on disk.
+    On a page, beyond ``candidates`` chunks the embedder chooses which are weighed; in a corpus,
+    ``retrieval`` does (two stages), and the prompt is that of ``recall``. Each chunk is read by the
+    small model once, ever; its state is kept on disk. Every weighed chunk's score is its weight.
     """
 
     kind: Literal["rico"] = "rico"
@@ -46,11 +47,21 @@ class Rico(FramedContext):
     learning_rate: float = Field(default=0.1, gt=0, description="AdamW's (multistep, warm_start)")
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a chunk may have")
     states: Dtype = Field(default="fp16", description="how states are kept on disk")
+    layers: tuple[int, ...] | None = Field(
+        default=None, description="layers whose states are kept (null: all; -1 is the last)"
+    )
+    projection: int | None = Field(
+        default=None,
+        ge=1,
+        description="numbers a layer of a state space model's projected state (zero_state, naive)",
+    )
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
         weigher = Weigher(
-            lambda: shared_backend(self.model, self.loss, self.max_tokens),
+            lambda: shared_backend(
+                self.model, self.loss, self.max_tokens, self.layers, self.projection
+            ),
             lambda: resources.embedder,
             self.ranker,
             self.fuse_with,
@@ -58,15 +69,23 @@ class Rico(FramedContext):
             self.states,
         )
 
+        def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
+            near = self.candidates_for(request, query, self.candidates, resources)
+            chunks = [chunk for chunk, _ in near if chunk.text.strip()]
+            found = weigher.weigh(_asked(query), [document_of(chunk) for chunk in chunks])
+            return [(chunks[i], float(found.weights[i])) for i in found.order()], self.top_k
+
+        answer = self.conversation(resources, find, best_last=True)
+
         def build_context(request: ContextRequest) -> BuiltContext:
+            if hasattr(request.source, "find"):
+                return answer(request)
             frame, candidates = self._candidates(request, resources)
-            # An instruction without a letter asks for nothing in particular.
-            question = one_line(request.instruction) or "What is this about?"
             documents = [Document("", describe(chunk)) for chunk in candidates]
-            found = weigher.weigh(question, documents)
+            found: Weighed = weigher.weigh(_asked(request.instruction), documents)
             best = [candidates[i] for i in found.order()]
             weights = {c.id: float(w) for c, w in zip(candidates, found.weights, strict=True)}
-            return _last_is_best(request, frame, best, best[: self.top_k], weights, self.history)
+            return last_is_best(request, frame, best, best[: self.top_k], weights, self.history)
 
         return build_context
 
@@ -85,41 +104,11 @@ class Rico(FramedContext):
         return frame, weighed
 
 
-class _Ordered:
-    """A request's chunks in another order, so that room goes to the most relevant first."""
-
-    def __init__(self, chunks: Sequence[Chunk], source: Source) -> None:
-        self._chunks = tuple(chunks)
-        self._source = source
-
-    def all(self) -> Sequence[Chunk]:
-        return self._chunks
-
-    def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
-        return self._source.search(vector, k)
+def document_of(chunk: Chunk) -> Document:
+    """Return a corpus's passage as the weigher reads it: its title, and its text in one line."""
+    return Document(one_line(str(chunk.data.get("title") or "")), one_line(describe(chunk)))
 
 
-def _last_is_best(
-    request: ContextRequest,
-    frame: Sequence[Chunk],
-    best: Sequence[Chunk],
-    shown: Sequence[Chunk],
-    weights: Mapping[str, float],
-    history: int,
-) -> BuiltContext:
-    """Give room to buttons, then to chunks by relevance; write the most relevant chunk last.
-
-    Models read the end of a long context best (the paper's section 4), and what follows the last
-    document is only what the frame adds: choices and actions so far.
-    """
-    kept = {chunk.id for chunk in best}
-    rest = [c for c in request.source.all() if c.id not in kept and c not in frame]
-    ordered = replace(request, source=_Ordered([*frame, *best, *rest], request.source))
-    context = assemble(ordered, [*frame, *shown], weights, history)
-    middle = [piece for piece in context.pieces if piece.id in kept]
-    if not middle:
-        return context
-    first = context.pieces.index(middle[0])
-    before = [piece for piece in context.pieces[:first] if piece.id not in kept]
-    after = [piece for piece in context.pieces[first:] if piece.id not in kept]
-    return built((*before, *reversed(middle), *after), context.over_budget)
+def _asked(question: str) -> str:
+    """Return the question in one line; an empty one asks for nothing in particular."""
+    return one_line(question) or "What is this about?"

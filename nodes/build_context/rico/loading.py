@@ -27,7 +27,8 @@ def load_backend(
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is the asset ``smollm2-135m``, a folder, a .gguf file, or a hub repository such as
-    ``AntonV/mamba2-130m-hf``. ``options`` go to the Mamba-2 backend. Raises ``UserError``.
+    ``AntonV/mamba2-130m-hf``. ``options`` are ``layers``, and for
+    Mamba-2 ``conv`` and ``projection``. Raises ``UserError``.
     """
     import torch
 
@@ -43,8 +44,13 @@ def load_backend(
         )
     from nodes.build_context.rico.transformer import TransformerBackend
 
+    if options.get("projection"):
+        raise UserError(
+            f"{model} is a transformer, whose states cannot be projected: use layers, or int8 states"
+        )
+    layers = options.get("layers")
     return TransformerBackend(
-        network, tokenizer, model, fingerprint, max_tokens=max_tokens, loss=loss
+        network, tokenizer, model, fingerprint, max_tokens=max_tokens, loss=loss, layers=layers
     )
 
 

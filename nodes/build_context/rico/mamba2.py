@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.build_context.rico.backend import Document, Gradient, Query, State, Target
+from nodes.build_context.rico.layers import kept_layers, subset_name
 from nodes.build_context.rico.mamba2_cache import InitialStates, final_states
-from nodes.build_context.rico.prompts import ANSWER, QUESTION, Loss, make_prompt, prompt_loss
+from nodes.build_context.rico.projection import Projection
+from nodes.build_context.rico.prompts import Loss, answer_prompt, make_prompt, prompt_loss
 from stores.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,7 +31,9 @@ class Mamba2Backend:
     A state is ``{"ssm": (layers, heads, head size, state size), "conv": (layers, channels,
     kernel)}``. ``conv`` says what the question's convolution starts from: the mixture of the
     documents' (``mix``) or nothing (``zero``). ``layers`` keeps only some layers' states (the
-    others start from zero), which makes the index that much smaller.
+    others start from zero), which makes the index that much smaller. ``projection`` keeps so many
+    numbers a layer instead of the state (see :mod:`~nodes.build_context.rico.projection`): enough
+    for ``zero_state`` and ``naive``, which need inner products only.
     """
 
     parameterisation: Literal["linear", "log"] = "linear"
@@ -44,6 +48,7 @@ class Mamba2Backend:
         loss: Loss = "content",
         conv: Conv = "mix",
         layers: Sequence[int] | None = None,
+        projection: int | None = None,
     ) -> None:
         self.name = name
         self.layers = int(model.config.num_hidden_layers)
@@ -51,12 +56,12 @@ class Mamba2Backend:
         self._tokenizer = tokenizer
         self._loss = loss
         self._conv = conv
-        self._kept = sorted({int(layer) % self.layers for layer in (layers or range(self.layers))})
-        if any(not -self.layers <= int(layer) < self.layers for layer in layers or ()):
-            raise UserError(f"{name} has layers 0 to {self.layers - 1}, not {list(layers or ())}")
+        self._kept = kept_layers(layers, self.layers, name)
         self.max_tokens = max_tokens
-        subset = "" if len(self._kept) == self.layers else f"/layers{self._kept}"
-        self.fingerprint = f"{fingerprint}/{max_tokens}{subset}"
+        self._projection = None if projection is None else Projection(projection)
+        self.fingerprint = f"{fingerprint}/{max_tokens}{subset_name(self._kept, self.layers)}"
+        if self._projection is not None:
+            self.fingerprint += f"/{self._projection.name}"
         self._lock = threading.RLock()
 
     def encode(self, documents: Sequence[Document]) -> list[State]:
@@ -71,7 +76,8 @@ class Mamba2Backend:
                     torch.tensor([self._document_ids(document)]), cache_params=cache, use_cache=True
                 )
                 ssm, conv = final_states(cache)
-            states.append({"ssm": ssm[self._kept].float(), "conv": conv[self._kept].float()})
+            state = {"ssm": ssm[self._kept].float(), "conv": conv[self._kept].float()}
+            states.append(self.projected(state))
         return states
 
     def loss(
@@ -86,7 +92,11 @@ class Mamba2Backend:
         """Return L(w) and ∂L/∂w by layer; states are read one at a time, so any number will do."""
         import torch
 
-        ssm, conv = (part.detach().requires_grad_() for part in self._mixed(states, weights))
+        if self._projection is not None:
+            ssm, conv = self._nothing(weights)
+        else:
+            ssm, conv = (part.detach() for part in self._mixed(states, weights))
+        ssm, conv = ssm.requires_grad_(), conv.requires_grad_()
         with torch.enable_grad():
             loss = self._loss_from(ssm, conv, query, target)
             slopes = torch.autograd.grad(loss, [ssm, conv], allow_unused=True)
@@ -94,14 +104,14 @@ class Mamba2Backend:
             torch.zeros_like(part) if slope is None else slope
             for part, slope in zip((ssm, conv), slopes, strict=True)
         )
-        columns = []
-        for state in states:
-            column = (by_ssm * state["ssm"]).flatten(1).sum(1)
-            if self._conv == "mix":
-                column = column + (by_conv * state["conv"]).flatten(1).sum(1)
-            columns.append(column)
+        by_conv = by_conv if self._conv == "mix" else by_conv * 0
+        direction = self.projected({"ssm": by_ssm, "conv": by_conv})
+        columns = [
+            torch.stack([(direction[name] * state[name]).flatten(1).sum(1) for name in direction])
+            for state in states
+        ]
         slope = torch.zeros(self.layers, len(states))
-        slope[self._kept] = torch.stack(columns, dim=1)
+        slope[self._kept] = torch.stack([column.sum(0) for column in columns], dim=1)
         return Gradient(float(loss.detach()), slope)
 
     def summary(self, state: State) -> "Tensor":
@@ -114,8 +124,7 @@ class Mamba2Backend:
         """Answer greedily from the mixed state."""
         import torch
 
-        text = f"{QUESTION} {' '.join(question.split())}{ANSWER}"
-        new = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        new = answer_prompt(self._tokenizer, question)
         ends = {self._tokenizer.eos_token_id}
         answer: list[int] = []
         with self._lock, torch.no_grad():
@@ -133,11 +142,35 @@ class Mamba2Backend:
         """Return ``Σ w_i S_i`` of the kept layers, recurrent and convolution part."""
         import torch
 
+        if self._projection is not None:
+            raise self._unmixable()
         ssm, conv = torch.zeros_like(states[0]["ssm"]), torch.zeros_like(states[0]["conv"])
         for weight, state in zip(weights, states, strict=True):
             ssm = ssm + weight * state["ssm"]
             conv = conv + weight * state["conv"]
         return ssm, conv
+
+    def _nothing(self, weights: "Tensor") -> tuple["Tensor", "Tensor"]:
+        """Return the kept layers' states before any text: all that a projected index can start at."""
+        import torch
+
+        if bool(weights.any()):
+            raise self._unmixable()
+        cache = InitialStates(self.layers)
+        with self._lock, torch.no_grad():  # one token, for the shapes
+            self._model.backbone(torch.zeros(1, 1, dtype=torch.long), cache_params=cache)
+        ssm, conv = final_states(cache)
+        return torch.zeros_like(ssm[self._kept]), torch.zeros_like(conv[self._kept])
+
+    def _unmixable(self) -> UserError:
+        return UserError(
+            f"{self.name} keeps projections of states, which cannot be mixed: "
+            "rank with zero_state or naive, or keep whole states"
+        )
+
+    def projected(self, state: State) -> State:
+        """Return what the index keeps of a whole state: itself, or its projection."""
+        return state if self._projection is None else self._projection(state)
 
     def _loss_from(self, ssm: "Tensor", conv: "Tensor", query: Query, target: Target) -> "Tensor":
         prompt = make_prompt(self._tokenizer, query, target, self._loss, 512)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 QUESTION = "\n\nQuestion:"
 ANSWER = "\nAnswer:"
+_SYSTEM = "Answer from the text above, in one short sentence."
 Loss = Literal["content", "mean"]
 
 
@@ -64,6 +65,26 @@ def make_prompt(
             f"the question is cut before its first word: allow over {max_tokens} tokens"
         )
     return Prompt(torch.tensor([ids]), weights / weights.sum())
+
+
+def answer_prompt(tokenizer: Any, question: str) -> list[int]:
+    """Return the tokens after the documents' states from which a model answers ``question``.
+
+    A model that was trained to chat is asked in its own form; another one continues ``Answer:``.
+    """
+    asked = " ".join(question.split())
+    if getattr(tokenizer, "chat_template", None):
+        import jinja2
+
+        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": asked}]
+        alone = [{"role": "user", "content": f"{_SYSTEM} {asked}"}]
+        try:
+            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        except (jinja2.TemplateError, ValueError):  # a form without system turns
+            text = tokenizer.apply_chat_template(alone, tokenize=False, add_generation_prompt=True)
+        return list(tokenizer(f"\n\n{text}", add_special_tokens=False)["input_ids"])
+    text = f"{QUESTION} {asked}{ANSWER}"
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def prompt_loss(logits: "Tensor", prompt: Prompt) -> "Tensor":

@@ -19,7 +19,7 @@ weight on it costs at least g_i - Σ_j w_j g_j.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,8 @@ class Ranking:
     """What a ranker found. ``weights`` sum to one and are for showing; ``scores`` decide.
 
     ``losses`` is the loss at every step (one entry where there is one), ``calls`` counts forward
-    and backward passes over the question, ``by_layer`` is -∂L/∂w ``(layers, N)`` where known.
+    and backward passes over the question, ``by_layer`` is -∂L/∂w ``(layers, N)`` where known,
+    ``path`` what the optimiser moved (weights or their logarithms) after each step ``(steps, N)``.
     """
 
     scores: Scores
@@ -60,6 +61,7 @@ class Ranking:
     calls: int = 0
     seconds: float = 0.0
     by_layer: Scores | None = field(default=None, repr=False)
+    path: Scores | None = field(default=None, repr=False)
 
 
 Ranker = Callable[[Backend, Sequence[State], Query, Options, Scores | None], Ranking]
@@ -84,8 +86,7 @@ def rank(
     started = time.perf_counter()
     known = None if prior is None else np.asarray(prior, dtype=float)
     found = RANKERS[name](backend, states, query, options or Options(), known)
-    seconds = time.perf_counter() - started
-    return Ranking(found.scores, found.weights, found.losses, found.calls, seconds, found.by_layer)
+    return replace(found, seconds=time.perf_counter() - started)
 
 
 def single_gradient(
@@ -192,7 +193,8 @@ def _optimise(
     begin = torch.tensor(np.log(start) if is_log else start, dtype=torch.float32)
     theta = begin.clone().requires_grad_()
     optimiser = torch.optim.AdamW([theta], lr=options.learning_rate, weight_decay=0.0)
-    losses = []
+    losses: list[float] = []
+    path: list[Scores] = []
     for _ in range(max(options.steps, 1)):
         optimiser.zero_grad()
         with torch.enable_grad():
@@ -202,12 +204,14 @@ def _optimise(
             value.backward()  # type: ignore[no-untyped-call]
         losses.append(float(value.detach()))
         optimiser.step()
-    moved = theta.detach().double().numpy()
+        path.append(theta.detach().double().numpy().copy())
+    moved = path[-1]
     return Ranking(
         moved,
         softmax(moved) if is_log else softmax(z_scores(moved)),
         tuple(losses),
         2 * len(losses),
+        path=np.stack(path),
     )
 
 

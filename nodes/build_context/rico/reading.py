@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from nodes.build_context.rico.backend import Document
+from stores.chunking import Chunking, Passage, cut
 from stores.errors import UserError
 
 _TEXT = (".txt", ".md")
 _JSON = (".json", ".jsonl")
+#: How long texts are cut: what a question-answering corpus does unless told otherwise.
+_CHUNKING = "fixed-256-50"
 
 
 def read_documents(source: str) -> list[Document]:
     """Return the documents of a folder (recursively, by name), of a file, or of a named corpus.
 
-    A text file is one document, titled by its name. JSON holds ``{"title", "text"}`` objects, a
-    list of them, or ``{"documents": [...]}``. Raises ``UserError``.
+    A text file is titled by its name, and cut into passages where it is long. JSON holds
+    ``{"title", "text"}`` objects, a list of them, or ``{"documents": [...]}``. Raises ``UserError``.
     """
     path = Path(source).expanduser()
     if not path.exists():
@@ -32,20 +35,38 @@ def read_documents(source: str) -> list[Document]:
 
 
 def named_corpus(name: str) -> list[Document]:
-    """Return the documents of a corpus that was ingested under ``name``.
+    """Return the passages of a corpus that was ingested under ``name``, or of the sample.
 
-    The one place to plug named corpora in. Raises ``UserError`` while there are none.
+    Raises ``UserError`` if there is none of that name.
     """
-    raise UserError(
-        f"no folder or file '{name}': give one with .txt, .md, .json or .jsonl documents"
-    )
+    from nodes.observe.qa import QaEnv
+    from stores.corpus import corpus_names
+
+    if name not in ("sample", *corpus_names()):
+        known = ", ".join(("sample", *corpus_names()))
+        raise UserError(
+            f"no folder, file or corpus '{name}': corpora are {known}; give a folder or file with "
+            "documents, or stategate ingest FOLDER --corpus NAME"
+        )
+    passages = QaEnv(corpus=name).open().passages(Chunking.parse(_CHUNKING))
+    return [_passage(passage) for passage in passages]
+
+
+def _cut(title: str, text: str) -> list[Document]:
+    """Return a text as passages that the weigher reads whole, one where it is short."""
+    return [_passage(passage) for passage in cut("", title, text, Chunking.parse(_CHUNKING))]
+
+
+def _passage(passage: Passage) -> Document:
+    """Return a passage as the ``rico`` context reads it, so that its state is found again."""
+    return Document(" ".join(passage.title.split()), " ".join(passage.text.split()))
 
 
 def _documents(file: Path) -> Iterator[Document]:
     try:
         text = file.read_text(encoding="utf-8")
         if file.suffix.lower() in _TEXT:
-            yield Document(file.stem.replace("_", " "), text.strip())
+            yield from _cut(file.stem.replace("_", " "), text)
         elif file.suffix.lower() == ".jsonl":
             for line in text.split("\n"):
                 if line.strip():

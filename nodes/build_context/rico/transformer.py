@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.build_context.rico.backend import Document, Gradient, Query, State, Target
-from nodes.build_context.rico.prompts import ANSWER, QUESTION, Loss, make_prompt, prompt_loss
+from nodes.build_context.rico.layers import kept_layers, subset_name
+from nodes.build_context.rico.prompts import Loss, answer_prompt, make_prompt, prompt_loss
 from stores.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class TransformerBackend:
     """Any Hugging Face decoder with rotary or no positions and a key-value cache.
 
     A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. ``max_tokens`` bounds a document.
-    Safe for threads; calls wait for each other.
+    ``layers`` keeps only some layers' keys and values (in the others the question sees no document),
+    which makes the index that much smaller. Safe for threads; calls wait for each other.
     """
 
     parameterisation: Literal["linear", "log"] = "log"
@@ -41,19 +43,21 @@ class TransformerBackend:
         fingerprint: str,
         max_tokens: int = 300,
         loss: Loss = "content",
+        layers: Sequence[int] | None = None,
     ) -> None:
         config = model.config
         context = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
         self.max_tokens = min(max_tokens, max(context // 2, 1))
         self._room = min(context - self.max_tokens, 512)
         self.name = name
-        self.fingerprint = f"{fingerprint}/{self.max_tokens}"
         self.layers = int(config.num_hidden_layers)
+        self._kept = kept_layers(layers, self.layers, name)
+        self.fingerprint = f"{fingerprint}/{self.max_tokens}{subset_name(self._kept, self.layers)}"
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._loss = loss
         self._lock = threading.RLock()
-        self._masks: Tensor | None = None
+        self._masks: list[Tensor] | None = None
         attentions = [
             m for m in model.modules() if hasattr(m, "layer_idx") and hasattr(m, "q_proj")
         ]
@@ -85,7 +89,8 @@ class TransformerBackend:
                     use_cache=True,
                 ).past_key_values
             for row, i in enumerate(batch):
-                parts = [torch.stack([layer.keys[row], layer.values[row]]) for layer in made.layers]
+                kept = [made.layers[number] for number in self._kept]
+                parts = [torch.stack([layer.keys[row], layer.values[row]]) for layer in kept]
                 states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
         return [states[i] for i in range(len(ids))]
 
@@ -119,8 +124,7 @@ class TransformerBackend:
         """Answer greedily, one token at a time, attending to all documents as weighed."""
         import torch
 
-        text = f"{QUESTION} {' '.join(question.split())}{ANSWER}"
-        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"][-self._room :]
+        ids = answer_prompt(self._tokenizer, question)[-self._room :]
         bias = weights.detach().clamp_min(_NOTHING).log()[None].expand(self.layers, -1)
         ends = _ids_of(self._model.generation_config.eos_token_id)
         answer: list[int] = []
@@ -153,7 +157,9 @@ class TransformerBackend:
         dtype = self._model.dtype
         together = torch.cat([state["kv"].to(dtype) for state in states], dim=-2)
         cache = DynamicCache()
-        for number, (keys, values) in enumerate(together):
+        known = dict(zip(self._kept, together, strict=True))
+        for number in range(self.layers):
+            keys, values = known.get(number, together[0][:, :, :0])
             cache.update(keys[None], values[None], number)
         return cache, torch.tensor([state["kv"].shape[-2] for state in states])
 
@@ -165,22 +171,19 @@ class TransformerBackend:
 
         count = len(ids)
         spread = bias.repeat_interleave(lengths, dim=1)[:, None, None, :]
-        causal = torch.full((count, seen + count), float("-inf")).triu(seen + 1)
-        layers = bias.shape[0]
-        self._masks = torch.cat(
-            [
-                spread.expand(layers, 1, count, -1),
-                causal[None, None].expand(layers, 1, count, -1),
-            ],
-            dim=-1,
+        causal = torch.full((count, seen + count), float("-inf")).triu(seen + 1)[None, None]
+        whole = torch.cat(
+            [spread.expand(-1, 1, count, -1), causal.expand(self.layers, -1, -1, -1)], dim=-1
         ).to(self._model.dtype)
+        blind = causal.to(self._model.dtype)
+        self._masks = [whole[n : n + 1] if n in self._kept else blind for n in range(self.layers)]
         start = self.max_tokens + seen
         try:
             logits = self._model(
                 torch.tensor([list(ids)]),
                 position_ids=torch.arange(start, start + count)[None],
                 past_key_values=cache,
-                attention_mask=self._masks[0:1].detach(),
+                attention_mask=self._masks[0].detach(),
                 use_cache=True,
             ).logits
         finally:
@@ -191,8 +194,7 @@ class TransformerBackend:
         """Give each attention layer its own row of biases, so that gradients come by layer."""
         if self._masks is None:
             return None
-        layer = module.layer_idx
-        return args, {**kwargs, "attention_mask": self._masks[layer : layer + 1]}
+        return args, {**kwargs, "attention_mask": self._masks[module.layer_idx]}
 
     def _document_ids(self, document: Document) -> list[int]:
         start = self._tokenizer.bos_token_id

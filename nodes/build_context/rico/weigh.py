@@ -16,8 +16,9 @@ from nodes.build_context.rico.lexical import bm25, cosine
 from nodes.build_context.rico.prompts import Loss
 from nodes.build_context.rico.rankers import Options, Ranking, rank
 from nodes.protocols import Embedder
-from stores.document_states import DocumentStates, Dtype
+from stores.document_states import DocumentStates
 from stores.errors import UserError
+from stores.state_packing import Dtype
 
 Scores = NDArray[np.float64]
 Partner = Literal["bm25", "bm25_stem", "embedder"]
@@ -103,9 +104,27 @@ class Weigher:
         return Weighed(fused, softmax(fused), parts, found)
 
 
-@lru_cache(maxsize=4)
-def shared_backend(model: str, loss: Loss, max_tokens: int) -> Backend:
+def shared_backend(
+    model: str,
+    loss: Loss,
+    max_tokens: int,
+    layers: tuple[int, ...] | None = None,
+    projection: int | None = None,
+) -> Backend:
     """Return this process's backend for ``model``: one copy of the weights, whoever asks."""
+    return _shared(model, loss, max_tokens, layers, projection)
+
+
+@lru_cache(maxsize=4)
+def _shared(
+    model: str,
+    loss: Loss,
+    max_tokens: int,
+    layers: tuple[int, ...] | None,
+    projection: int | None,
+) -> Backend:
     from nodes.build_context.rico.loading import load_backend
 
-    return load_backend(model, loss=loss, max_tokens=max_tokens)
+    return load_backend(
+        model, loss=loss, max_tokens=max_tokens, layers=layers, projection=projection
+    )

@@ -124,7 +124,7 @@ def test_documents_from_files(tmp_path):
     (tmp_path / "d.png").write_bytes(b"\x89")
     found = [(d.title, d.text) for d in read_documents(str(tmp_path))]
     assert found == [("t", "two"), ("", "x"), ("", "three"), ("u", "four"), ("a note", "one")]
-    with pytest.raises(UserError, match="no folder or file"):
+    with pytest.raises(UserError, match="no folder, file or corpus"):
         read_documents(str(tmp_path / "none"))
     (tmp_path / "deep" / "e.json").write_text('[{"title": 3}]')
     with pytest.raises(UserError, match="no title and text"):

@@ -1,0 +1,189 @@
+"""RICO in a question-answering agent: weights in the trace, and both ways of generation."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from graph import build_graph, load_config
+from nodes.act.learned_state import LearnedState, passages_of
+from nodes.build_context.rico.backend import Document
+from nodes.build_context.rico.kind import Rico
+from nodes.build_context.rico.reading import read_documents
+from nodes.build_context.rico.weigh import Weigher, shared_backend
+from nodes.conformance import check_actor
+from nodes.protocols import BuiltContext, Piece
+from ui.cli import app
+
+#: A trained model of keys and values: its gradient finds the document that has the pairs.
+MODEL = str(Path(__file__).parent / "ssm_pairs")
+TEXTS = {
+    "first.md": "# First\n\nk1 v1 k2 v2 k3 v3 k4 v4",
+    "second.md": "# Second\n\nk5 v5 k6 v6 k7 v7 k8 v8",
+    "third.md": "# Third\n\nk9 v9 k10 v10 k11 v11 k12 v12",
+    "fourth.md": "# Fourth\n\nk13 v13 k14 v14 k15 v15 k16 v16",
+}
+QUESTION = "k5 v5 k7 v7"
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path):
+    from stores.tokens import encoding
+
+    encoding()  # found in the real cache folder
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "texts"
+    place.mkdir()
+    for name, text in TEXTS.items():
+        (place / name).write_text(text)
+    return place
+
+
+@pytest.fixture
+def settings(folder):
+    return {
+        "env": {"kind": "qa", "corpus": str(folder)},
+        "embedder": "hashing",
+        "context": {
+            "kind": "rico", "model": MODEL, "fuse_with": ["bm25"], "top_k": 2,
+            "candidates": 3, "budget": 400,
+        },
+        "actor": {"kind": "extract", "sentences": 1},
+        "memory": [{"kind": "conversation"}],
+        "max_steps": 10,
+    }  # fmt: skip
+
+
+def asked(values, question=QUESTION):
+    graph = build_graph(load_config(values))
+    made = {}
+    task = {"task": {"question": question}}
+    for change in graph.stream(task, {"configurable": {"thread_id": "t"}}, stream_mode="updates"):
+        for update in change.values():
+            made.update(update or {})
+    return made
+
+
+def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
+    made = asked(settings)
+    passages = [piece for piece in made["context"].pieces if piece.kind == "passage"]
+    assert len(passages) == 3, "all candidates are told, also those without room"
+    assert sum(piece.score for piece in passages) == pytest.approx(1)
+    assert [piece.score for piece in passages] == sorted(piece.score for piece in passages)
+    assert [bool(piece.text) for piece in passages] == [False, True, True]
+    assert "k5 v5" in passages[-1].text
+    assert made["action"] == "answer[k5 v5 k6 v6 k7 v7 k8 v8]"
+    tight = {**settings, "context": {**settings["context"], "budget": 60}}
+    kept = [p for p in asked(tight)["context"].pieces if p.kind == "passage" and p.text]
+    assert [piece.id for piece in kept] == [passages[-1].id], "the best one has room first"
+
+
+def test_an_answer_from_the_mixed_state(settings, monkeypatch):
+    settings["actor"] = {
+        "kind": "learned_state", "model": MODEL, "answer_tokens": 4,
+    }  # fmt: skip
+    settings["context"]["max_tokens"] = settings["actor"]["max_tokens"] = 64
+    backend = shared_backend(MODEL, "content", 64)
+    seen = {}
+
+    def generate(states, weights, question, max_tokens):
+        seen.update(states=len(states), weights=weights, question=question, tokens=max_tokens)
+        return "rome"
+
+    monkeypatch.setattr(backend, "generate", generate)
+    read = []
+    encode = backend.encode
+    monkeypatch.setattr(backend, "encode", lambda docs: read.extend(docs) or encode(docs))
+    made = asked(settings)
+    assert made["action"] == "answer[rome]"
+    assert (seen["states"], seen["question"], seen["tokens"]) == (2, QUESTION, 4)
+    assert float(seen["weights"].sum()) == pytest.approx(1)
+    assert float(seen["weights"][1]) > float(seen["weights"][0])
+    assert len(read) == 3, "the states that the context made are used again"
+
+
+def test_what_a_context_quotes():
+    def piece(text, score, kind="passage"):
+        return Piece("p", kind, text, (), 1, 1, score)
+
+    quoted = '<document number="2" title="Rome">\nRome is old.\n</document>\n'
+    context = BuiltContext(
+        (), (piece(quoted, 0.3), piece("bare  text", 0.1), piece("", 0.6), piece("x", 1, "fact")), 3
+    )
+    documents, weights = passages_of(context)
+    assert documents == [Document("Rome", "Rome is old."), Document("", "bare text")]
+    assert weights == pytest.approx([0.75, 0.25])
+    unscored = BuiltContext((), (piece(quoted, None), piece("bare", 0.1)), 2)
+    assert passages_of(unscored)[1] == [0.5, 0.5]
+    assert passages_of(BuiltContext((), (), 0)) == ([], [])
+
+
+def test_the_actor_keeps_the_rules():
+    check_actor(LearnedState(model=MODEL, answer_tokens=3))
+
+
+def test_no_passage_is_no_answer(settings, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "blank.md").write_text(" ")
+    settings["env"]["corpus"] = str(tmp_path / "empty")
+    settings["actor"] = {"kind": "learned_state", "model": settings["context"]["model"]}
+    assert "no passage" in asked(settings)["decision"]["fallback"]
+
+
+def test_a_model_that_chats_is_asked_in_its_own_form():
+    from nodes.build_context.rico.prompts import answer_prompt
+    from tests.nodes.rico.conftest import make_tokenizer
+
+    tokenizer = make_tokenizer()
+    plain = tokenizer.decode(answer_prompt(tokenizer, "who is in rome ?"))
+    assert "who is in rome ?" in plain
+    assert "cat" not in plain
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+        "cat {{ m.content }} {% endfor %}dog"
+    )
+    chat = tokenizer.decode(answer_prompt(tokenizer, "who is in rome ?"))
+    assert chat.startswith("cat")
+    assert chat.endswith("who is in rome ? dog")
+
+
+def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
+    ingest = CliRunner().invoke(app, ["ingest", str(folder), "--corpus", "towns"])
+    assert ingest.exit_code == 0, ingest.output
+    documents = read_documents("towns")
+    assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
+    words = ["rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25"]
+    ranked = CliRunner().invoke(app, words)
+    assert ranked.exit_code == 0, ranked.output
+    assert "Second" in next(line for line in ranked.output.splitlines() if "█" in line)
+    refused = CliRunner().invoke(app, ["rank", "q", "--corpus", "nowhere"])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "corpora are sample, towns" in refused.stderr
+    config = tmp_path / "agent.yaml"
+    settings["env"]["corpus"] = "towns"
+    config.write_text(json.dumps(settings))
+    backend = shared_backend(MODEL, "content", 300)
+    store = Weigher(lambda: backend, lambda: None)
+    before = len(store.states(documents))
+    words = ["ask", QUESTION, "--config", str(config), "--show", "--json", str(tmp_path / "a.json")]
+    said = CliRunner().invoke(app, words)
+    assert said.exit_code == 0, said.output
+    bars = [line for line in said.output.splitlines() if "█" in line]
+    assert "* Second" in bars[0]
+    assert len(bars) == 3
+    told = json.loads((tmp_path / "a.json").read_text())
+    weights = {p["title"]: p["score"] for p in told["pieces"] if p["kind"] == "passage"}
+    assert max(weights, key=weights.get) == "Second"
+    assert len(store._store) == before, "ask read nothing that rank had read"
+
+
+def test_the_preset_is_whole():
+    config = load_config("qa-rico")
+    assert isinstance(config.context, Rico)
+    assert config.env.kind == "qa"
+    assert load_config("qa-rico", ["actor.kind=learned_state"]).actor.kind == "learned_state"
