@@ -1,7 +1,7 @@
 """Annotated transcripts: won and failed episodes, with what the actor thought and what went wrong.
 
 python -m evals.annotated runs/policy-failures --live runs/policy-full --data ../shared/data/webshop \
-    --out docs/results/policy-transcripts.md
+    --out docs/results/actor_transcripts.md
 
 Takes the run directories of ``evals.failures`` and of the live evaluation behind it, and plays the
 chosen episodes again: the first five that were won and the first five that failed, each kind of failure

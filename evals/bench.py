@@ -4,6 +4,7 @@ python -m evals.bench webshop --data sample --out runs/bench-webshop
 python -m evals.bench curve --products 1000,10000,100000,1000000 --out runs/bench-curve
 python -m evals.bench checkpoints --steps 10,100 --out runs/bench-checkpoints
 python -m evals.bench step --data sample --out runs/bench-step
+python -m evals.bench actor --data sample --out runs/bench-actor
 python -m evals.bench retrieval --passages 10000,200000 --out runs/bench-retrieval
 python -m evals.bench memory --out runs/bench-memory                        (or --db postgresql://…)
 python -m evals.bench ui --out runs/bench-ui                                (needs Chromium)
@@ -19,7 +20,8 @@ from typing import Any
 from evals.run_directory import RunDirectory, provenance, shown_path
 from stores.errors import UserError
 
-_CHOICES = ("webshop", "curve", "checkpoints", "step", "llmlingua", "retrieval", "memory", "ui")
+_CHOICES: tuple[str, ...] = ("webshop", "curve", "checkpoints", "step", "actor", "llmlingua")
+_CHOICES += ("retrieval", "memory", "ui")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -65,6 +67,10 @@ def _measure(given: argparse.Namespace) -> list[dict[str, Any]]:
         from evals.bench_step import measure_step
 
         return measure_step(given.data, given.seed)
+    if given.what == "actor":
+        from evals.bench_actor import measure_actor
+
+        return measure_actor(given.data, given.seed)
     if given.what == "llmlingua":
         from evals.bench_llmlingua import measure_llmlingua
 

@@ -24,27 +24,41 @@ from stores.bank_files import open_bank
 from stores.errors import UserError
 
 _LEAST = 20  # goals a subset must have to be tested
-
-
+PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
+ASKED_FOR = ("agrees",)  # played only where it is named
+LEARNED = ("context.foreseen=0.1",)  # set beforehand, not tuned
 
 
-def agents_for(inner: str, state: str | None, trace: str | None) -> dict[str, list[str]]:
+def agents_for(
+    inner: str, state: str | None, trace: str | None, updater: str = "gru"
+) -> dict[str, list[str]]:
     """Return name → overrides of the agents with experience.
 
     ``state`` and ``trace`` are bank folders. ``state`` takes the nearest worthy state's advice;
-    ``gated`` only moves proven in like situations. The controls: ``random`` takes any row's advice
-    that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
+    ``gated`` only moves proven in like situations, and ``agrees`` only those that the like states
+    favour over other moves (failures speak against theirs). The controls: ``random`` takes any row's
+    advice that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
+    ``... by state`` and ``... by both`` find states by the recurrent state of ``updater``, and
+    ``gated foreseen`` advises only what that state expects; they are there where the bank holds
+    recurrent states of it.
     """
     base = ["context.kind=experience", f"context.inner.kind={inner}"]
     found: dict[str, list[str]] = {}
     if state is not None:
         own = [*base, "context.mode=state", f"context.bank={state}"]
-        found["state"] = own
+        found["state"] = [*own, *PLAIN]
         found["gated"] = [*own, *GATED]
-        found["random"] = [*own, "context.pick=random", "context.gate=fits"]
-        found["shuffled"] = [*own, "context.shuffle_q=true"]
+        found["agrees"] = [*own, *PLAIN, "context.gate=agrees"]
+        found["random"] = [*own, *PLAIN, "context.pick=random", "context.gate=fits"]
+        found["shuffled"] = [*own, *PLAIN, "context.shuffle_q=true"]
         found["gated shuffled"] = [*own, *GATED, "context.shuffle_q=true"]
+        if open_bank(state).makes().get("state", "").startswith(f"{updater}/"):
+            learned = f"updater.kind={updater}"
+            for name, changes in (("state", PLAIN), ("gated", GATED)):
+                for key in ("state", "both"):
+                    found[f"{name} by {key}"] = [*own, *changes, learned, f"context.key={key}"]
+            found["gated foreseen"] = [*own, *GATED, learned, *LEARNED]
     if trace is not None:
         found["trace"] = [*base, "context.mode=trace", f"context.bank={trace}"]
     return found
@@ -74,8 +88,11 @@ def run_experience(
         agents[f"{lead}none"] = [f"context.kind={inner}"]
         for label, (state, trace) in banks.items():
             made = agents_for(inner, state, trace)
+            unknown = sorted(set(names) - set(made))
+            if unknown and (state or trace):
+                raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(made)}")
             for name, changes in made.items():
-                if not names or name in names:
+                if name in names or not (names or name in ASKED_FOR):
                     agents[f"{lead}{label}{' ' if label else ''}{name}"] = changes
             for kind, folder in (("state", state), ("trace", trace)):
                 if folder is not None:

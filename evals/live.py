@@ -5,6 +5,7 @@ python -m evals.live --goals 0-1 --agents full --out runs/tiny --set actor.kind=
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ METRICS: tuple[str, ...] = (
     "model_tokens",
     "cost",
 )
-METRICS += ("seconds", "fallbacks")
+METRICS += ("seconds", "cpu_seconds", "fallbacks")
 _TESTED = ("success", "score", "tokens_per_step")
 
 
@@ -87,6 +88,7 @@ def run_live(
 
 def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
     started = before = time.perf_counter()
+    worked = time.process_time()
     steps: list[dict[str, Any]] = []
     advice: dict[str, Any] = {}
     row: dict[str, Any] = {"agent": name, "goal": goal, "reward": 0.0, "done": False, "error": None}
@@ -119,6 +121,7 @@ def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
         run.append("steps", *steps)
     total = sum(sum(step["lost"].values()) for step in steps)
     made = {**counted, "steps": len(steps), "lost": total, "seconds": round(seconds, 4)}
+    made["cpu_seconds"] = round(time.process_time() - worked, 4)  # a model server's own not counted
     run.append("episodes", {**row, **made})
 
 
@@ -213,6 +216,7 @@ def _measured(row: Mapping[str, Any]) -> dict[str, float]:
         "model_tokens": float(row["model_tokens"]),
         "cost": float(row["cost"]),
         "seconds": float(row["seconds"]),
+        "cpu_seconds": float(row.get("cpu_seconds", math.nan)),  # runs of older code lack it
         "fallbacks": float(row["fallbacks"]),
         "errors": float(row["error"] is not None),
         "bought": float(row["done"]),
@@ -223,6 +227,8 @@ def _row(name: str, episodes: Mapping[int, Mapping[str, float]]) -> dict[str, An
     row: dict[str, Any] = {"agent": name, "n": len(episodes)}
     for metric in METRICS:
         values = [episode[metric] for episode in episodes.values()]
+        if any(math.isnan(value) for value in values):
+            continue
         row |= {metric: mean(values), f"{metric}_se": standard_error(values)}
     return {**row, "errors": int(sum(episode["errors"] for episode in episodes.values()))}
 

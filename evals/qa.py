@@ -1,11 +1,12 @@
-"""The four QA experiments: chunk size, chunking, embedding and retrieval, memory policy.
+"""The QA experiments: chunk size, chunking, embedding and retrieval, memory policy, reranking.
 
     stategate eval qa --out runs/qa-sample
     stategate eval qa --data FOLDER --experiments A,B,C --out runs/qa
     stategate eval qa --set actor.kind=answer --limit 6 --experiments D --out runs/qa-chat
 
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
-token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation.
+token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation. E lets a
+small language model rerank, and is run only where it is asked for: it costs seconds a question.
 """
 
 import os
@@ -20,6 +21,7 @@ from tqdm import tqdm
 from envs.qa.dialogues import Dialogue, DialogueTurn
 from envs.qa.questions import Question
 from evals.qa_data import QuestionSet, load_set, relevant
+from evals.qa_development import retrieval_metrics
 from evals.qa_play import POLICIES, Player
 from evals.run_directory import RunDirectory, provenance, shown_config
 from evals.statistics import mean, paired, standard_error
@@ -42,6 +44,7 @@ AGENTS: dict[str, tuple[str, ...]] = {
     "rrf-1024": (_1024, "context.retrieval=rrf"),
     "openai-small-256": (_256, _OPENAI, "context.retrieval=dense"),
     "openai-large-256": (_256, *_LARGE, "context.retrieval=dense"),
+    "likelihood-256": (_256, "context.retrieval=likelihood"),
     **dict.fromkeys(POLICIES, (_256,)),
 }
 #: The agents of each experiment; the first is what the others are tested against.
@@ -53,7 +56,10 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
         "openai-small-256", "openai-large-256",
     ),
     "D": ("neither", "stm", "ltm", "both"),
+    "E": ("fixed-256", "likelihood-256"),
 }  # fmt: skip
+#: Those that need no language model.
+USUAL = ("A", "B", "C", "D")
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
 _TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")
 _DEPTH, _SESSION = 10, 6
@@ -62,7 +68,7 @@ _DEPTH, _SESSION = 10, 6
 def run_qa(
     out: str,
     data: str = "sample",
-    experiments: Sequence[str] = tuple(EXPERIMENTS),
+    experiments: Sequence[str] = USUAL,
     config: str | Mapping[str, Any] = "qa",
     overrides: Sequence[str] = ("actor.kind=extract",),
     limit: int | None = None,
@@ -76,7 +82,7 @@ def run_qa(
     """
     unknown = [name for name in experiments if name not in EXPERIMENTS]
     if unknown or not experiments:
-        raise UserError(f"experiments are A, B, C and D: '{', '.join(unknown)}' is none")
+        raise UserError(f"experiments are A, B, C, D and E: '{', '.join(unknown)}' is none")
     chosen = load_set(data)
     names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
     missing = [name for name in only if name not in names]
@@ -159,15 +165,8 @@ def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]
     started = time.perf_counter()
     found = [place for place, _ in index.find(query, _DEPTH, how)]
     took = time.perf_counter() - started
-    hits = [place in gold for place in found]
-    first = hits.index(True) + 1 if any(hits) else 0
-    gains = sum(1 / np.log2(i + 2) for i, hit in enumerate(hits) if hit)
-    best = sum(1 / np.log2(i + 2) for i in range(min(len(gold), _DEPTH)))
-    return {
-        "gold": len(gold), "first": first, "hit3": float(0 < first <= 3),
-        "mrr": 1 / first if first else 0.0, "ndcg": gains / best if best else 0.0,
-        "search_seconds": round(took, 5),
-    }  # fmt: skip
+    measured = retrieval_metrics(found, gold)
+    return {"gold": len(gold), **measured, "search_seconds": round(took, 5)}
 
 
 def summarise(

@@ -26,6 +26,7 @@ TITLES = {
     "B": "B. Chunking",
     "C": "C. Embedding and retrieval",
     "D": "D. Memory policy, six questions a conversation",
+    "E": "E. Reranking by the question's likelihood under a small language model",
 }
 
 

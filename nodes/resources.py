@@ -97,6 +97,11 @@ class Resources:
         return embedder
 
     @property
+    def updater_params(self) -> UpdaterParams | None:
+        """The parameters of the configured updater, None where the agent keeps no state."""
+        return None if self._updater is None or self._updater.kind == "none" else self._updater
+
+    @property
     def updater(self) -> Updater | None:
         """The configured updater, None where the agent keeps no state."""
         if self._updater is None or self._updater.kind == "none":

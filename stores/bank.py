@@ -9,22 +9,21 @@ processes may write at once.
 """
 
 import contextlib
-import json
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stores.bank_rows import Entry, Row, Vector, blobs, fold, to_json, to_row
 from stores.errors import UserError
 from stores.write_ahead import write_ahead
 
-Vector = NDArray[np.float32]
+__all__ = ["Bank", "Entry", "Row", "Vector"]
 _SCHEMA = """
 create table if not exists meta (key text primary key, value text) without rowid;
 create table if not exists rows (
@@ -41,34 +40,6 @@ create table if not exists sources (id text primary key) without rowid;
 """
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BLOCK = 8192  # vectors read at once
-
-
-@dataclass(frozen=True)
-class Row:
-    """One piece of experience.
-
-    ``task`` groups rows that must not advise each other in a test, ``q`` is the worth (0 to 10),
-    ``data`` whatever the kind of bank keeps (plain JSON), ``uses`` how often it was given as
-    advice and ``helped`` the mean reward of the episodes that it was given in.
-    """
-
-    id: str
-    task: str
-    q: float
-    data: Mapping[str, Any]
-    created: float = 0.0
-    uses: int = 0
-    helped: float = 0.0
-    used: float | None = None
-    n: int = -1
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A row to add and its vectors by key; each key may have several, shape ``(m, dimension)``."""
-
-    row: Row
-    vectors: Mapping[str, Vector] = field(default_factory=dict)
 
 
 class Bank:
@@ -140,17 +111,29 @@ class Bank:
                 self._db.close()
                 self._db = None
 
-    def add(self, entries: Iterable[Entry], source: str | None = None) -> int:
-        """Add rows whose id is new and mark ``source`` as read; returns how many were new."""
+    def add(
+        self,
+        entries: Iterable[Entry],
+        source: str | None = None,
+        folded: Iterable[tuple[str, float]] = (),
+    ) -> int:
+        """Add rows whose id is new and mark ``source`` as read; returns how many were new.
+
+        ``folded`` are (id, worth): the row's worth becomes the mean over the times it was ``seen``.
+        Where the source was read already, by another process meanwhile, that was counted already.
+        """
         added = 0
         with self.transaction() as db:
+            if source is not None:
+                marked = db.execute("insert or ignore into sources values (?)", (source,))
+                folded = folded if marked.rowcount else ()
             for entry in entries:
                 row = entry.row
                 done = db.execute(
                     "insert or ignore into rows (id, task, q, data, created, uses, helped, used)"
                     " values (?, ?, ?, ?, ?, ?, ?, ?)",
                     (
-                        row.id, row.task, float(row.q), _json(row.data), row.created or time.time(),
+                        row.id, row.task, float(row.q), to_json(row.data), row.created or time.time(),
                         row.uses, row.helped, row.used,
                     ),
                 )  # fmt: skip
@@ -158,11 +141,10 @@ class Bank:
                     added += 1
                     db.executemany(
                         "insert into vectors values (?, ?, ?, ?)",
-                        _blobs(int(done.lastrowid or 0), entry.vectors),
+                        blobs(int(done.lastrowid or 0), entry.vectors),
                     )
-            if source is not None:
-                db.execute("insert or ignore into sources values (?)", (source,))
-            if added:
+            changed = sum(fold(db, id_, q) for id_, q in folded)
+            if added or changed:
                 _bump(db, "version")
         return added
 
@@ -184,13 +166,15 @@ class Bank:
 
     def change(self, id_: str, *, q: float | None = None, **data: Any) -> Row:
         """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
-        row = self.row(id_)
         with self.transaction() as db:
-            db.execute(
-                "update rows set q = ?, data = ? where n = ?",
-                (row.q if q is None else q, _json({**row.data, **data}), row.n),
-            )
-            _bump(db, "version")
+            found = db.execute("select * from rows where id = ?", (id_,)).fetchone()
+            if found is not None:
+                row = to_row(found)
+                db.execute(
+                    "update rows set q = ?, data = ? where n = ?",
+                    (row.q if q is None else q, to_json({**row.data, **data}), row.n),
+                )
+                _bump(db, "version")
         return self.row(id_)
 
     def count_use(self, numbers: Sequence[int], reward: float) -> None:
@@ -207,15 +191,15 @@ class Bank:
         found = self.query("select * from rows where id = ?", (id_,))
         if not found:
             raise UserError(f"no row '{id_}' in '{self.folder}': see stategate bank show")
-        return _row(found[0])
+        return to_row(found[0])
 
     def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
         """Return rows by number, in that order (those that are gone left out); all without."""
         if numbers is None:
-            return [_row(found) for found in self.query("select * from rows order by n")]
+            return [to_row(found) for found in self.query("select * from rows order by n")]
         marks = ",".join("?" * len(numbers))
         query = f"select * from rows where n in ({marks})"  # noqa: S608 - question marks only
-        found = {row["n"]: _row(row) for row in self.query(query, [int(n) for n in numbers])}
+        found = {row["n"]: to_row(row) for row in self.query(query, [int(n) for n in numbers])}
         return [found[n] for n in numbers if n in found]
 
     def numbers_of(self, tasks: Sequence[str]) -> set[int]:
@@ -277,21 +261,3 @@ def _bump(db: sqlite3.Connection, key: str) -> None:
     db.execute(
         "insert into meta values (?, '1') on conflict (key) do update set value = value + 1", (key,)
     )
-
-
-def _blobs(n: int, vectors: Mapping[str, Vector]) -> Iterator[tuple[int, str, int, bytes]]:
-    for key, rows in vectors.items():
-        for place, vector in enumerate(np.atleast_2d(rows)):
-            length = float(np.linalg.norm(vector))
-            if not np.isfinite(length) or length == 0:
-                raise UserError(f"a vector of '{key}' has no direction (zero or not finite)")
-            yield n, key, place, np.asarray(vector / length, dtype="<f4").tobytes()
-
-
-def _json(data: Mapping[str, Any]) -> str:
-    return json.dumps(dict(data))  # ASCII, so that lone surrogates of a broken model fit in
-
-
-def _row(found: sqlite3.Row) -> Row:
-    facts = {key: found[key] for key in found.keys() if key != "data"}  # noqa: SIM118 - no mapping
-    return Row(**facts, data=json.loads(found["data"]))

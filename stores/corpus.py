@@ -129,6 +129,10 @@ class Corpus:
         """Return a word that changes whenever a document does: cheap to ask before each question."""
         return self._meta("revision") or "empty"
 
+    def is_new(self) -> bool:
+        """Say whether no document was ever kept here."""
+        return self.fingerprint() == "empty"
+
     def content(self) -> str:
         """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
         total = hashlib.sha256()

@@ -137,7 +137,7 @@ def _html(content: str) -> tuple[str, str]:
     soup = BeautifulSoup(content, "html.parser")
     for tag in soup(["script", "style", "noscript", "template", "nav", "footer"]):
         tag.decompose()
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    title = soup.title.extract().get_text(" ", strip=True) if soup.title else ""
     body = soup.find("main") or soup.find("article") or soup.body or soup
     lines = (" ".join(line.split()) for line in body.get_text("\n").splitlines())
     return title, "\n".join(line for line in lines if line)
@@ -160,9 +160,12 @@ def _json(content: str) -> tuple[str, str]:
 
 def _pdf(raw: bytes) -> tuple[str, str]:
     import io
+    import logging
 
     from pypdf import PdfReader
 
+    # What is wrong with a file is told by its reason, once; pypdf's own remarks are noise beside it.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = PdfReader(io.BytesIO(raw))
         if reader.is_encrypted and not reader.decrypt(""):

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from stores import long_term_schema as tables
 from stores.long_term_database import key_of, within
-from stores.long_term_records import Fact, Namespace, Turn, Vector, numbers, told
+from stores.long_term_records import Fact, Namespace, Turn, Vector, ask_alike, numbers, told
 
 #: Cosines from which two questions, and two answers, say the same.
 SAME_QUESTION, SAME_ANSWER = 0.92, 0.9
@@ -31,7 +31,7 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
     """
     rows, similar = _similar(db, namespace, turn.vector, turn.embedder)
     ids = [row.id for row, score in zip(rows, similar, strict=True) if score >= SAME_QUESTION]
-    near = _whole(db, ids)
+    near = [row for row in _whole(db, ids) if ask_alike(row.question, told(turn))]
     same = [row for row in near if row.success == turn.success and _agree(row, turn)]
     f = tables.facts.c
     if same:

@@ -103,6 +103,9 @@ def _tidy_entity(entity: Entity) -> Entity:
     return Entity(entity.kind, clean(entity.name)[:300], entity.attributes)
 
 
+_ASKING = re.compile(r"\b(?:who|whom|whose|when|where|why|how|which|what)\b")
+
+
 def told(turn: Turn) -> str:
     """Return the question as it can be read outside its conversation."""
     about = turn.about.strip().rstrip(".")
@@ -112,6 +115,16 @@ def told(turn: Turn) -> str:
 def numbers(text: str) -> set[str]:
     """Return the numbers that ``text`` names."""
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
+
+
+def ask_alike(one: str, other: str) -> bool:
+    """Say whether two questions ask for the same kind of thing, about the same numbers.
+
+    "Who placed the buoy?" and, of the same buoy, "When was that?" are near in meaning, but another
+    answer to the second is no contradiction of the first.
+    """
+    words = [set(_ASKING.findall(text.partition(" (about: ")[0].lower())) for text in (one, other)]
+    return words[0] == words[1] and numbers(one) == numbers(other)
 
 
 def clean(text: str) -> str:

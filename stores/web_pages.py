@@ -2,15 +2,18 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from stores.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stores.home import home
+from stores.loopback import on_loopback
 
-API = "https://en.wikipedia.org/w/api.php"
+#: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
+API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
 _AGENT = "stategate (a research agent; it keeps the pages it has read)"
 Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
 
@@ -50,7 +53,15 @@ def read_web(
 def _cache_file(name: str) -> Path:
     folder = home() / "pages"
     folder.mkdir(exist_ok=True)
-    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
+    # One title means other articles in other Wikipedias.
+    told = (
+        name if _api() == API or not name.lower().startswith("wikipedia:") else f"{_api()} {name}"
+    )
+    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+
+
+def _api() -> str:
+    return os.environ.get(API_VARIABLE) or API
 
 
 def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
@@ -59,7 +70,7 @@ def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
         "action": "query", "prop": "extracts|info", "explaintext": "1", "redirects": "1",
         "inprop": "url", "format": "json", "formatversion": "2", "titles": title,
     }  # fmt: skip
-    _, raw = get(API, query)
+    _, raw = get(_api(), query)
     try:
         pages: list[dict[str, Any]] = json.loads(raw)["query"]["pages"]
     except (ValueError, KeyError, TypeError):
@@ -67,7 +78,7 @@ def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
     page = pages[0] if pages else {}
     if page.get("missing") or not page.get("extract"):
         return Skipped(name, f"Wikipedia has no article '{title}'")
-    address = page.get("fullurl") or f"https://en.wikipedia.org/wiki/{quote(title)}"
+    address = page.get("fullurl") or urljoin(_api(), f"/wiki/{quote(title)}")
     return Document(name, name, str(page["title"]), str(page["extract"]), str(address))
 
 
@@ -86,7 +97,7 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
     try:
         with httpx.stream(
             "GET", url, params=query or None, follow_redirects=True, timeout=30,
-            headers={"User-Agent": _AGENT},
+            headers={"User-Agent": _AGENT}, trust_env=not on_loopback(url),
         ) as answer:  # fmt: skip
             answer.raise_for_status()
             parts: list[bytes] = []
@@ -97,5 +108,10 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
                     raise OSError(f"more than {MAX_BYTES / 1e6:.0f} MB")
                 parts.append(part)
             return answer.headers.get("content-type", ""), b"".join(parts)
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        raise OSError(
+            f"the server answers {code} {error.response.reason_phrase}".strip()
+        ) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise OSError(str(error) or type(error).__name__) from error

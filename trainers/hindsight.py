@@ -6,6 +6,7 @@ cannot be read three times is left out of the bank and named, so that the next b
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from nodes.experience.asking import Usage, ask, asking_problems, json_in, price_of
+from nodes.experience.asking import Usage, ask, asking_problems, json_in, objects_in, price_of
 from nodes.experience.returns import Annotation
 from nodes.experience.states import gist
 from nodes.experience.trajectory import Trajectory
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 NEUTRAL = 5.0
 _OUT = 60  # tokens that the answer needs for one state
+_DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 SYSTEM = """You judge, in hindsight, each decision of an agent that worked on a task. For each \
 numbered state give q_value, from 0 (this decision spoiled the task) to 10 (it was right), and \
 experience: one or two sentences of advice for someone in a like state of another task. Say what to do \
@@ -90,7 +92,8 @@ class Hindsight:
             if limiter is not None:
                 limiter.acquire()
             try:
-                reply = ask(self.model, messages, answer_schema(len(episode.steps)), self.usage)
+                states = len(episode.steps)
+                reply = ask(self.model, messages, answer_schema(states), self.usage, _room(states))
             except ModelUnavailable:
                 raise
             except asking_problems() as error:
@@ -150,19 +153,24 @@ def answer_schema(states: int) -> dict[str, Any]:
 def read_answer(reply: str, states: int, name: str = "model") -> list[Annotation] | None:
     """Return one annotation a state, None where the reply holds no usable array.
 
-    States are numbered from 1; what is missing, doubled or out of range counts as missing.
+    States are numbered from 1; what is missing, doubled or out of range counts as missing. Of an
+    array that broke off, the whole objects count. Where no object says its state and there is one
+    for each, they go by their order.
     """
     found = json_in(reply, list)
-    if not found:
-        return None
+    if not found or not any(isinstance(item, dict) for item in found):
+        found = objects_in(reply)
+    items = [item for item in found if isinstance(item, dict)]
+    if len(items) == states and not any("state" in item for item in items):
+        items = [{"state": i, **item} for i, item in enumerate(items, 1)]
     by = f"hindsight:{name}"
     notes: dict[int, Annotation] = {}
-    for item in found:
-        try:
-            number, q = int(item["state"]), float(item["q_value"])
-        except (KeyError, TypeError, ValueError, OverflowError):
+    for item in items:
+        number, q = _number(item.get("state")), _number(item.get("q_value"))
+        if number is None or q is None or not number.is_integer():
             continue
-        if not 1 <= number <= states or number in notes or not math.isfinite(q):
+        number = int(number)
+        if not 1 <= number <= states or number in notes:
             continue
         words = item.get("experience")
         words = " ".join(words.split())[:400] if isinstance(words, str) else ""
@@ -170,6 +178,23 @@ def read_answer(reply: str, states: int, name: str = "model") -> list[Annotation
     if not notes:
         return None
     return [notes.get(i, Annotation(NEUTRAL, "", by)) for i in range(1, states + 1)]
+
+
+def _number(value: Any) -> float | None:
+    """Read 7, "7", "7/10" or "State 7"; None where there is no finite number."""
+    if isinstance(value, str):
+        found = _DIGITS.search(value)
+        value = found[0] if found else None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _room(states: int) -> int:
+    """Return the tokens that an answer for so many states may have: more than they should need."""
+    return 2 * _OUT * states + _OUT
 
 
 def _content(episode: Trajectory, tokens: int) -> Any:

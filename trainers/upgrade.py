@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from stores.bank import Row
 
 
+def waiting_in(folder: str | Path) -> set[str]:
+    """Return the ids of the episodes whose rows in the bank are return-based."""
+    bank = StateBank(folder).bank
+    try:
+        return {str(row.data["episode"]) for row in bank.rows() if row.data.get("by") == NAME}
+    finally:
+        bank.close()
+
+
 def upgrade(folder: str | Path, episodes: Sequence[Trajectory], annotator: Annotator) -> Built:
     """Annotate again the rows that are return-based and whose episode is among ``episodes``.
 

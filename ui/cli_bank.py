@@ -1,5 +1,6 @@
 """``stategate bank``: make banks of experience from recorded episodes."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,30 +98,46 @@ def build(
     _tell_cost(judge)
 
 
-@bank_app.command(epilog=examples("stategate bank hindsight banks/state runs/traces.sqlite"))
+@bank_app.command(
+    epilog=examples(
+        "stategate bank hindsight banks/state runs/traces.sqlite",
+        "stategate bank hindsight banks/state runs/traces.sqlite --watch 60 &",
+    )
+)
 def hindsight(
     folder: Annotated[Path, typer.Argument(help="The state bank.")],
     traces: Traces,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Model calls at once.")] = 1,
     per_minute: Annotated[float, typer.Option(min=0, help="Model calls a minute; 0: any.")] = 0,
+    watch: Annotated[
+        float, typer.Option(min=0, help="Look again every so many seconds, until stopped; 0: once.")
+    ] = 0,
     config: Config = "webshop",
     overrides: Overrides = None,
 ) -> None:
     """Replace return-based advice by a model's, while agents go on using the bank."""
     from trainers.trace_sources import read_episodes
-    from trainers.upgrade import upgrade
+    from trainers.upgrade import upgrade, waiting_in
 
     _, resources = _resources(config, overrides)
-    read = read_episodes(traces, include_incorrect=True)
-    _tell_problems(read.problems, "not read")
-    episodes = read.found[:limit]
-    judge = _judge(resources, episodes, concurrency, per_minute)
-    done = upgrade(folder, episodes, judge)
-    out = console()
-    out.print(f"{done.rows} rows of {done.read} episodes have a model's advice now", markup=False)
-    _tell_problems(done.problems, "left as they were")
-    _tell_cost(judge)
+    tried: set[str] | None = None
+    while True:
+        read = read_episodes(traces, include_incorrect=True)
+        there = waiting_in(folder)
+        todo = [e for e in read.found[:limit] if e.id in there and e.id not in (tried or ())]
+        if todo or tried is None:
+            _tell_problems(read.problems, "not read")
+            judge = _judge(resources, todo, concurrency, per_minute)
+            done = upgrade(folder, todo, judge)
+            told = f"{done.rows} rows of {done.read} episodes have a model's advice now"
+            console().print(told, markup=False)
+            _tell_problems(done.problems, "left as they were")
+            _tell_cost(judge)
+        tried = (tried or set()) | {episode.id for episode in todo}
+        if not watch:
+            return
+        time.sleep(watch)
 
 
 @bank_app.command(

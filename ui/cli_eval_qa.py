@@ -35,7 +35,10 @@ def qa(
         str, typer.Option(help="'sample', or a folder with corpus/ and evaluation_dataset.json.")
     ] = "sample",
     experiments: Annotated[
-        str, typer.Option(help="A chunk size, B chunking, C embedding and retrieval, D memory.")
+        str,
+        typer.Option(
+            help="A chunk size, B chunking, C embedding and retrieval, D memory, E reranking."
+        ),
     ] = "A,B,C,D",
     only: Annotated[str, typer.Option(help="Just these agents of them, comma-separated.")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="The first so many questions.")] = None,

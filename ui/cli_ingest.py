@@ -14,6 +14,7 @@ EXAMPLES = examples(
     "stategate ingest notes/ --corpus notes",
     "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
     "stategate ask 'What is a brinicle?' --corpus nature",
+    "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
 
 
@@ -33,6 +34,12 @@ def ingest(
     vectors: Annotated[
         str | None, typer.Option(metavar="URL", help="A Chroma server; else a folder.")
     ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="embedder.FIELD=VALUE", help="The embedder's fields. Repeatable."
+        ),
+    ] = None,
     json_target: Annotated[
         str | None, typer.Option("--json", metavar="FILE", help="Write what changed; - is stdout.")
     ] = None,
@@ -43,7 +50,8 @@ def ingest(
     from nodes.resources import Resources
     from stores.corpus import Corpus
 
-    settled = load_config({"env": {"kind": "qa"}, "embedder": embedder})
+    chosen = [f"embedder.kind={embedder}", *(overrides or ())]
+    settled = load_config({"env": {"kind": "qa"}}, chosen)
     kept = Corpus(corpus)
     changes = _read(kept, sources, fresh, int(max_mb * 1e6))
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
@@ -61,13 +69,16 @@ def ingest(
         return
     out = console()
     for skipped in changes.skipped:
-        out.print(f"skipped {skipped.id}: {skipped.why}", style="yellow", markup=False)
+        told_why = f"skipped {skipped.id}: {skipped.why}"
+        out.print(told_why, style="yellow", markup=False, soft_wrap=True)
     counts = ", ".join(
         f"{len(getattr(changes, name))} {name}"
         for name in ("added", "updated", "unchanged", "removed")
     )
     out.print(
-        f"corpus {corpus}: {counts}; {len(index.passages)} passages ({chunking})", markup=False
+        f"corpus {corpus}: {counts}; {len(index.passages)} passages ({chunking})",
+        markup=False,
+        soft_wrap=True,
     )
 
 

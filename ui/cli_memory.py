@@ -79,10 +79,19 @@ def forget(
     if bool(ids) == everything:
         raise UserError("name the facts to forget by number, or --all")
     place = _place(db, user, agent)
+    before = place.open().facts(place.namespace)
     gone = place.open().forget(place.namespace, None if everything else ids)
     if not gone and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
-    console().print(f"forgot {gone} facts")
+    out = console()
+    out.print(f"forgot {gone} fact{'' if gone == 1 else 's'}")
+    left = place.open().facts(place.namespace)
+    lost = [fact.answer for fact in before if fact.id not in {kept.id for kept in left}]
+    # An answer may have quoted what was remembered then; whoever forgets must know where.
+    quoting = [fact.id for fact in left if any(words in fact.answer for words in lost if words)]
+    if quoting:
+        told = ", ".join(map(str, quoting))
+        out.print(f"still quoted in the answer of: {told} (forget those, too?)", style="yellow")
 
 
 @memory_app.command(epilog=_EXAMPLES)
@@ -129,6 +138,9 @@ def _show(facts: "list[Fact]", as_json: bool) -> None:
     if as_json:
         write_json("-", [_plain(fact) for fact in facts])
         return
+    from rich.padding import Padding
+    from rich.text import Text
+
     out = console()
     if not facts:
         out.print("nothing is remembered")
@@ -137,11 +149,12 @@ def _show(facts: "list[Fact]", as_json: bool) -> None:
         facts_of = f"{day}, salience {fact.salience:.2f}, seen {fact.times}×"
         score = f", score {fact.score:.2f}" if fact.score else ""
         also = f", otherwise in {', '.join(map(str, fact.contradicts))}" if fact.contradicts else ""
-        out.print(f"{fact.id}. {fact.question}", style="bold", markup=False)
-        out.print(f"   {fact.answer}", markup=False)
+        out.print(Text(f"{fact.id}. {fact.question}", style="bold"))
+        out.print(Padding(Text(fact.answer), (0, 0, 0, 3)))
         source = fact.turns[-1] if fact.turns else {}
         where = f"; from {source['thread_id']} step {source['step']}" if source else ""
-        out.print(f"   {facts_of}{score}{also}{where}", style="dim", markup=False)
+        facts_of = f"{facts_of}{score}{also}{where}"
+        out.print(Padding(Text(facts_of, style="dim"), (0, 0, 0, 3)))
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:

@@ -126,6 +126,12 @@ class Transcript:
             lines = page_lines(self.config.env.chunk(result.observation))
             rows.add_row("page", _plain("\n".join(lines)))
         rows.add_row("context", _plain(kept_line(result.context)))
+        for piece in result.context.pieces:
+            if piece.kind == "experience" and piece.text:
+                told = piece.text.strip().removeprefix("Experience: ")
+                rows.add_row("advice", _plain(told, "magenta"))
+            elif piece.kind == "fallback":
+                rows.add_row("fallback", _plain(piece.id.removeprefix("fallback:"), "bold red"))
         rows.add_row("action", _plain(result.decision.action, "bold green"))
         if result.decision.reason:
             rows.add_row("thought", _plain(result.decision.reason, "italic"))

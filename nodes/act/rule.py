@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from nodes.act.fallback import safe_action
-from nodes.act.reading import Product, Reading, overlap, read, words_of
+from nodes.act.reading import Product, Reading, overlap, read, search_words, words_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 
 if TYPE_CHECKING:
@@ -209,12 +209,7 @@ def _confirmed(page: Reading) -> float:
 
 def search_for(page: Reading, form: str) -> tuple[str, str] | None:
     """Return the search for all of the wish, or for the part that ``form`` names; None if empty."""
-    words = [*page.wish.phrases]
-    if form in ("search_kind_options", "search_kind") and page.wish.kind:
-        words = [page.wish.kind]
-    if form in ("search", "search_kind_options"):
-        words += [value for _, value in page.wish.options]
-    query = " ".join(re.sub(r"[\[\]<>]", " ", " ".join(words)).split())
+    query = search_words(page.wish, form)
     return (f"search[{query}]", "the wish without its price") if query else None
 
 

@@ -62,6 +62,12 @@ class Experience(ContextParams):
         ge=0,
         description="worth by which a move must beat the others (agrees, vote, proven)",
     )
+    foreseen: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="chance that the learned state must give the kind of action advised; 0: any",
+    )
     shuffle_q: bool = Field(default=False, description="a control: worths dealt out at random")
     advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")
     traces: int = Field(default=3, ge=1, le=20, description="past tasks told (trace mode)")

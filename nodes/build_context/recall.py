@@ -48,7 +48,8 @@ class ConversationContext(ContextParams):
 
     retrieval: Retrieval = Field(
         default="hybrid",
-        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences",
+        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, "
+        "'likelihood' also a small language model's word (slow)",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nodes.experience.grow import make_of
+from nodes.act.reading import read_wish, search_words
+from nodes.experience.foresight import Foresight
+from nodes.experience.grow import make_of, updater_make
 from nodes.experience.states import online_state, situation
 from nodes.experience.trajectory import is_product
 from nodes.protocols import ContextRequest, Vector
@@ -62,8 +64,10 @@ class StateAdvisor:
         self._params = params
         self._embedder = resources.embedder if params.key != "state" else None
         make = make_of(self._embedder) if self._embedder is not None else None
+        updater = resources.updater_params if params.key != "text" else None
         folder = params.bank or home() / "banks" / "state"
-        self.bank = StateBank(Path(folder), make)
+        self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
+        self._foresight = Foresight(resources.updater) if params.foreseen else None
         self._situations: dict[str, tuple[bool, str]] = {}
 
     def __call__(self, request: ContextRequest) -> Advice | None:
@@ -77,6 +81,9 @@ class StateAdvisor:
         else:
             hits = self.bank.search(query, params.top_k, key=params.key)
         passed = [hit for hit in hits if self._passes(hit, request)]
+        if self._foresight is not None:
+            likely = self._foresight.moves(request, {_move(hit) for hit in passed}, params.foreseen)
+            passed = [hit for hit in passed if _move(hit) in likely]
         # Decisions of one past state are equally near: among those the one of most worth.
         passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
         if params.pick == "vote":
@@ -89,7 +96,8 @@ class StateAdvisor:
         if not passed:
             return None
         best = passed[0]
-        line = f"{LEAD}{best.row.data['experience']} {NEXT}{_move(best)}"
+        told = _concrete(str(best.row.data["experience"]), _move(best), request.instruction)
+        line = f"{LEAD}{told} {NEXT}{_move(best)}"
         return Advice((line,), (best.row.id,), best.score, (), self._q(best), _move(best))
 
     def _alike(self, query: dict[str, Vector], now: tuple[bool, str]) -> list[Hit]:
@@ -199,6 +207,18 @@ def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]
             if others:
                 found.setdefault(move, []).append(float(np.mean(own) - np.mean(others)))
     return found
+
+
+def _concrete(words: str, move: str, instruction: str) -> str:
+    """Return advice to search with the words it comes to for this task, as its first sentence ends.
+
+    A small model takes "the kind of thing and the options" for the words to search for.
+    """
+    query = search_words(read_wish(instruction), move) if move.startswith("search") else ""
+    first, stop, rest = words.partition(". ")
+    if not query or not words.startswith("Search with ") or not stop:
+        return words
+    return f"{first}: search[{query}]. {rest}"
 
 
 def _move(hit: Hit) -> str:

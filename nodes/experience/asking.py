@@ -36,18 +36,24 @@ def ask(
     messages: Sequence[BaseMessage],
     schema: dict[str, Any] | None = None,
     usage: Usage | None = None,
+    max_tokens: int | None = None,
 ) -> str:
-    """Return the model's reply. Raises whatever the client raises; see :func:`asking_problems`."""
+    """Return the model's reply. Raises whatever the client raises; see :func:`asking_problems`.
+
+    ``max_tokens`` is what the reply may have, where that is not the model's own setting.
+    """
     import openai
+
+    more: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
 
     if schema is not None:
         form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         try:
-            answer = model.invoke(list(messages), response_format=form)
+            answer = model.invoke(list(messages), response_format=form, **more)
         except openai.BadRequestError:  # a server without structured output: the prompt says it too
-            answer = model.invoke(list(messages))
+            answer = model.invoke(list(messages), **more)
     else:
-        answer = model.invoke(list(messages))
+        answer = model.invoke(list(messages), **more)
     if usage is not None:
         usage.count(answer)
     return str(answer.text)
@@ -78,6 +84,21 @@ def json_in(reply: str, wanted: type) -> Any:
                 return value
             start = text.find(opening, start + 1)
     return None
+
+
+def objects_in(reply: str) -> list[dict[str, Any]]:
+    """Return the whole JSON objects in ``reply``, in order: what is left of a list that broke off."""
+    found: list[dict[str, Any]] = []
+    start = reply.find("{")
+    while start >= 0:
+        try:
+            value, end = json.JSONDecoder().raw_decode(reply, start)
+        except ValueError:
+            end = start + 1
+        else:
+            found.append(value)
+        start = reply.find("{", end)
+    return found
 
 
 def price_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | None:

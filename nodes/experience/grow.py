@@ -16,6 +16,7 @@ from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stores.bank import Entry, Row
 from stores.state_bank import StateBank
 from stores.traces import Event
+from stores.weights import read_meta
 
 SAME = 0.995
 
@@ -26,8 +27,14 @@ def make_of(embedder: Embedder) -> str:
 
 
 def updater_make(params: UpdaterParams) -> str | None:
-    """Return what a bank's recurrent states must match, None for an updater without a state."""
-    return None if params.kind == "none" else params.model_dump_json()
+    """Return what a bank's recurrent states must match, None for an updater without a state.
+
+    A learned state is named by its weights: two checkpoints of one size do not understand each other.
+    """
+    if params.kind == "none":
+        return None
+    weights = [read_meta(name)["sha256"][:12] for name in params.checkpoints(params.kind)]
+    return f"{params.kind}/{'/'.join(weights)}" if weights else params.model_dump_json()
 
 
 def add_episode(
@@ -40,7 +47,7 @@ def add_episode(
 ) -> int:
     """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
 
-    Rows and the mark that the episode was read are written in one transaction.
+    New rows, what was folded and the mark that the episode was read are one transaction.
     """
     if bank.bank.is_read(episode.id):
         return 0
@@ -77,10 +84,7 @@ def add_episode(
         if hidden is not None:
             own["state"] = hidden[i]
         entries.append(Entry(row, own))
-    added = bank.bank.add(entries, source=episode.id)
-    for id_, q in folded:
-        _fold(bank, id_, q)
-    return added
+    return bank.bank.add(entries, source=episode.id, folded=folded)
 
 
 def recurrent_states(episode: Trajectory, updater: Updater) -> Vector:
@@ -101,12 +105,6 @@ def _twin(bank: StateBank, vector: Vector, move: str, same: float) -> str | None
         if hit.score >= same and hit.row.data.get("move") == move:
             return hit.row.id
     return None
-
-
-def _fold(bank: StateBank, id_: str, q: float) -> None:
-    row = bank.bank.row(id_)
-    seen = int(row.data.get("seen", 1))
-    bank.bank.change(id_, q=(row.q * seen + q) / (seen + 1), seen=seen + 1)
 
 
 def _identity(episode: str, step: int, text: str) -> str:

@@ -33,16 +33,21 @@ def prune(
     the rows of least standing beyond that number.
     """
     now = clock()
-    rows = bank.rows()
-    gone = {
-        row.n
-        for row in rows
-        if (min_q is not None and row.q < min_q)
-        or (older_than is not None and not row.uses and now - row.created > older_than)
-        or (useless and row.uses >= _TRIED and row.helped < _USELESS)
-    }
-    left = [row for row in rows if row.n not in gone]
-    if keep is not None and len(left) > keep:
+    tests: list[tuple[str, tuple[float, ...]]] = []
+    if min_q is not None:
+        tests.append(("q < ?", (min_q,)))
+    if older_than is not None:
+        tests.append(("(uses = 0 and created < ?)", (now - older_than,)))
+    if useless:
+        tests.append(("(uses >= ? and helped < ?)", (_TRIED, _USELESS)))
+    gone: set[int] = set()
+    if tests:
+        wanted = " or ".join(test for test, _ in tests)
+        values = [value for _, given in tests for value in given]
+        query = f"select n from rows where {wanted}"  # noqa: S608 - three fixed tests
+        gone = {row["n"] for row in bank.query(query, values)}
+    if keep is not None and len(bank) - len(gone) > keep:
+        left = [row for row in bank.rows() if row.n not in gone]
         left.sort(key=lambda row: (-standing(row, now), row.n))
         gone |= {row.n for row in left[keep:]}
     if gone:

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field
 
-from nodes.models.llms import OPENAI, key_from, on_loopback
+from nodes.models.llms import OPENAI, key_from
 from nodes.protocols import Embedder, EmbedderParams, Vector
 from stores.embeddings import EmbeddingCache, embedding_cache
 from stores.errors import ModelUnavailable, UserError
+from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from nodes.resources import Resources

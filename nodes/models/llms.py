@@ -1,15 +1,14 @@
 """Chat models: ``embedded`` (llama.cpp in this process), ``openai`` (any server), ``fake``."""
 
-import ipaddress
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from nodes.protocols import LlmParams
 from stores.errors import UserError
+from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -17,17 +16,6 @@ if TYPE_CHECKING:
     from nodes.resources import Resources
 
 OPENAI = "https://api.openai.com/v1"
-
-
-def on_loopback(url: str) -> bool:
-    """Say whether ``url`` points at this machine."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def key_from(variable: str, base_url: str) -> str:

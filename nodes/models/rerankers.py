@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nodes.models.llms import on_loopback
 from stores.errors import ModelUnavailable, UserError
+from stores.loopback import on_loopback
 
 
 def rerank_at(

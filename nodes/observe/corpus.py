@@ -2,7 +2,8 @@
 
 Passages are embedded and indexed with their document's title in front, since a passage from the
 middle of an article often does not say what it is about. Hybrid retrieval adds BM25 (exact names and
-numbers) and, for the best candidates, the nearest single sentence (one fact in a long passage).
+numbers) and, for the best candidates, the nearest single sentence (one fact in a long passage). With
+``likelihood`` a small language model also reads the very best and says which predicts the question.
 """
 
 import hashlib
@@ -16,7 +17,8 @@ import numpy as np
 from filelock import FileLock
 
 from envs.protocols import ANSWER
-from nodes.observe.fusion import reciprocal_ranks, standardised
+from nodes.observe.fusion import Scores, reciprocal_ranks, standardised
+from nodes.observe.likelihood import log_likelihoods
 from nodes.protocols import Chunk, Embedder, Params, Vector
 from nodes.resources import Resources
 from stores.chunking import Chunking, Passage
@@ -25,9 +27,10 @@ from stores.lexical import Lexical
 from stores.prepared import prepare, prepared_key, titled
 from stores.vectors import Vectors, is_server
 
-Retrieval = Literal["hybrid", "rrf", "dense"]
-#: Candidates of a ranking that go into the fusion, and those whose sentences are read.
-POOL, NEAR = 100, 24
+Retrieval = Literal["hybrid", "likelihood", "rrf", "dense"]
+#: Candidates of a ranking that go into the fusion, those whose sentences are read, and those that the
+#: language model reads.
+POOL, NEAR, READ = 100, 24, 10
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -110,7 +113,8 @@ class CorpusIndex:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
 
         ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
-        2009); ``hybrid`` adds their standardised scores and that of the nearest sentence.
+        2009); ``hybrid`` adds their standardised scores and that of the nearest sentence;
+        ``likelihood`` adds the question's likelihood after each of the :data:`READ` best of those.
         """
         if not query.strip() or not self.passages:
             return []
@@ -127,10 +131,14 @@ class CorpusIndex:
             return reciprocal_ranks((dense, words))[:k]
         first = standardised((dense, words))
         near = [place for place, _ in first[: max(NEAR, k)]]
-        sentences = self._sentences(near, vector)
-        among = set(near)
-        inner = [{p: s for p, s in scores.items() if p in among} for scores in (dense, words)]
-        return standardised((*inner, sentences))[:k]
+        parts = [dense, words, self._sentences(near, vector)]
+        ranked = standardised(among(near, parts))
+        if how == "likelihood":
+            best = [place for place, _ in ranked[:READ]]
+            read = [self.passages[place] for place in best]
+            parts.append(dict(zip(best, log_likelihoods(query, read), strict=True)))
+            ranked = followed(standardised(among(best, parts)), ranked[READ:])
+        return ranked[:k]
 
     def _sentences(self, places: Sequence[int], vector: Vector) -> dict[int, float]:
         """Return the cosine of each passage's nearest sentence (read with the title in front)."""
@@ -153,6 +161,20 @@ def sentences_of(text: str) -> list[str]:
     """Split at sentence ends and line breaks; fragments of one or two words are left out."""
     parts = [part.strip() for part in _SENTENCE.split(text)]
     return [part for part in parts if len(part.split()) > 2] or ([text] if text.strip() else [])
+
+
+def followed(first: list[tuple[int, float]], rest: list[tuple[int, float]]) -> list[Any]:
+    """Return ``first`` and then ``rest``, whose scores are lowered to lie below."""
+    if not first or not rest:
+        return [*first, *rest]
+    down = max(rest[0][1] - first[-1][1], 0.0) + 1e-9
+    return [*first, *((place, score - down) for place, score in rest)]
+
+
+def among(places: Sequence[int], rankings: Sequence[Scores]) -> list[dict[int, float]]:
+    """Return the rankings of ``places`` alone."""
+    kept = set(places)
+    return [{p: score for p, score in scores.items() if p in kept} for scores in rankings]
 
 
 class CorpusSource:

@@ -12,6 +12,7 @@ from nodes.protocols import Chunk, EnvParams, Source
 from stores.chunking import Chunking
 from stores.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.documents import files_in, read_folder
+from stores.errors import UserError
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -86,14 +87,21 @@ class QaEnv(EnvParams):
 
 
 def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Changes]:
-    """Ingest ``folder`` under a name of its own (apart from named corpora) and say what changed."""
+    """Ingest ``folder`` under a name of its own (apart from named corpora) and say what changed.
+
+    Raises ``UserError`` where it has files and none gives text.
+    """
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
     # Beside the named corpora, not among them: a name that a person chose is never taken.
     corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
     origin, look = str(folder.resolve()), _look(folder)
-    if corpus.looked(origin) == look:  # asked again: no file is read anew
+    if corpus.looked(origin) == look and not corpus.is_new():  # asked again: no file is read anew
         return corpus, Changes()
-    return corpus, corpus.sync(origin, read_folder(folder), look)
+    changes = corpus.sync(origin, read_folder(folder), look)
+    if corpus.is_new() and changes.skipped:
+        first = changes.skipped[0]
+        raise UserError(f"nothing in '{folder}' could be read: {first.id}: {first.why}")
+    return corpus, changes
 
 
 def _look(folder: Path) -> str:

@@ -1,9 +1,10 @@
 """``experience``: finished episodes go into a bank as the agent works.
 
 A finished episode is annotated by its return and added at once; an episode that is cut off at the
-step cap is not finished and adds nothing. With ``traces`` the episode is also listed for the
-hindsight annotator (``stategate bank hindsight``), which rewrites the advice later, in the
-background. The bank is capped: the least useful tenth goes (see ``nodes.experience.prune``).
+step cap is not finished and adds nothing. Where the ``trace`` memory keeps the episode too,
+``stategate bank hindsight --watch`` rewrites the advice later, in the background. The bank is capped:
+the least useful tenth goes; and now and then advice that was tried and earned nothing goes, and what
+is old and was never used (see ``nodes.experience.prune``).
 """
 
 from collections import OrderedDict
@@ -42,6 +43,12 @@ class ExperienceWriter(MemoryParams):
         description="whose recurrent states to keep too; as in the config's updater slot",
     )
     cap: int = Field(default=100_000, ge=10, description="rows the bank may have")
+    forget_days: float = Field(
+        default=365.0, gt=0, description="age at which a row that never advised goes"
+    )
+    tidy_every: int = Field(
+        default=100, ge=1, description="episodes between two rounds of forgetting"
+    )
 
     @field_validator("updater", mode="before")
     @classmethod
@@ -65,6 +72,7 @@ class Writer:
         )
         is_kept = params.updater.kind != "none"
         self._updater = resources.get(params.updater) if is_kept else None
+        self._finished = 0
         self._running: OrderedDict[str, dict[int, StepRecord]] = OrderedDict()
 
     def __call__(self, record: StepRecord) -> None:
@@ -108,6 +116,10 @@ class Writer:
         rows = self.bank.bank.query(query, sorted(given))
         if rows:
             self.bank.bank.count_use([row["n"] for row in rows], episode.reward)
+        self._finished += 1
+        if self._finished % self._params.tidy_every == 0:
+            age = self._params.forget_days * 86400
+            prune(self.bank.bank, older_than=age, useless=True)
         if len(self.bank.bank) > self._params.cap:
             prune(self.bank.bank, keep=int(0.9 * self._params.cap))
 

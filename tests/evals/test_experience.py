@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evals.bench_bank import measure
-from evals.experience import base_of, moves, run_experience, subsets
+from evals.experience import agents_for, base_of, moves, run_experience, subsets
 from evals.experience_page import main as page_main
 from evals.experience_retrieval import evaluate, sample, summarised
 from evals.experience_steps import drawn, judged
@@ -75,6 +75,33 @@ def test_the_page_has_the_subsets_the_moves_and_the_steps(run, banks, tmp_path):
         steps_main([str(out), "--bank", banks[0], "--agent", "nobody"])
 
 
+def test_every_agent_sets_its_own_recipe_whatever_the_preset_says(run):
+    out, _ = run
+    agents = json.loads((out / "args.json").read_text())["agents"]
+    seen = {
+        name: tuple(agents[name]["context"][key] for key in ("gate", "pick", "top_k", "shuffle_q"))
+        for name in agents
+        if agents[name]["context"].get("mode") == "state"
+    }
+    assert seen["state"] == ("none", "best", 10, False)
+    assert seen["gated"] == ("alike", "proven", 60, False)
+    assert len(set(seen.values())) == len(seen)
+
+
+def test_agents_that_search_by_the_recurrent_state_need_a_bank_that_holds_it(banks, tmp_path):
+    assert not any(" by " in name for name in agents_for("full", banks[0], None))
+    bank = StateBank(tmp_path / "b", "any", "gru/0123", create=True)
+    bank.bank.close()
+    learned = agents_for("full", str(tmp_path / "b"), None)
+    assert {"state by both", "gated by state", "gated foreseen"} < set(learned)
+    assert "updater.kind=gru" in learned["gated by state"]
+    assert not any("updater" in change for change in learned["gated"])
+    with pytest.raises(UserError, match="no agent 'gated by state' with these banks: state, "):
+        run_experience(
+            "webshop-experience", [0], str(tmp_path / "x"), {"": banks}, names=["gated by state"]
+        )
+
+
 def test_without_banks_there_is_nothing_to_compare(tmp_path):
     with pytest.raises(UserError, match="--state-bank"):
         run_experience("webshop-experience", [0], str(tmp_path / "x"), {"": (None, None)})
@@ -137,6 +164,7 @@ def test_the_bench_measures_recall_against_all_vectors(banks):
     assert row["states"] == 400
     assert row["recall_at_10"] == 1.0  # small banks are searched whole
     assert row["search_ms_p95"] >= row["search_ms_p50"] > 0
+    assert row["wide_ms_p95"] >= row["wide_ms_p50"] > 0
 
 
 def test_a_move_is_compared_with_others_of_the_same_past_task_only():

@@ -135,6 +135,29 @@ def test_an_unfinished_episode_adds_nothing_and_the_cap_holds(tmp_path):
         assert len(StateBank(tmp_path / "c").bank) <= 12
 
 
+def test_now_and_then_advice_that_earned_nothing_and_what_is_old_and_unused_goes(tmp_path):
+    play(agent(tmp_path / "b"), 3)
+    bank = StateBank(tmp_path / "b").bank
+    useless, useful, old, young = bank.rows()[:4]
+    bank.count_use([useless.n] * 3, 0.0)
+    bank.count_use([useful.n] * 3, 1.0)
+    with bank.transaction() as db:
+        db.execute("update rows set created = created - 90 * 86400 where n != ?", (young.n,))
+    memory = f"memory=[{{kind: short_term}}, {{kind: experience, bank: {tmp_path / 'b'}, "
+    memory += "forget_days: 60, tidy_every: 2}]"
+    graph = build_graph(
+        load_config("webshop", ["updater.kind=none", "embedder.kind=hashing", memory]),
+        checkpointer=False,
+    )
+    before = {row.id for row in bank.rows()}
+    play(graph, 8)
+    assert before <= {row.id for row in bank.rows()}
+    play(graph, 9)
+    left = {row.id for row in bank.rows()}
+    assert {useful.id, young.id} <= left
+    assert not {useless.id, old.id} & left
+
+
 def test_what_was_learned_is_told_at_once_and_its_use_is_counted(tmp_path):
     folder = tmp_path / "b"
     play(agent(folder), 3)

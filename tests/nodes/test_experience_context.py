@@ -3,6 +3,7 @@
 import http.server
 import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -263,6 +264,21 @@ def test_an_endpoint_reranks(traces, reranker, resources):
     ranked = params.model_copy(update={"rerank_url": reranker}).build(resources)
     assert plain.rows[0] == "e0"
     assert ranked.advisor.advise(WISH).rows[0] == "e1"
+
+
+def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resources):
+    search = next(iter(requests(resources, budgets=(600,))))
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    other = trajectory(1, question="Find me a lamp")
+    other = replace(other, steps=(Step("search", "lamp", "WebShop Search", "Page 1"),))
+    add_episode(bank, other, annotate(other), resources.embedder)
+    request = replace(search, instruction=WISH)
+    built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(request)
+    line = built.pieces[-1].text
+    assert line.startswith("Experience: Search with ")
+    assert ": search[a warm wool scarf red" in line
+    assert "Suggested next: search" in line
+    assert "lamp" not in line
 
 
 def test_advice_without_words_is_passed_over(tmp_path, resources):

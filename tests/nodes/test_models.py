@@ -12,10 +12,11 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from nodes.models.embedders import Hashing, MiniLM, OpenAIEmbedder
-from nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm, on_loopback
+from nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
 from nodes.resources import Resources
 from stores.assets import is_present
 from stores.errors import ModelUnavailable, UserError
+from stores.loopback import on_loopback
 
 
 class OpenAIHandler(BaseHTTPRequestHandler):

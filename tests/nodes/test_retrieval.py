@@ -54,6 +54,27 @@ def test_every_retrieval_finds_the_passage_with_the_words(how):
     assert {place for place, _ in only} <= {2}
 
 
+def test_the_language_model_s_word_moves_only_what_it_read(monkeypatch):
+    texts = [f"A cloud rolls over gulf number {i}." for i in range(14)]
+    index = indexed(*texts)
+    index.sync()
+    before = [place for place, _ in index.find("which cloud rolls over the gulf", 14)]
+    read = []
+
+    def log_likelihoods(question, passages):
+        read.extend(p.text for p in passages)
+        return [-9.0 * (p.text != index.passages[before[7]].text) for p in passages]
+
+    monkeypatch.setattr("nodes.observe.corpus.log_likelihoods", log_likelihoods)
+    found = index.find("which cloud rolls over the gulf", 14, "likelihood")
+    assert read == [index.passages[place].text for place in before[:10]]
+    assert [place for place, _ in found].index(before[7]) < 7
+    assert [place for place, _ in found[10:]] == before[10:]
+    scores = [score for _, score in found]
+    assert scores == sorted(scores, reverse=True)
+    assert index.find("which cloud rolls over the gulf", 3, "likelihood") == found[:3]
+
+
 def test_an_index_follows_its_corpus_and_embeds_only_what_is_new():
     index = indexed("Stones move.", "A cloud rolls.")
     index.sync()
@@ -121,6 +142,51 @@ def test_damaged_index_files_are_made_anew(name, damage):
     assert opened.sync() == (0, 0)
     assert opened.find("cloud", 1)[0][0] == 1
     assert file.read_bytes() == raw
+
+
+class Dying(HashingEmbedder):
+    """Stands for a process that is killed: the third batch of passages is never embedded."""
+
+    calls = 0
+
+    def embed(self, texts):
+        self.calls += 1
+        if self.calls > 2:
+            raise KeyboardInterrupt
+        return super().embed(texts)
+
+
+def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
+    texts = [f"Stone number {i} moves." for i in range(600)]
+    index = indexed(*texts)
+    index.embedder = Dying()
+    with pytest.raises(KeyboardInterrupt):
+        index.sync()
+    assert again(index).sync() == (600 - 512, 0)
+    # Killed while it follows a change: the mark of the earlier state must not be believed.
+    index.corpus.sync("o", [Document(f"e{i}", "o", "T", f"Cloud {i}.") for i in range(600)])
+    index.embedder = Dying()
+    with pytest.raises(KeyboardInterrupt):
+        index.sync()
+    index.corpus.sync("o", [Document(f"d{i}", "o", f"T{i}", t) for i, t in enumerate(texts)])
+    opened = again(index)
+    assert opened.sync() == (0, 512)
+    assert opened.find("stone number 17 moves", 1)[0][0] == [p.text for p in opened.passages].index(
+        texts[17]
+    )
+
+
+def test_each_chunking_has_its_own_index_and_all_follow_a_removal():
+    texts = (" ".join(f"Stone {i} moves." for i in range(60)), "A cloud rolls.")
+    small = indexed(*texts, chunking="fixed-32-8")
+    large = indexed(*texts, chunking="recursive-512-50")
+    assert small.sync()[0] > large.sync()[0] == 2
+    assert again(small).sync() == again(large).sync() == (0, 0)
+    small.corpus.sync("o", [Document("d1", "o", "T1", texts[1])])
+    for index in (again(small), again(large)):
+        assert index.sync()[0] == 0
+        assert [p.document for p in index.passages] == ["d1"]
+        assert [place for place, _ in index.find("stone cloud", 9)] == [0]
 
 
 def test_vectors_that_are_lost_are_embedded_again():

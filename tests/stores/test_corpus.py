@@ -2,6 +2,8 @@
 
 import json
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -169,6 +171,55 @@ def test_a_page_is_kept_once_fetched_and_wikipedia_is_read_through_its_api():
     assert [title for _, title in calls] == [None, "Brinicle"]
     read_web("wikipedia:Brinicle", fresh=True, fetch=fetch)
     assert len(calls) == 3
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A web server on this machine, and a proxy in the environment that it must not go through."""
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = self.path.partition("?")[0]
+            kind, body = PAGES.get(path, ("text/plain", b""))
+            self.send_response(200 if path in PAGES else 404)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_args):
+            pass
+
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+
+
+_ARTICLE = {"title": "Moor", "extract": "A wet place.", "fullurl": "https://w/Moor"}
+PAGES = {
+    "/page": ("text/html", b"<title>Ferry</title><script>x()</script><p>It leaves at noon.</p>"),
+    "/note.json": ("application/json", b'{"title": "Lamp", "content": "It burns."}'),
+    "/blob": ("application/octet-stream", bytes(range(256))),
+    "/empty": ("text/plain", b""),
+    "/api.php": ("application/json", json.dumps({"query": {"pages": [_ARTICLE]}}).encode()),
+}
+
+
+def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(server, monkeypatch):
+    page, note = read_web(f"{server}/page"), read_web(f"{server}/note.json")
+    assert (page.title, page.text) == ("Ferry", "It leaves at noon.")
+    assert (note.title, note.text) == ("Lamp", "It burns.")
+    for path, why in (("blob", "a binary file"), ("empty", "there is no text in it")):
+        assert read_web(f"{server}/{path}") == Skipped(f"{server}/{path}", why)
+    assert read_web(f"{server}/gone").why == "the server answers 404 Not Found"
+    assert "refused" in read_web("http://127.0.0.1:1/x").why
+    monkeypatch.setenv("STATEGATE_WIKIPEDIA", f"{server}/api.php")
+    article = read_web("wikipedia:Moor")
+    assert (article.title, article.text, article.url) == ("Moor", "A wet place.", "https://w/Moor")
+    monkeypatch.setenv("STATEGATE_WIKIPEDIA", f"{server}/page")
+    assert "no answer that can be read" in read_web("wikipedia:Moor").why
 
 
 def test_a_page_that_cannot_be_fetched_is_skipped_with_the_reason():

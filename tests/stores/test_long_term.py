@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import sqlite3
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,6 +57,16 @@ def test_a_contradiction_keeps_both_answers_with_their_times(memory):
     old, new = memory.facts(ME)
     assert (old.contradicts, new.contradicts) == ((new.id,), (old.id,))
     assert (old.updated, new.updated) == (10.0, 20.0)
+
+
+def test_near_questions_for_another_thing_are_neither_merged_nor_contradicted(memory):
+    memory.write(ME, turn("Who placed the red buoy?", "Carl Holm did.", 0))
+    about = "Who placed the red buoy?"
+    later = turn("When was that?", "It was in 1923.", 1, about=about)
+    same = EMBEDDER.embed([about])[0]
+    memory.write(ME, replace(later, vector=same))
+    memory.write(ME, turn("Who placed the red buoy?", "Carl Holm did.", 2))
+    assert [(f.times, f.contradicts) for f in memory.facts(ME)] == [(2, ()), (1, ())]
 
 
 def test_facts_are_read_by_relevance_not_by_age(memory):

@@ -14,8 +14,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from nodes.experience.grow import add_episode
 from nodes.experience.prune import prune
-from nodes.experience.returns import Annotation
+from nodes.experience.returns import Annotation, annotate
 from nodes.experience.trajectory import Step, Trajectory
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
@@ -105,6 +106,10 @@ def test_a_whole_answer_annotates_every_state(tmp_path, resources):
         (answer(7), [9, 9, 9], ["Advice 1.", "Advice 2.", "Advice 3."]),  # too long
         ('[{"state": 2, "q_value": 99}, {"state": 2, "q_value": 1}]', [5, 10, 5], ["", "", ""]),
         ('[{"state": 3, "q_value": "8", "experience": 4}, 17, {}]', [5, 5, 8], ["", "", ""]),
+        (answer(3)[:-30], [9, 9, 5], ["Advice 1.", "Advice 2.", ""]),  # cut off at its tokens
+        ('{"state": "State 2", "q_value": "7/10"}', [5, 7, 5], ["", "", ""]),  # no array
+        ('[{"q_value": 1}, {"q_value": 2}, {"q_value": 3}]', [1, 2, 3], ["", "", ""]),
+        (f'{{"states": {answer(3)}}}', [9, 9, 9], ["Advice 1.", "Advice 2.", "Advice 3."]),
     ],
 )
 def test_a_missing_state_gets_five_and_no_advice(reply, worths, words):
@@ -261,6 +266,25 @@ def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, re
     assert rows[-1].data["seen"] == 2
     other = replace(episode(), id="other", steps=(Step("click", "buy now", "page 0 of 0", "end"),))
     assert build_state_bank(tmp_path, [other], resources).rows == 1
+
+
+def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, resources):
+    from dataclasses import replace
+
+    build_state_bank(tmp_path, [episode()], resources)
+    again = replace(episode(), id="again", reward=0.0, correct=False)
+    slow, fast = StateBank(tmp_path), StateBank(tmp_path)
+    real = slow.bank.is_read
+
+    def late(source):  # both asked before either had written
+        known = real(source)
+        add_episode(fast, again, annotate(again), resources.embedder)
+        return known
+
+    slow.bank.is_read = late
+    add_episode(slow, again, annotate(again), resources.embedder)
+    last = StateBank(tmp_path).bank.rows()[-1]
+    assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 
 
 def test_recurrent_states_are_kept_and_their_updater_is_checked(tmp_path, resources):

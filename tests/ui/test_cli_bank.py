@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from stores.state_bank import StateBank
 from tests.ui.test_cli import call, refused
 
 HASHED = ("--set", "embedder.kind=hashing")
@@ -56,6 +57,34 @@ def test_rows_are_changed_removed_exported_and_merged(folder, tmp_path):
     lines = (tmp_path / "rows.jsonl").read_text().splitlines()
     assert len(lines) == 4
     assert {"id", "q"} <= set(json.loads(lines[0]))
+
+
+def test_hindsight_watches_for_new_episodes_until_it_is_stopped(folder, tmp_path, monkeypatch):
+    bank, traces = tmp_path / "b", tmp_path / "t"
+    traces.mkdir()
+    known = sorted(StateBank(folder / "state").bank.rows(), key=lambda row: row.data["episode"])
+    first, second = known[0].data["episode"], known[-1].data["episode"]
+    assert first != second
+    exported = tmp_path / "all.jsonl"
+    call("traces", "export", exported, "--db", folder / "p.sqlite")
+    lines = {json.loads(line)["episode_id"]: line for line in exported.read_text().splitlines()}
+    call("bank", "merge", folder / "state", "--out", bank)
+    (traces / "1.jsonl").write_text(lines[first] + "\n")
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 2:
+            raise SystemExit(0)
+        (traces / "2.jsonl").write_text(lines[second] + "\n")
+
+    monkeypatch.setattr("ui.cli_bank.time.sleep", sleep)
+    told = '[{"state": 1, "q_value": 3, "experience": "Look twice."}]'
+    words = ("--watch", 7, *HASHED, "--set", "llm.kind=fake", "--set", f"llm.replies=['{told}']")
+    call("bank", "hindsight", bank, traces, *words)
+    assert slept == [7, 7]
+    by = {row.data["episode"]: row.data["by"] for row in StateBank(bank).bank.rows()}
+    assert {name for name, who in by.items() if who.startswith("hindsight")} == {first, second}
 
 
 def test_mistakes_are_told_in_one_line(folder, tmp_path):

@@ -1,6 +1,7 @@
 """`stategate ask`, `chat`, `ingest`, `memory` and `eval qa|memory` as people call them."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -111,19 +112,21 @@ def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_pa
     [
         (("ask", " "), "empty"),
         (("ask", "x", "--corpus", "lost"), "no corpus 'lost'"),
+        (("ask", "x", "--corpus", "bad.txt"), "bad.txt: a binary file"),
         (("ask", "x", "--config", "demo"), "no conversation"),
         (("ingest", "/no/such/folder", "--corpus", "x"), "no folder or file"),
         (("ingest", ".", "--corpus", "../x"), "no corpus name"),
         (("memory", "forget"), "by number, or --all"),
         (("memory", "forget", "99"), "no such fact"),
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
-        (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, B, C and D"),
+        (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, B, C, D and E"),
         (("eval", "qa", "--data", "/no/such", "--out", "runs/never"), "no question set"),
         (("eval", "memory", "--policies", "x", "--out", "runs/never"), "neither, stm"),
     ],
 )
 def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    Path("bad.txt").write_bytes(bytes(range(256)))
     assert told in refused(*words)
 
 

@@ -1,6 +1,7 @@
 """What a transcript says of a step, on hand-made contexts and a hand-made page."""
 
 import io
+from dataclasses import replace
 
 from langchain_core.messages import HumanMessage
 from rich.console import Console
@@ -51,6 +52,21 @@ def test_kept_line_names_a_few_of_many_and_says_when_over_the_budget():
     built = context(piece("a", "x", 5, 5, (), gone), over_budget=True)
     line = kept_line(built, names=2)
     assert line == "kept 1/1 chunks, 5 of 5 tokens, over the budget; dropped: 0, 1, …"
+
+
+def test_a_step_shows_the_advice_and_what_fell_back():
+    session = Session(
+        build_graph(load_config({"actor": {"kind": "scripted", "actions": ACTIONS}})),
+        "t", task={"goal": 3},
+    )  # fmt: skip
+    step = session.step()
+    told = Piece("experience:r1", "experience", "Experience: Look [twice].\n", (), 5, 5, 0.9)
+    lost = Piece("fallback:rerank: gone", "fallback", "", (), 0, 0)
+    changed = replace(step, context=replace(step.context, pieces=(told, lost)))
+    screen = Console(file=io.StringIO(), width=80, highlight=False)
+    Transcript(screen, session.agent.config).step(changed, None)
+    lines = {" ".join(line.split()) for line in screen.file.getvalue().splitlines()}
+    assert {"advice Look [twice].", "fallback rerank: gone"} <= lines
 
 
 def test_reward_line_tells_the_parts():

@@ -18,6 +18,10 @@ from ui.tabs.common import EVENTS_JS, App, data_of, failed, problem_of
 ROOTS = (Path("runs"), Path(__file__).resolve().parents[2] / "docs" / "results" / "runs")
 _OUTCOMES = ["all", "success", "partial", "failed", "errors"]
 _ALL = "all agents"
+_HINT = (
+    "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
+    "stategate eval live --goals 0-19 --out runs/first"
+)
 
 Update = dict[Any, Any]
 
@@ -51,7 +55,7 @@ class RunsTab:
         self.status = gr.HTML(elem_id="sg-run-status")
         with gr.Row(elem_classes="sg-stage"):
             with gr.Column(scale=5, min_width=320):
-                self.facts = gr.HTML(elem_id="sg-run-facts")
+                self.facts = gr.HTML(empty("No run open", _HINT), elem_id="sg-run-facts")
             with gr.Column(scale=5, min_width=320):
                 self.episodes = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-episodes")
         self.steps = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-run-steps")
@@ -81,8 +85,7 @@ class RunsTab:
         blank: Update = {self.facts: "", self.episodes: "", self.steps: "", self.page: "",
                          self.state: None, self.pairs: ""}  # fmt: skip
         if not folder:
-            hint = "A run directory is what `stategate eval` writes with --out."
-            return {**blank, self.facts: empty("No run open", hint)}
+            return {**blank, self.facts: empty("No run open", _HINT)}
         try:
             run = read_run(folder)
         except UserError as error:

@@ -36,6 +36,7 @@ def views(page, width, tail):
     """Take the pictures of one width and colour scheme."""
 
     def shot(name):
+        page.evaluate("window.scrollTo(0, 0)")
         page.mouse.move(0, 0)
         page.wait_for_timeout(700)
         page.screenshot(path=str(FOLDER / f"{name}{tail}.png"))
