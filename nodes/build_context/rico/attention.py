@@ -43,6 +43,9 @@ def attend(
     """
     import torch
 
+    cap = kwargs.get("softcap")
+    if documents is None and cap is not None:
+        return _capped(query, key, value, attention_mask, scaling, cap), None
     if documents is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -55,7 +58,7 @@ def attend(
     asked = query.reshape(groups, heads // groups * count, size) * scale
     far = asked @ documents.keys.transpose(1, 2)
     near = asked @ key[0].transpose(1, 2)
-    if (cap := kwargs.get("softcap")) is not None:
+    if cap is not None:
         far, near = cap * torch.tanh(far / cap), cap * torch.tanh(near / cap)
     far = far + documents.bias
     if attention_mask is not None:
@@ -65,6 +68,29 @@ def attend(
     split = far.shape[-1]
     out = shares[..., :split] @ documents.values + shares[..., split:] @ value[0]
     return out.reshape(1, heads, count, size).transpose(1, 2).contiguous(), None
+
+
+def _capped(
+    query: "Tensor",
+    key: "Tensor",
+    value: "Tensor",
+    mask: "Tensor | None",
+    scaling: float | None,
+    cap: float,
+) -> "Tensor":
+    """Attend with capped scores, which the general kernel does not know; causal without a mask."""
+    import torch
+
+    groups, count, length = query.shape[1] // key.shape[1], query.shape[2], key.shape[2]
+    keys, values = (part.repeat_interleave(groups, 1) for part in (key, value))
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = cap * torch.tanh(query @ keys.transpose(2, 3) * scale / cap)
+    if mask is None:
+        mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)
+    if mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, float("-inf"))
+    scores = scores + mask
+    return (scores.softmax(-1) @ values).transpose(1, 2).contiguous()
 
 
 def install(model: Any, name: str) -> None:

@@ -27,7 +27,7 @@ _BATCH = 512
 
 
 class TransformerBackend:
-    """Any Hugging Face decoder with rotary or no positions and a key-value cache.
+    """A Hugging Face decoder with rotary or no positions and a key-value cache, of most families.
 
     A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. ``max_tokens`` bounds a document.
     ``layers`` keeps only some layers' keys and values (in the others the question sees no document),
@@ -60,7 +60,9 @@ class TransformerBackend:
         self._lock = threading.RLock()
         self._reading: tuple[Tensor, dict[int, Documents]] | None = None
         attentions = [
-            m for m in model.modules() if hasattr(m, "layer_idx") and hasattr(m, "q_proj")
+            m
+            for m in model.modules()
+            if hasattr(m, "layer_idx") and type(m).__name__.endswith("Attention")
         ]
         if len(attentions) != self.layers:
             raise UserError(
