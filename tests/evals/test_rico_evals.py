@@ -15,6 +15,7 @@ from evals.rerank_scorer import Settings
 from evals.rico_answers import run_answers
 from evals.rico_cost import run_cost
 from evals.rico_fusion import fit_weights, run_fusion
+from evals.rico_order import run_order
 from evals.rico_states import run_projection, run_states
 from evals.rico_tables import short
 from stores.errors import UserError
@@ -160,3 +161,14 @@ def test_the_page_shows_every_kind_of_run(data, tmp_path):
     assert "bm25+single_gradient, learned" in page
     assert (tmp_path / "docs" / "cost.png").exists()
     assert (short(0.5), short(10.25), short(None)) == (".500", "10.250", "")
+
+
+def test_both_orders_are_asked_for_the_answer(data, tmp_path):
+    scores = ranked(data, tmp_path, ("bm25",))
+    one = run_order(scores, tmp_path / "one", "bm25", 2, 1, SSM, str(data))
+    assert one["tests"][0]["difference"] == 0, "one document has one order"
+    many = run_order(scores, tmp_path / "many", "bm25", 2, 3, SSM, str(data))
+    assert many["tests"][0]["n"] == 4
+    assert abs(many["tests"][0]["difference"]) > 1e-4
+    with pytest.raises(UserError, match="no scores of minilm"):
+        run_order(scores, tmp_path / "none", "minilm", 2, 3, SSM, str(data))
