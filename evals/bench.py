@@ -6,6 +6,7 @@ python -m evals.bench checkpoints --steps 10,100 --out runs/bench-checkpoints
 python -m evals.bench step --data sample --out runs/bench-step
 python -m evals.bench actor --data sample --out runs/bench-actor
 python -m evals.bench retrieval --passages 10000,200000 --out runs/bench-retrieval
+python -m evals.bench embedder --out runs/bench-embedder
 python -m evals.bench memory --out runs/bench-memory                        (or --db postgresql://…)
 python -m evals.bench ui --out runs/bench-ui                                (needs Chromium)
 python -m evals.bench llmlingua --data sample --out runs/bench-llmlingua    (needs llmlingua)
@@ -21,7 +22,7 @@ from evals.run_directory import RunDirectory, provenance, shown_path
 from stores.errors import UserError
 
 _CHOICES: tuple[str, ...] = ("webshop", "curve", "checkpoints", "step", "actor", "llmlingua")
-_CHOICES += ("retrieval", "memory", "ui")
+_CHOICES += ("retrieval", "embedder", "memory", "ui")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -79,6 +80,10 @@ def _measure(given: argparse.Namespace) -> list[dict[str, Any]]:
         from evals.bench_qa import measure_retrieval
 
         return measure_retrieval([int(n) for n in given.passages.split(",")], given.seed)
+    if given.what == "embedder":
+        from evals.bench_qa import measure_embedder
+
+        return measure_embedder(given.seed)
     if given.what == "memory":
         from evals.bench_qa import measure_memory
 

@@ -42,6 +42,8 @@ AGENTS: dict[str, tuple[str, ...]] = {
     "dense-1024": (_1024, "context.retrieval=dense"),
     "rrf-256": (_256, "context.retrieval=rrf"),
     "rrf-1024": (_1024, "context.retrieval=rrf"),
+    "hybrid-256": (_256, "context.retrieval=hybrid"),
+    "hybrid-1024": (_1024, "context.retrieval=hybrid"),
     "openai-small-256": (_256, _OPENAI, "context.retrieval=dense"),
     "openai-large-256": (_256, *_LARGE, "context.retrieval=dense"),
     "likelihood-256": (_256, "context.retrieval=likelihood"),
@@ -52,11 +54,11 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "A": ("fixed-256", "fixed-1024"),
     "B": ("fixed-256", "fixed-1024", "recursive-512"),
     "C": (
-        "dense-256", "rrf-256", "fixed-256", "dense-1024", "rrf-1024", "fixed-1024",
-        "openai-small-256", "openai-large-256",
+        "dense-256", "rrf-256", "hybrid-256", "fixed-256", "dense-1024", "rrf-1024",
+        "hybrid-1024", "fixed-1024", "openai-small-256", "openai-large-256",
     ),
     "D": ("neither", "stm", "ltm", "both"),
-    "E": ("fixed-256", "likelihood-256"),
+    "E": ("hybrid-256", "likelihood-256"),
 }  # fmt: skip
 #: Those that need no language model.
 USUAL = ("A", "B", "C", "D")

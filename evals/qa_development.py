@@ -28,7 +28,7 @@ from nodes.resources import Resources
 from stores.errors import UserError
 from trainers.trajectories import file_hash
 
-_WAYS: tuple[Retrieval, ...] = ("hybrid", "dense", "rrf", "likelihood")
+_WAYS: tuple[Retrieval, ...] = ("hybrid", "dense", "rrf", "parent", "likelihood")
 _NEAR, _DEPTH = 0.8, 10
 
 

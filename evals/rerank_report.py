@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.rerank_metrics import AVERAGE
+from evals.rico_tables import draw_cost, p_of, short, table_of
 from stores.errors import UserError
 
 
@@ -43,7 +44,7 @@ def ndcg_table(rows: Sequence[Mapping[str, Any]]) -> str:
     for name in dict.fromkeys(row["agent"] for row in rows):
         mine = {row["dataset"]: row for row in rows if row["agent"] == name}
         cells = [
-            f"{_f(mine[d]['ndcg'])} [{_f(mine[d]['ndcg_low'])}, {_f(mine[d]['ndcg_high'])}]"
+            f"{short(mine[d]['ndcg'])} [{short(mine[d]['ndcg_low'])}, {short(mine[d]['ndcg_high'])}]"
             for d in datasets
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -58,7 +59,9 @@ def cost_table(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     for row in rows:
         if row["dataset"] == AVERAGE:
-            cells = [f"{_f(row[m])} ± {_f(row[f'{m}_se'])}" for m in ("map", "p2", "r2", "r5")]
+            cells = [
+                f"{short(row[m])} ± {short(row[f'{m}_se'])}" for m in ("map", "p2", "r2", "r5")
+            ]
             cost = f"{row.get('seconds', 0):.2f} | {row.get('calls', 0):.1f}"
             lines.append(f"| {row['agent']} | {' | '.join(cells)} | {cost} |")
     return "\n".join(lines)
@@ -69,10 +72,9 @@ def tests_table(tests: Sequence[Mapping[str, Any]]) -> str:
     lines = ["| from | to | difference | 95 % interval | p |", "|---|---|---|---|---|"]
     for test in tests:
         if test["dataset"] == AVERAGE:
-            p = "< .001" if test["p"] < 0.001 else _f(test["p"])
             lines.append(
                 f"| {test['a']} | {test['b']} | {test['difference']:+.3f} "
-                f"| {test['low']:+.3f} to {test['high']:+.3f} | {p} |"
+                f"| {test['low']:+.3f} to {test['high']:+.3f} | {p_of(test)} |"
             )
     return "\n".join(lines)
 
@@ -109,7 +111,14 @@ def report(folders: Sequence[Path], out: Path, intro: Path | None = None) -> Non
             summary = json.loads((folder / "summary.json").read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"'{folder}' is no finished run directory ({error})") from None
-        if "example" in summary["rows"][0]:
+        other = table_of(summary["rows"], summary["tests"])
+        if other is not None:
+            parts += [f"## {folder.name}", f"`{args['command']}`; commit `{args['commit'][:12]}`."]
+            parts.append(other)
+            if "load_seconds" in summary["rows"][0]:
+                draw_cost(summary["rows"], out.parent / f"{folder.name}.png")
+                parts.append(f"![Cost by the number of documents]({folder.name}.png)")
+        elif "example" in summary["rows"][0]:
             parts.append(examples_section(folder, args, summary["rows"]))
             shutil.copyfile(folder / "examples.png", out.parent / f"{folder.name}.png")
         else:
@@ -153,10 +162,6 @@ def plot(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
-
-
-def _f(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}".replace("0.", ".", 1)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -32,8 +32,8 @@ from stores.state_packing import Dtype, pack, unpack
 SUBSETS: dict[str, Callable[[int], list[int]]] = {
     "all layers": lambda n: list(range(n)),
     "last half": lambda n: list(range(n // 2, n)),
-    "last third": lambda n: list(range(n - n // 3, n)),
-    "every third": lambda n: list(range(2, n, 3)),
+    "last third": lambda n: list(range(n - max(n // 3, 1), n)),
+    "every third": lambda n: list(range(min(2, n - 1), n, 3)),
 }
 FORMS: tuple[tuple[str, Dtype], ...] = (
     ("all layers", "fp32"), ("all layers", "fp16"), ("all layers", "int8"),

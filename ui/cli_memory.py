@@ -150,11 +150,11 @@ def _show(facts: "list[Fact]", as_json: bool) -> None:
         score = f", score {fact.score:.2f}" if fact.score else ""
         also = f", otherwise in {', '.join(map(str, fact.contradicts))}" if fact.contradicts else ""
         out.print(Text(f"{fact.id}. {fact.question}", style="bold"))
-        out.print(Padding(Text(fact.answer), (0, 0, 0, 3)))
+        out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
         source = fact.turns[-1] if fact.turns else {}
         where = f"; from {source['thread_id']} step {source['step']}" if source else ""
         facts_of = f"{facts_of}{score}{also}{where}"
-        out.print(Padding(Text(facts_of, style="dim"), (0, 0, 0, 3)))
+        out.print(Padding(Text(facts_of, style="dim"), (0, 0, 0, 3), expand=False))
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import Field
 from nodes.act.candidates import ENCODER, Embed, encode
 from nodes.act.fallback import safe_action
 from nodes.act.reading import read
+from nodes.models.small import small_inference
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class PolicyActor:
             instruction = read(context).instruction
             problem = "no action is readable" if not context.actions else "nothing to search for"
             return Decision(safe_action(context.actions, instruction), fallback=problem)
-        with torch.inference_mode():
+        with small_inference():
             rows = torch.from_numpy(seen.rows).unsqueeze(0)
             absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
             logits = self._scorer(rows, torch.from_numpy(seen.page).unsqueeze(0), absent)[0]

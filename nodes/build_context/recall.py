@@ -47,9 +47,9 @@ class ConversationContext(ContextParams):
     """What every builder of a conversation's prompt shares: all but the choice of passages."""
 
     retrieval: Retrieval = Field(
-        default="hybrid",
-        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, "
-        "'likelihood' also a small language model's word (slow)",
+        default="parent",
+        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
+        "the document's best, 'likelihood' also a small language model's word (slow)",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"

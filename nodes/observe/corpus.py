@@ -2,8 +2,9 @@
 
 Passages are embedded and indexed with their document's title in front, since a passage from the
 middle of an article often does not say what it is about. Hybrid retrieval adds BM25 (exact names and
-numbers) and, for the best candidates, the nearest single sentence (one fact in a long passage). With
-``likelihood`` a small language model also reads the very best and says which predicts the question.
+numbers) and, for the best candidates, the nearest single sentence (one fact in a long passage).
+``parent`` lets a document's best passage speak for the others; with ``likelihood`` a small language
+model also reads the very best and says which predicts the question.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from stores.lexical import Lexical
 from stores.prepared import prepare, prepared_key, titled
 from stores.vectors import Vectors, is_server
 
-Retrieval = Literal["hybrid", "likelihood", "rrf", "dense"]
+Retrieval = Literal["hybrid", "parent", "likelihood", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, those whose sentences are read, and those that the
 #: language model reads.
 POOL, NEAR, READ = 100, 24, 10
@@ -108,13 +109,15 @@ class CorpusIndex:
         return [(self._place[id_], score) for id_, score in found if id_ in self._place]
 
     def find(
-        self, query: str, k: int, how: Retrieval = "hybrid", where: Mapping[str, Any] | None = None
+        self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
 
         ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
         2009); ``hybrid`` adds their standardised scores and that of the nearest sentence;
-        ``likelihood`` adds the question's likelihood after each of the :data:`READ` best of those.
+        ``parent`` also the cosine of the passage without its title, and then the best score of the
+        passage's document; ``likelihood`` adds to ``hybrid`` the question's likelihood after each of
+        its :data:`READ` best.
         """
         if not query.strip() or not self.passages:
             return []
@@ -132,13 +135,26 @@ class CorpusIndex:
         first = standardised((dense, words))
         near = [place for place, _ in first[: max(NEAR, k)]]
         parts = [dense, words, self._sentences(near, vector)]
+        if how == "parent":
+            bare = self.embedder.embed([self.passages[place].text for place in near]) @ vector
+            parts.append(dict(zip(near, map(float, bare), strict=True)))
         ranked = standardised(among(near, parts))
+        if how == "parent":
+            ranked = self._with_parents(ranked)
         if how == "likelihood":
             best = [place for place, _ in ranked[:READ]]
             read = [self.passages[place] for place in best]
             parts.append(dict(zip(best, log_likelihoods(query, read), strict=True)))
             ranked = followed(standardised(among(best, parts)), ranked[READ:])
         return ranked[:k]
+
+    def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+        """Add to each passage's score the best one of its document: one good passage speaks for all."""
+        best: dict[str, float] = {}
+        for place, score in ranked:
+            best.setdefault(self.passages[place].document, score)
+        total = [(place, score + best[self.passages[place].document]) for place, score in ranked]
+        return sorted(total, key=lambda item: -item[1])
 
     def _sentences(self, places: Sequence[int], vector: Vector) -> dict[int, float]:
         """Return the cosine of each passage's nearest sentence (read with the title in front)."""
@@ -197,7 +213,7 @@ class CorpusSource:
         found = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
         return [(self._chunk(place), score) for place, score in found]
 
-    def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[Chunk, float]]:
+    def find(self, query: str, k: int, how: Retrieval = "parent") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""
         return [(self._chunk(place), score) for place, score in self._index.find(query, k, how)]
 

@@ -27,7 +27,7 @@ class CorpusRetriever(BaseRetriever):
     corpus: str | Path = "sample"
     chunking: str = "fixed-256-50"
     k: int = Field(default=4, ge=1)
-    retrieval: Retrieval = "hybrid"
+    retrieval: Retrieval = "parent"
     where: dict[str, Any] | None = None
     embedder: EmbedderParams = Field(default_factory=MiniLM)
     vectors: str | None = None

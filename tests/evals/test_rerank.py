@@ -240,17 +240,3 @@ def test_the_page_is_made_from_run_directories(data, tmp_path):
     assert (tmp_path / "docs" / "page.png").exists()
     with pytest.raises(UserError, match="no finished run"):
         report([tmp_path / "none"], tmp_path / "docs" / "page.md")
-
-
-def test_both_orders_are_asked_for_the_answer(data, tmp_path):
-    from evals.rico_order import run_order
-
-    run_rerank(settings(rankers=("bm25",)), str(tmp_path / "s"), str(data))
-    words = (tmp_path / "s", "bm25", 2)
-    one = run_order(words[0], tmp_path / "one", *words[1:], 1, str(SSM), str(data))
-    assert one["tests"][0]["difference"] == 0, "one document has one order"
-    many = run_order(words[0], tmp_path / "many", *words[1:], 3, str(SSM), str(data))
-    assert many["tests"][0]["n"] == 4
-    assert abs(many["tests"][0]["difference"]) > 1e-4
-    with pytest.raises(UserError, match="no scores of minilm"):
-        run_order(words[0], tmp_path / "none", "minilm", 2, 3, str(SSM), str(data))

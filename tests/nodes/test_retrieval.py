@@ -43,7 +43,7 @@ def test_standardised_gives_what_is_missing_the_lowest_score():
     assert standardised(()) == []
 
 
-@pytest.mark.parametrize("how", ["dense", "rrf", "hybrid"])
+@pytest.mark.parametrize("how", ["dense", "rrf", "hybrid", "parent"])
 def test_every_retrieval_finds_the_passage_with_the_words(how):
     index = indexed("Stones move over thin ice.", "A cloud rolls over a gulf.", "Lakes hold gas.")
     assert index.sync() == (3, 0)
@@ -52,6 +52,23 @@ def test_every_retrieval_finds_the_passage_with_the_words(how):
     assert index.find("  ", 2, how) == []
     only = index.find("Which cloud rolls?", 3, how, {"title": "T2"})
     assert {place for place, _ in only} <= {2}
+
+
+def test_a_document_s_best_passage_speaks_for_its_others():
+    head = "The brinicle grows under sea ice and sinks. " * 4
+    tail = "Salt leaves the water as it freezes, and what is left is heavy and cold. " * 4
+    other = "Salt is mined in hills where the water of old seas is long gone and dry. " * 4
+    index = indexed(head + tail, other)
+    index.sync()
+    question = "Why does salt leave the water where a brinicle grows?"
+    places = {}
+    for how in ("hybrid", "parent"):
+        found = [index.passages[place].document for place, _ in index.find(question, 9, how)]
+        places[how] = max(i for i, document in enumerate(found) if document == "d0")
+    assert places["parent"] <= places["hybrid"]
+    ranked = [(0, 3.0), (1, 2.0), (len(index.passages) - 1, 2.5)]
+    moved = index._with_parents(ranked)
+    assert moved == [(0, 6.0), (1, 5.0), (len(index.passages) - 1, 5.0)]
 
 
 def test_the_language_model_s_word_moves_only_what_it_read(monkeypatch):

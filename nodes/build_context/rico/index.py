@@ -28,7 +28,7 @@ def build_states(
 
     by_key = {document_key(document.shown()): document for document in documents}
     todo = store.missing(list(by_key))
-    hidden = quiet or len(todo) < _SHOW_FROM
+    hidden = True if quiet or len(todo) < _SHOW_FROM else None  # None: where nobody looks
     with tqdm(total=len(todo), desc="reading documents", unit="document", disable=hidden) as bar:
         for start in range(0, len(todo), _BLOCK):
             part = todo[start : start + _BLOCK]

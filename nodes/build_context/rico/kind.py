@@ -72,7 +72,7 @@ class Rico(FramedContext, ConversationContext):
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
             near = self.candidates_for(request, query, self.candidates, resources)
             chunks = [chunk for chunk, _ in near if chunk.text.strip()]
-            found = weigher.weigh(_asked(query), [document_of(chunk) for chunk in chunks])
+            found = weigher.weigh(_asked(query), list(map(document_of, chunks)), quiet=False)
             return [(chunks[i], float(found.weights[i])) for i in found.order()], self.top_k
 
         answer = self.conversation(resources, find, best_last=True)

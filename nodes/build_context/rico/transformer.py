@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from nodes.build_context.rico.attention import Documents, install
 from nodes.build_context.rico.backend import Document, Gradient, Query, State, Target
 from nodes.build_context.rico.layers import kept_layers, subset_name
 from nodes.build_context.rico.prompts import Loss, answer_prompt, make_prompt, prompt_loss
@@ -26,7 +27,7 @@ _BATCH = 512
 
 
 class TransformerBackend:
-    """Any Hugging Face decoder with rotary or no positions and a key-value cache.
+    """A Hugging Face decoder with rotary or no positions and a key-value cache, of most families.
 
     A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. ``max_tokens`` bounds a document.
     ``layers`` keeps only some layers' keys and values (in the others the question sees no document),
@@ -57,16 +58,19 @@ class TransformerBackend:
         self._tokenizer = tokenizer
         self._loss = loss
         self._lock = threading.RLock()
-        self._masks: list[Tensor] | None = None
+        self._reading: tuple[Tensor, dict[int, Documents]] | None = None
         attentions = [
-            m for m in model.modules() if hasattr(m, "layer_idx") and hasattr(m, "q_proj")
+            m
+            for m in model.modules()
+            if hasattr(m, "layer_idx") and type(m).__name__.endswith("Attention")
         ]
         if len(attentions) != self.layers:
             raise UserError(
                 f"{name}: its attention layers are unknown here: use a Llama-like decoder"
             )
+        install(model, name)
         for module in attentions:
-            module.register_forward_pre_hook(self._bias_attention, with_kwargs=True)
+            module.register_forward_pre_hook(self._show_documents, with_kwargs=True)
 
     def encode(self, documents: Sequence[Document]) -> list[State]:
         """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
@@ -82,7 +86,7 @@ class TransformerBackend:
             rows = [[*ids[i], *[0] * (longest - len(ids[i]))] for i in batch]
             starts = torch.tensor([[self.max_tokens - len(ids[i])] for i in batch])
             with self._lock, torch.no_grad():
-                self._masks = None
+                self._reading = None
                 made = self._model.base_model(
                     torch.tensor(rows),
                     position_ids=starts + torch.arange(longest),
@@ -123,16 +127,17 @@ class TransformerBackend:
     ) -> str:
         """Answer greedily, one token at a time, attending to all documents as weighed."""
         import torch
+        from transformers import DynamicCache
 
         ids = answer_prompt(self._tokenizer, question)[-self._room :]
         bias = weights.detach().clamp_min(_NOTHING).log()[None].expand(self.layers, -1)
         ends = _ids_of(self._model.generation_config.eos_token_id)
         answer: list[int] = []
         with self._lock, torch.no_grad():
-            cache, lengths = self._cache(states)
+            documents, cache = self._documents(states, bias), DynamicCache()
             new = ids
             for _ in range(max_tokens):
-                logits = self._run(cache, lengths, bias, new, len(ids) + len(answer) - len(new))
+                logits = self._run(documents, cache, new, len(ids) + len(answer) - len(new))
                 token = int(logits[0, -1].argmax())
                 if token in ends or "\n" in self._tokenizer.decode([token]).strip(" "):
                     break
@@ -143,58 +148,54 @@ class TransformerBackend:
     def _biased_loss(
         self, states: Sequence[State], bias: "Tensor", query: Query, target: Target
     ) -> "Tensor":
-        prompt = make_prompt(self._tokenizer, query, target, self._loss, self._room)
-        with self._lock:
-            cache, lengths = self._cache(states)
-            logits = self._run(cache, lengths, bias, prompt.ids[0].tolist(), 0)
-        return prompt_loss(logits, prompt)
-
-    def _cache(self, states: Sequence[State]) -> tuple[Any, "Tensor"]:
-        """Lay the documents' keys and values side by side; return them and each one's length."""
-        import torch
         from transformers import DynamicCache
 
-        dtype = self._model.dtype
-        together = torch.cat([state["kv"].to(dtype) for state in states], dim=-2)
-        cache = DynamicCache()
-        known = dict(zip(self._kept, together, strict=True))
-        for number in range(self.layers):
-            keys, values = known.get(number, together[0][:, :, :0])
-            cache.update(keys[None], values[None], number)
-        return cache, torch.tensor([state["kv"].shape[-2] for state in states])
+        prompt = make_prompt(self._tokenizer, query, target, self._loss, self._room)
+        with self._lock:
+            documents = self._documents(states, bias)
+            logits = self._run(documents, DynamicCache(), prompt.ids[0].tolist(), 0)
+        return prompt_loss(logits, prompt)
+
+    def _documents(self, states: Sequence[State], bias: "Tensor") -> dict[int, Documents]:
+        """Lay the documents' keys and values side by side in every kept layer, with their biases."""
+        import torch
+
+        lengths = torch.tensor([state["kv"].shape[-2] for state in states])
+        together = torch.cat([state["kv"].to(self._model.dtype) for state in states], dim=-2)
+        return {
+            layer: Documents(keys, values, bias[layer].repeat_interleave(lengths).to(keys.dtype))
+            for layer, (keys, values) in zip(self._kept, together, strict=True)
+        }
 
     def _run(
-        self, cache: Any, lengths: "Tensor", bias: "Tensor", ids: Sequence[int], seen: int
+        self, documents: dict[int, Documents], cache: Any, ids: Sequence[int], seen: int
     ) -> "Tensor":
         """Read ``ids`` after the documents and ``seen`` earlier tokens; return their logits."""
         import torch
 
         count = len(ids)
-        spread = bias.repeat_interleave(lengths, dim=1)[:, None, None, :]
         causal = torch.full((count, seen + count), float("-inf")).triu(seen + 1)[None, None]
-        whole = torch.cat(
-            [spread.expand(-1, 1, count, -1), causal.expand(self.layers, -1, -1, -1)], dim=-1
-        ).to(self._model.dtype)
-        blind = causal.to(self._model.dtype)
-        self._masks = [whole[n : n + 1] if n in self._kept else blind for n in range(self.layers)]
+        self._reading = (causal.to(self._model.dtype), documents)
         start = self.max_tokens + seen
         try:
             logits = self._model(
                 torch.tensor([list(ids)]),
                 position_ids=torch.arange(start, start + count)[None],
                 past_key_values=cache,
-                attention_mask=self._masks[0].detach(),
+                attention_mask=self._reading[0],
                 use_cache=True,
             ).logits
         finally:
-            self._masks = None
+            self._reading = None
         return logits  # type: ignore[no-any-return]
 
-    def _bias_attention(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Give each attention layer its own row of biases, so that gradients come by layer."""
-        if self._masks is None:
+    def _show_documents(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Give each attention layer the documents, with biases of its own: gradients by layer."""
+        if self._reading is None:
             return None
-        return args, {**kwargs, "attention_mask": self._masks[module.layer_idx]}
+        mask, documents = self._reading
+        own = documents.get(module.layer_idx)
+        return args, {**kwargs, "attention_mask": mask, "documents": own}
 
     def _document_ids(self, document: Document) -> list[int]:
         start = self._tokenizer.bos_token_id

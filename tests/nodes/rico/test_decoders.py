@@ -1,0 +1,75 @@
+"""The transformer backend on decoders of other families: sharing of heads, soft caps, fused weights."""
+
+import pytest
+import torch
+
+from nodes.build_context.rico.attention import Documents, attend
+from nodes.build_context.rico.backend import Query
+from nodes.build_context.rico.transformer import TransformerBackend
+from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
+from tests.nodes.rico.test_backends import plain_loss
+
+SMALL = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 128, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1,
+    "initializer_range": 0.3,
+}  # fmt: skip
+SHARED = {"num_key_value_heads": 2}
+
+
+@pytest.mark.parametrize(
+    ("family", "more"),
+    [
+        ("Qwen2", SHARED),
+        ("Qwen3", {**SHARED, "head_dim": 8}),
+        ("Mistral", SHARED),
+        (
+            "Gemma2",
+            {
+                **SHARED, "head_dim": 8, "attn_logit_softcapping": 5.0, "query_pre_attn_scalar": 8,
+            },
+        ),
+        ("Phi3", SHARED),
+        ("GPTNeoX", {}),
+    ],
+)  # fmt: skip
+def test_other_decoders(family, more):
+    import transformers
+
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer()
+    config = getattr(transformers, f"{family}Config")(vocab_size=len(tokenizer), **SMALL, **more)
+    model = getattr(transformers, f"{family}ForCausalLM")(config)
+    backend = TransformerBackend(model, tokenizer, family, "f", max_tokens=40)
+    query = Query("what is the capital of italy ?")
+    states = backend.encode(DOCUMENTS)
+    for i in (1, 2):
+        one = torch.zeros(4)
+        one[i] = 1
+        exact = plain_loss(backend, DOCUMENTS[i], query)
+        assert float(backend.loss(states, one, query)) == pytest.approx(exact, abs=2e-4)
+    weights = torch.full((4,), 0.25)
+    slope = backend.gradient(states, weights, query).by_layer.sum(0)
+    moved = weights.clone()
+    moved[0] += 1e-2
+    near = weights.clone()
+    near[0] -= 1e-2
+    finite = float(backend.loss(states, moved, query) - backend.loss(states, near, query)) / 2e-2
+    assert finite == pytest.approx(float(slope[0]), abs=5e-3)
+
+
+@pytest.mark.parametrize("cap", [None, 2.0])
+def test_attention_is_that_of_one_long_text(cap):
+    torch.manual_seed(1)
+    query, key, value = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
+    documents = Documents(torch.randn(2, 7, 8), torch.randn(2, 7, 8), torch.randn(7))
+    mask = torch.zeros(1, 1, 3, 5)
+    mask[..., 0, 4] = float("-inf")
+    found, _ = attend(None, query, key, value, mask, documents=documents, softcap=cap)
+    keys = torch.cat([documents.keys, key[0]], 1).repeat_interleave(2, 0)
+    values = torch.cat([documents.values, value[0]], 1).repeat_interleave(2, 0)
+    scores = query[0] @ keys.transpose(1, 2) / 8**0.5
+    scores = scores if cap is None else cap * torch.tanh(scores / cap)
+    scores = scores + torch.cat([documents.bias.expand(3, 7), mask[0, 0]], -1)
+    exact = (scores.softmax(-1) @ values).transpose(0, 1)[None]
+    assert torch.allclose(found, exact, atol=1e-5)
