@@ -73,5 +73,5 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 def to_row(found: sqlite3.Row) -> Row:
     """Return what a line of table ``rows`` says."""
-    facts = {key: found[key] for key in found.keys() if key != "data"}  # noqa: SIM118 - no mapping
-    return Row(**facts, data=json.loads(found["data"]))
+    facts = (found["created"], found["uses"], found["helped"], found["used"], found["n"])
+    return Row(found["id"], found["task"], found["q"], json.loads(found["data"]), *facts)
