@@ -129,7 +129,6 @@ def test_the_actor_keeps_the_rules():
 
 def test_no_passage_is_no_answer(settings, tmp_path):
     (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "blank.md").write_text(" ")
     settings["env"]["corpus"] = str(tmp_path / "empty")
     settings["actor"] = {"kind": "learned_state", "model": settings["context"]["model"]}
     assert "no passage" in asked(settings)["decision"]["fallback"]
