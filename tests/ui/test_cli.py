@@ -307,7 +307,8 @@ def test_control_c_tells_how_to_resume(agent):
     while "→" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    process.wait(timeout=60)  # with stdin open: its end would be an answer of its own
+    _, told = process.communicate()
     assert process.returncode == 130
     assert told.strip().endswith("--thread 'my t' --resume")
     assert "Traceback" not in told

@@ -197,12 +197,12 @@ def test_a_dead_model_is_a_message_with_a_retry(new_tab, fake_model):
 
 def test_a_slow_model_shows_that_it_works_and_can_be_left(new_tab, fake_model):
     page = new_tab()
-    fake_model.delay = 25
+    fake_model.delay = 90
     use_model(page, fake_model.url)
     button(page, "Step").click()
     page.locator("#sg-status .sg-note-busy").wait_for()
     button(page, "Stop").click()
-    page.wait_for_function("!document.querySelector('#sg-step').disabled", timeout=15_000)
+    page.wait_for_function("!document.querySelector('#sg-step').disabled", timeout=60_000)
     assert stops(page) == 0
     radio(page, "#sg-actor-kind", "rule")
     page.locator("#sg-pipeline", has_text=re.compile(r"act\s*rule")).wait_for()
