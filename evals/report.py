@@ -153,16 +153,20 @@ def report(folders: Sequence[Path], out: Path, intro: Path | None = None) -> Non
 
 
 def plot(folders: Sequence[Path], path: Path) -> None:
-    """Draw success against tokens per step, an error bar an agent, a panel a run."""
+    """Draw success against tokens per step, an error bar an agent, a panel a run, three in a row."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    across = min(3, len(folders))
+    down = -(-len(folders) // across)
     figure, axes = pyplot.subplots(
-        1, len(folders), figsize=(5 * len(folders), 3.6), squeeze=False, sharey=True
+        down, across, figsize=(5 * across, 3.6 * down), squeeze=False, sharey=True
     )
-    for axis, folder in zip(axes[0], folders, strict=True):
+    for axis in axes.flat[len(folders) :]:
+        axis.remove()
+    for axis, folder in zip(axes.flat, folders, strict=False):
         for row in _load(folder)[1]["rows"]:
             if "tokens_per_step" not in row:
                 axis.axhline(100 * row["success"], color="0.6", linestyle="--", linewidth=1)
@@ -175,7 +179,8 @@ def plot(folders: Sequence[Path], path: Path) -> None:
         axis.set(title=folder.name, xlabel="tokens per step", ylim=(-2, 102))
         axis.legend(fontsize=8)
         axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("success % (dashed: oracle)")
+    for left in axes[:, 0]:
+        left.set_ylabel("success % (dashed: oracle)")
     figure.tight_layout()
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
