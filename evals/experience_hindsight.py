@@ -106,7 +106,7 @@ def run(
     judge = Hindsight(resources.llm, name, int(getattr(params, "n_ctx", 16_000)) - 300)
     command = ["python", "-m", "evals.experience_hindsight", *words]
     args = {**provenance(command), "llm": shown_config(params.model_dump(mode="json"))}
-    kept = RunDirectory(out, {**args, "limit": limit})
+    kept = RunDirectory(out, {**args, "limit": limit, "seed": getattr(params, "seed", 0)})
     done = {row["episode"] for row in kept.rows("episodes")}
     for episode in read_episodes(traces, include_incorrect=True).found[:limit]:
         if episode.id in done:
