@@ -24,7 +24,7 @@ from evals.read_run import read_run
 from evals.report import figures
 from evals.run_directory import RunDirectory, provenance, shown_path
 from evals.statistics import mean, paired
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 Rewards = dict[str, dict[int, float]]
 
@@ -123,15 +123,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="a new run directory")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         if any("=" not in item for item in given.same) or len(given.runs) < 2:
             raise UserError("name two runs at least, and --same as NAME=OTHER")
         same = dict(item.split("=", 1) for item in given.same)
         command = ["python", "-m", "evals.agreement", *words]
         summary = run_agreement(given.runs, same, given.out, given.skip, given.seed, command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(figures(summary["rows"]) + "\n")
 
 

@@ -10,14 +10,13 @@ before any comes twice. A step shows the action and the likeliest alternatives w
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from graph import build_graph
 from graph.config import load_config
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 
 _SAID = {
     "won": "Won: full reward.",
@@ -108,11 +107,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--agent", default="", help="by default the first of the live run")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line(OSError):
         write_page(given.failures, given.live, given.data, given.out, given.agent)
-    except (UserError, OSError) as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
 
 
 if __name__ == "__main__":

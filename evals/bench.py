@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evals.run_directory import RunDirectory, provenance, shown_path
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 
 _CHOICES: tuple[str, ...] = ("webshop", "curve", "checkpoints", "step", "actor", "llmlingua")
 _CHOICES += ("retrieval", "embedder", "memory", "ui")
@@ -43,15 +43,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(words)
     settings = {**vars(given), "data": shown_path(given.data), "out": shown_path(given.out)}
     settings["db"] = "PostgreSQL" if given.db else None
-    try:
+    with mistakes_in_one_line(ValueError):
         shown = ["postgresql://…" if word == given.db else word for word in words]
         command = ["python", "-m", "evals.bench", *shown]
         run = RunDirectory(given.out, {**provenance(command), **settings})
         rows = _measure(given)
         run.summarise(rows, [])
-    except (UserError, ValueError) as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(json.dumps(rows, indent=2) + "\n")
 
 

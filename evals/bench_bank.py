@@ -25,7 +25,7 @@ import numpy as np
 
 from evals.run_directory import RunDirectory, provenance
 from stores.bank import Bank, Entry, Row, Vector
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 from stores.nearest import Searcher
 from stores.state_bank import StateBank
 
@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="a new run directory")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line(ValueError):
         from graph.config import load_config
         from nodes.resources import Resources
 
@@ -178,9 +178,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
         rows.append({"states": 1, **embedding_times(Resources(None, settled.embedder), texts)})
         run.summarise(rows, [])
-    except (UserError, ValueError) as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     for row in rows:
         sys.stdout.write(" ".join(f"{k}={v:.4g}" for k, v in row.items()) + "\n")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.live import parse_agents, parse_goals, run_live
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 UNBOUNDED = 100_000
 
@@ -132,15 +132,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="run directory; resumed if it exists")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         summary = run_budget(
             given.config, given.builders.split(","), given.agent, parse_budgets(given.budgets),
             parse_goals(given.goals), given.out, given.set, given.seed, parse_ratios(given.ratios),
             ["python", "-m", "evals.budget", *words],
         )  # fmt: skip
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     from evals.report import table
 
     sys.stdout.write(table(summary["rows"]) + "\n")

@@ -21,7 +21,7 @@ from evals.run_directory import RunDirectory, write_json
 from evals.statistics import mean, paired
 from stores.bank import Bank
 from stores.bank_files import open_bank
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 _LEAST = 20  # goals a subset must have to be tested
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
@@ -223,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     banks: dict[str, tuple[str | None, str | None]] = {"": (given.state_bank, given.trace_bank)}
     if given.same_state_bank or given.same_trace_bank:
         banks["same-products"] = (given.same_state_bank, given.same_trace_bank)
-    try:
+    with mistakes_in_one_line():
         summary = run_experience(
             given.config,
             parse_goals(given.goals),
@@ -235,9 +235,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             given.seed,
             ["python", "-m", "evals.experience", *words],
         )
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     from evals.report import table
 
     sys.stdout.write(table(summary["rows"]) + "\n")

@@ -17,7 +17,7 @@ from evals.run_directory import RunDirectory, provenance, shown_config
 from evals.statistics import mean, standard_error
 from nodes.experience.returns import Annotation, annotate
 from nodes.experience.trajectory import Trajectory
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 from trainers.hindsight import NEUTRAL, Hindsight
 from trainers.state_bank import without_leaks
 
@@ -78,11 +78,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="run directory; resumed if it exists")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         rows = run(given.traces, given.limit, given.config, given.set, given.out, words)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(" ".join(f"{k}={v}" for k, v in rows[0].items()) + "\n")
 
 

@@ -9,13 +9,12 @@ category of goals, and which advice helped or hurt. Their files are copied besid
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evals.report import report
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 
 _MORE = ("subsets.json", "moves.json")
 
@@ -95,11 +94,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--agents", default="", help="in the two tables, comma-separated")
     given = parser.parse_args(argv)
     names = [name for name in given.agents.split(",") if name]
-    try:
+    with mistakes_in_one_line():
         write_page(given.runs, given.out, given.intro, names)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from evals.run_directory import RunDirectory, provenance
 from evals.statistics import mean, paired, standard_error
 from nodes.resources import Resources
 from stores.bank import Row
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 from stores.state_bank import StateBank
 
 MIN_Q = 5.0
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="a new run directory")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         from graph.config import load_config
 
         settled = load_config(given.config)
@@ -138,9 +138,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         asked = sample(bank, given.n, given.seed)
         rows, tests = summarised(evaluate(bank, asked, resources, given.seed), given.seed)
         run.summarise(rows, tests)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     for row in rows:
         told = f"{100 * row['right_move']:5.1f} ± {100 * row['right_move_se']:.1f}"
         sys.stdout.write(f"{row['agent']:16} {told} (n = {row['n']})\n")

@@ -18,7 +18,7 @@ from typing import Any
 from evals.experience import base_of, recorded_args, rewards_of, rows_of
 from nodes.experience.states import states_of
 from nodes.experience.trajectory import Step, Trajectory, parse_action
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 from stores.state_bank import StateBank
 
 VERDICTS = ("helped", "hurt", "no difference")
@@ -149,11 +149,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", action="append", default=[], help="such as env.data=FOLDER")
     parser.add_argument("--out", type=Path, help="a markdown file; by default printed")
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line():
         text = page(given.run, given.bank, given.agent, given.count, given.seed, given.set)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     if given.out is None:
         sys.stdout.write(text)
     else:

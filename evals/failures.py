@@ -20,7 +20,7 @@ from envs.webshop import WebShop
 from evals.report import figures
 from evals.run_directory import RunDirectory, provenance, shown_path
 from evals.statistics import mean, standard_error
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 KINDS = ("won", "search", "product", "option", "buy", "ceiling")
 
@@ -103,15 +103,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="a new run directory")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         command = ["python", "-m", "evals.failures", *words]
-        summary = run_failures(given.live, given.data, given.out, command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
-    except OSError as error:
-        sys.stderr.write(f"stategate: '{given.live}' is no live run ({error.strerror})\n")
-        sys.exit(2)
+        try:
+            summary = run_failures(given.live, given.data, given.out, command)
+        except OSError as error:
+            raise UserError(f"'{given.live}' is no live run ({error.strerror})") from None
     sys.stdout.write(figures(summary["rows"]) + "\n")
 
 

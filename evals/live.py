@@ -18,7 +18,7 @@ from evals.statistics import mean, paired, standard_error
 from graph.build import Graph, build_graph
 from graph.config import Config, load_config
 from nodes.protocols import BuiltContext
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 METRICS: tuple[str, ...] = (
     "success",
@@ -276,7 +276,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="run directory; resumed if it exists")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         agents = parse_agents(given.agents, given.agent)
         command = ["python", "-m", "evals.live", *words]
         summary = run_live(
@@ -288,16 +288,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             given.seed,
             command,
         )
-    except UserError as error:
-        sys.exit(_told(error))
     from evals.report import table
 
     sys.stdout.write(table(summary["rows"]) + "\n")
-
-
-def _told(error: UserError) -> int:
-    sys.stderr.write(f"stategate: {error}\n")
-    return 2
 
 
 if __name__ == "__main__":

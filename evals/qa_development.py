@@ -25,7 +25,7 @@ from nodes.models.embedders import MiniLM
 from nodes.observe.corpus import CorpusIndex, Retrieval
 from nodes.observe.qa import QaEnv
 from nodes.resources import Resources
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 from trainers.trajectories import file_hash
 
 _WAYS: tuple[Retrieval, ...] = ("hybrid", "dense", "rrf", "parent", "likelihood")
@@ -124,12 +124,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="a new run directory")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         command = ["python", "-m", "evals.qa_development", *(shown_path(word) for word in words)]
         run_development(given.data, given.out, given.ways.split(","), command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
 
 
 if __name__ == "__main__":

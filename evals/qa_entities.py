@@ -22,7 +22,7 @@ from evals.run_directory import RunDirectory, provenance, shown_path
 from evals.statistics import mean, paired, standard_error
 from stores.documents import Document, read_folder
 from stores.entities import extractor
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 
 _KINDS = ("person", "location")
 
@@ -99,12 +99,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, help="a new run directory")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         command = ["python", "-m", "evals.qa_entities", *(shown_path(word) for word in words)]
         run_entities(given.out, command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ A benchmark's run directory becomes a table of its figures.
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from evals.qa_memory import transcript
 from evals.qa_plots import plot_memory, plot_qa
 from evals.report import figures
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 Row = Mapping[str, Any]
 TITLES = {
@@ -136,10 +135,19 @@ def report(folders: Sequence[Path], out: Path, intro: Path | None, told: str | N
             for name in ("args.json", "summary.json"):
                 shutil.copyfile(folder / name, kept / name)
     if told:
-        run, agent, dialogue = told.split(":")
-        folder = next(f for f in folders if f.name == run)
-        page += ["## A transcript", transcript(folder, agent, dialogue)]
+        page += ["## A transcript", _told(told, folders)]
     out.write_text("\n\n".join(page).rstrip() + "\n", encoding="utf-8")
+
+
+def _told(name: str, folders: Sequence[Path]) -> str:
+    run, _, rest = name.partition(":")
+    agent, _, dialogue = rest.partition(":")
+    folder = next((f for f in folders if f.name == run), None)
+    if folder is None or not dialogue:
+        raise UserError(
+            f"no transcript '{name}': give RUN:POLICY:DIALOGUE with RUN one of the runs"
+        )
+    return transcript(folder, agent, dialogue)
 
 
 def _load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -168,11 +176,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--intro", type=Path)
     parser.add_argument("--transcript", metavar="RUN:POLICY:DIALOGUE")
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line(OSError, ValueError):
         report(given.runs, given.out, given.intro, given.transcript)
-    except (UserError, OSError, StopIteration, ValueError) as error:
-        sys.stderr.write(f"stategate: {error or 'no such run for the transcript'}\n")
-        sys.exit(2)
 
 
 if __name__ == "__main__":

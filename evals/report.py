@@ -9,12 +9,11 @@ table are copied to ``runs/NAME`` beside the page.
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 _HEADS = {
     "success": "success %",
@@ -231,11 +230,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--intro", type=Path)
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line():
         report(given.runs, given.out, given.intro)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
 
 
 if __name__ == "__main__":

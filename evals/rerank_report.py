@@ -10,14 +10,13 @@ A run of ``evals.rico_examples`` becomes its picture and a table of which claims
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evals.rerank_metrics import AVERAGE
 from evals.rico_tables import draw_cost, p_of, short, table_of
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 
 def section(folder: Path, args: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
@@ -175,11 +174,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--intro", type=Path)
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line():
         report(given.runs, given.out, given.intro)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from nodes.observe.webshop import chunk_page
 from nodes.protocols import Chunk, ContextRequest, Vector
 from nodes.resources import Resources
 from nodes.update_state.views import read_page, summary
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 from stores.traces import Event
 from trainers.trajectories import Trajectory, file_hash, read_trajectories
 
@@ -193,11 +193,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
     command = ["python", "-m", "evals.retrieval", *words]
-    try:
+    with mistakes_in_one_line():
         summary = run_retrieval(given.data, given.out, given.updater, given.seed, command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     from evals.report import figures
 
     sys.stdout.write(figures(summary["rows"]) + "\n")

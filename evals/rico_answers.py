@@ -22,7 +22,7 @@ from evals.multihop import Question, data_folder, load_questions
 from evals.rerank_metrics import AVERAGE, compare, interval
 from evals.run_directory import RunDirectory, provenance
 from nodes.build_context.rico.fusion import fuse_named, parts_of
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
     command = ["python", "-m", "evals.rico_answers", *words]
-    try:
+    with mistakes_in_one_line():
         from nodes.models.llms import EmbeddedLlm
         from nodes.resources import Resources
 
@@ -144,9 +144,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             given.scores, given.out, given.limit, given.top, params.build(Resources()),
             params.model_file().stem, command=command,
         )  # fmt: skip
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     for row in summary["rows"]:
         sys.stdout.write(f"{row['agent']:34} {row['dataset']:16} n={row['n']} F1 {row['f1']:.3f}\n")
 

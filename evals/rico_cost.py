@@ -21,7 +21,7 @@ from evals.multihop import DATASETS, data_folder, data_hash, load_questions
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Document, Query
 from nodes.build_context.rico.rankers import rank
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 COUNTS = (5, 10, 20, 50, 100)
 RANKERS = ("single_gradient", "zero_state", "loss")
@@ -114,11 +114,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
     command = ["python", "-m", "evals.rico_cost", *words]
-    try:
+    with mistakes_in_one_line():
         summary = run_cost(given.out, given.questions, model=given.model, command=command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     for row in summary["rows"]:
         sys.stdout.write(
             f"{row['agent']:16} {row['documents']:4} documents {row['calls']:6.0f} calls "

@@ -20,7 +20,7 @@ from nodes.build_context.rico.backend import Backend, Document, Query
 from nodes.build_context.rico.fusion import softmax, z_scores
 from nodes.build_context.rico.lexical import bm25
 from nodes.build_context.rico.rankers import Options, rank
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 
 RANKERS = ("single_gradient", "zero_state", "multistep", "loss")
 _GRID = 10
@@ -184,14 +184,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default="smollm2-135m")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         from nodes.build_context.rico.loading import load_backend
 
         command = ["python", "-m", "evals.rico_examples", *words]
         summary = run_examples(load_backend(given.model), given.out, command, given.model)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     for row in summary["rows"]:
         word = "holds" if row["holds"] else "fails"
         sys.stdout.write(f"{row['example']:18} {row['agent']:16} {word}  {row['weights']}\n")

@@ -22,7 +22,7 @@ from evals.rerank_metrics import AVERAGE, compare, interval, measure
 from evals.rerank_summary import row_of
 from evals.run_directory import RunDirectory, provenance
 from nodes.build_context.rico.fusion import fuse_named, parts_of, z_scores
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 Floats = NDArray[np.float64]
 #: The fusions whose weights are learned.
@@ -133,12 +133,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
     command = ["python", "-m", "evals.rico_fusion", *words]
-    try:
+    with mistakes_in_one_line():
         fusions = [name for name in given.fusions.split(",") if name]
         summary = run_fusion(given.scores, given.out, fusions, command=command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     for row in summary["rows"]:
         sys.stdout.write(f"{row['agent']:48} nDCG {row['ndcg']:.3f}  {row['weights']}\n")
 

@@ -21,7 +21,7 @@ from evals.rerank_metrics import AVERAGE, compare, interval
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Document, Query
 from nodes.build_context.rico.fusion import fuse_named, parts_of
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 ORDERS = ("best_first", "best_last")
 
@@ -110,14 +110,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--top", type=int, default=5, help="documents to read")
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
-    try:
+    with mistakes_in_one_line():
         command = ["python", "-m", "evals.rico_order", *words]
         summary = run_order(
             given.scores, given.out, given.ranker, given.limit, given.top, command=command
         )
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(json.dumps(summary["tests"][0], indent=2) + "\n")
 
 

@@ -25,7 +25,7 @@ from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Backend, Document, Query, State
 from nodes.build_context.rico.loading import load_backend
 from nodes.build_context.rico.rankers import rank
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 from stores.state_packing import Dtype, pack, unpack
 
 #: How much of a state is kept: a name, and the layers as shares of the model's depth.
@@ -206,14 +206,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
     command = ["python", "-m", "evals.rico_states", *words]
-    try:
+    with mistakes_in_one_line():
         if given.pairs:
             summary = run_projection(given.out, given.limit, given.pairs, command)
         else:
             summary = run_states(given.out, given.limit, given.model, given.exact, command=command)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     for row in summary["rows"]:
         sys.stdout.write(f"{row['agent']:24} {row['bytes']:12,.0f} bytes  nDCG {row['ndcg']:.3f}\n")
 

@@ -1,4 +1,8 @@
-"""The one exception that means "the caller can fix this"."""
+"""The one exception that means "the caller can fix this", and how command lines tell it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -10,3 +14,17 @@ class UserError(Exception):
 
 class ModelUnavailable(UserError):
     """The language model's server did not answer; worth retrying, then worth telling."""
+
+
+@contextmanager
+def mistakes_in_one_line(*also: type[Exception]) -> Iterator[None]:
+    """Tell a ``UserError``, or one of ``also``, in one line on standard error, and exit with code 2.
+
+    For the command lines that are modules (``python -m evals.…``); ``stategate`` has its own.
+    """
+    mistakes: tuple[type[Exception], ...] = (UserError, *also)
+    try:
+        yield
+    except mistakes as error:
+        sys.stderr.write(f"stategate: {error}\n")
+        sys.exit(2)

@@ -21,7 +21,7 @@ from typing import Any
 from tqdm import tqdm
 
 from envs.webshop import WebShop
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 from trainers.expert import Rates, play
 from trainers.trajectories import Trajectory, file_hash, write_trajectories
 
@@ -148,13 +148,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--observation", choices=["rich", "text", "both"], default="both")
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line():
         made = collect(
             given.data, given.out, given.episodes, given.heldout, given.seed, given.observation
         )
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(json.dumps(made["splits"], indent=1) + "\n")
 
 

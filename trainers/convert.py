@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.protocols import SEARCH
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 from stores.traces import Event
 from trainers.trajectories import Trajectory, write_trajectories
 
@@ -181,11 +181,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line():
         count = write_trajectories(given.out, convert(given.form, given.source))
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(f"{count} episodes in {given.out}\n")
 
 

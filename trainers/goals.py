@@ -23,7 +23,7 @@ from typing import Any
 
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 from trainers.collect import draw, episodes, splits, told
 from trainers.expert import Rates
 from trainers.trajectories import file_hash, write_trajectories
@@ -138,11 +138,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--heldout", type=int, default=300, help="held-out episodes")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(argv)
-    try:
+    with mistakes_in_one_line():
         made = collect(given.data, given.out, given.episodes, given.heldout, given.seed)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(json.dumps(made["splits"], indent=1) + "\n")
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stores.errors import UserError
+from stores.errors import UserError, mistakes_in_one_line
 
 TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
 
@@ -74,10 +74,8 @@ def command_line(
     words = list(sys.argv[1:] if argv is None else argv)
     given = parser.parse_args(words)
     try:
-        train(read_settings(cls, given.config, given.set), ["python", "-m", module, *words])
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
+        with mistakes_in_one_line():
+            train(read_settings(cls, given.config, given.set), ["python", "-m", module, *words])
     except KeyboardInterrupt:
         sys.stderr.write("stategate: stopped; the same command goes on from the last epoch\n")
         sys.exit(130)

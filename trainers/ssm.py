@@ -25,7 +25,7 @@ from nodes.build_context.rico.mamba2 import Mamba2Backend
 from nodes.build_context.rico.mamba2_cache import InitialStates
 from nodes.build_context.rico.prompts import QUESTION
 from nodes.build_context.rico.rankers import rank
-from stores.errors import UserError
+from stores.errors import mistakes_in_one_line
 from trainers.ssm_tasks import Pairs, Spans, Task, make_tokenizer
 
 if TYPE_CHECKING:
@@ -193,16 +193,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
     given = vars(parser.parse_args(argv))
     out, text = given.pop("out"), given.pop("text")
-    try:
+    with mistakes_in_one_line():
         task: Task = Pairs()
         if text:
             from nodes.build_context.rico.reading import read_documents
 
             task = Spans(read_documents(text))
         report = train(task, Recipe(**given), out)
-    except UserError as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
     sys.stdout.write(json.dumps(report["ranking"], indent=2) + "\n")
 
 
