@@ -32,10 +32,10 @@ Rewards = dict[str, dict[int, float]]
 def rewards_of(folder: Path, same: Mapping[str, str], skip: Sequence[str] = ()) -> Rewards:
     """Return agent → goal → reward of a live run; ``same`` renames agents, ``skip`` drops them."""
     found: Rewards = {}
-    for row in read_run(folder).episodes:
-        name = same.get(row["agent"], row["agent"])
-        if row.get("error") is None and name not in skip:
-            found.setdefault(name, {})[int(row["goal"])] = float(row["reward"])
+    for agent, rewards in read_run(folder).rewards.items():
+        name = same.get(agent, agent)
+        if name not in skip:
+            found.setdefault(name, {}).update(rewards)
     if not found:
         raise UserError(f"'{folder}' holds no episodes: name a run of stategate eval live")
     return found
@@ -68,16 +68,11 @@ def agree(a: Rewards, b: Rewards, draws: int = 2000, seed: int = 0) -> dict[str,
         if means[0][i] > means[0][j] and means[1][i] < means[1][j]:
             tests = [paired(table[j], table[i], seed) for table in tables]
             reversed_.append({"better": names[i], "worse": names[j],
-                              "differences": [vars_of(test) for test in tests]})  # fmt: skip
+                              "differences": [vars(test) for test in tests]})  # fmt: skip
     return {
         "n": len(goals), "builders": names, "tau": tau(means[0], means[1]),
         "low": float(low), "high": float(high), "reversed": reversed_,
     }  # fmt: skip
-
-
-def vars_of(test: Any) -> dict[str, float]:
-    """Return a paired test as {difference, low, high, p}."""
-    return {key: float(getattr(test, key)) for key in ("difference", "low", "high", "p")}
 
 
 def run_agreement(

@@ -7,13 +7,13 @@ to read anew for every wish (nothing of a pair can be cached).
 import time
 from typing import Any
 
+from evals.bench_walk import walk
 from evals.statistics import mean, standard_error
 from graph.build import build_graph
 from graph.config import load_config
 from nodes.models.embedders import MiniLM
 from nodes.observe.webshop import chunk_page
 from nodes.resources import Resources
-from trainers.expert import play
 
 _KINDS = ("rule", "policy")
 _CONTEXTS = ("full", "compress")
@@ -32,9 +32,10 @@ def measure_actor(data: str, seed: int = 0, goals: int = 20) -> list[dict[str, A
             graph = build_graph(load_config("webshop", overrides), checkpointer=False)
             agent = graph.agent.bound()  # type: ignore[attr-defined]
             times: dict[str, list[float]] = {"decide": [], "processor": [], "step": []}
-            for keep in (False, True):
+            warming: dict[str, list[float]] = {name: [] for name in times}
+            for kept in (warming, times):
                 for goal in range(goals):
-                    _walk(agent, goal, seed, times if keep else None)
+                    _timed(agent, goal, seed, kept)
             row: dict[str, Any] = {"agent": f"{kind} reads {context}", "n": len(times["decide"])}
             for name, values in times.items():
                 row |= {f"{name}_ms": mean(values), f"{name}_ms_se": standard_error(values)}
@@ -64,22 +65,12 @@ def _pairs(data: str, goals: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _walk(agent: Any, goal: int, seed: int, times: dict[str, list[float]] | None) -> None:
-    moves = [event.text for event in play(agent.world, goal, seed).events if event.kind == "ACT"]
-    state: Any = dict(agent.observe({"task": {"goal": goal}}, {}))
+def _timed(agent: Any, goal: int, seed: int, times: dict[str, list[float]]) -> None:
     actor = agent.resources.get(agent.config.actor)
-    for step, move in enumerate(moves):
-        began = time.perf_counter()
-        state |= agent.observe({**state, "task": None}, {})
-        state |= agent.update_state(state)
-        state |= agent.build_context(state)
-        context = state["context"]
+    for walked in walk(agent, goal, seed):
         before, busy = time.perf_counter(), time.process_time()
-        actor(context, step)
+        actor(walked.state["context"], walked.step)
         after = time.perf_counter()
-        if times is not None:
-            times["decide"].append(1000 * (after - before))
-            times["processor"].append(1000 * (time.process_time() - busy))
-            times["step"].append(1000 * (after - began))
-        session, _ = agent.world.step(state["session"], move)
-        state |= {"session": dict(session), "action": move, "steps": step + 1}
+        times["decide"].append(1000 * (after - before))
+        times["processor"].append(1000 * (time.process_time() - busy))
+        times["step"].append(1000 * (after - walked.marks[0]))

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from envs.webshop import WebShop
+from evals.bench_walk import walk
 from evals.statistics import mean, standard_error
 from graph.build import build_graph
 from graph.config import load_config
@@ -37,8 +38,9 @@ def measure_step(data: str, seed: int = 0, goals: int = 10) -> list[dict[str, An
         agent.context(_first(agent))  # loads what the builder needs
         times: dict[str, list[float]] = {"update": [], "build": [], "step": [], "processor": []}
         for goal in range(goals):
-            _walk(agent, goal, seed, {})  # so that texts are in the cache
-            _walk(agent, goal, seed, times)
+            for _ in walk(agent, goal, seed):  # so that texts are in the cache
+                pass
+            _timed(agent, goal, seed, times)
         row: dict[str, Any] = {"agent": f"{kind}, warm", "n": len(times["step"])}
         for name, values in times.items():
             row |= {f"{name}_ms": mean(values), f"{name}_ms_se": standard_error(values)}
@@ -56,25 +58,11 @@ def _first(agent: Any) -> State:
     return state
 
 
-def _walk(agent: Any, goal: int, seed: int, times: dict[str, list[float]]) -> None:
-    moves = [e.text for e in play(agent.world, goal, seed).events if e.kind == "ACT"]
-    state: Any = dict(agent.observe({"task": {"goal": goal}}, {}))
-    for step, move in enumerate(moves):
-        session, _ = state["session"], None
-        marks, busy = [time.perf_counter()], time.process_time()
-        state |= agent.observe({**state, "task": None}, {})
-        marks.append(time.perf_counter())
-        state |= agent.update_state(state)
-        marks.append(time.perf_counter())
-        state |= agent.build_context(state)
-        marks.append(time.perf_counter())
+def _timed(agent: Any, goal: int, seed: int, times: dict[str, list[float]]) -> None:
+    for walked in walk(agent, goal, seed):
         for name, a, b in (("update", 1, 2), ("build", 2, 3), ("step", 0, 3)):
-            if times:
-                times[name].append(1000 * (marks[b] - marks[a]))
-        if times:
-            times["processor"].append(1000 * (time.process_time() - busy))
-        after, _ = agent.world.step(session, move)
-        state |= {"session": dict(after), "action": move, "steps": step + 1}
+            times[name].append(1000 * (walked.marks[b] - walked.marks[a]))
+        times["processor"].append(1000 * walked.processor)
 
 
 def _cold(goals: int) -> dict[str, Any]:

@@ -10,14 +10,14 @@ advice changed what the agent did, against the same goals without experience).
 
 import argparse
 import hashlib
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evals.live import parse_goals, run_live
-from evals.run_directory import RunDirectory, write_json
+from evals.read_run import read_run
+from evals.run_directory import write_json
 from evals.statistics import mean, paired
 from stores.bank import Bank
 from stores.bank_files import open_bank
@@ -101,9 +101,10 @@ def run_experience(
         raise UserError("nothing to compare: give --state-bank, --trace-bank or both")
     summary = run_live(config, agents, goals, out, overrides, seed, command, hashes)
     run = Path(out)
-    episodes = rewards_of(run)
+    played = read_run(run)
+    episodes = played.rewards
     write_json(run / "subsets.json", subsets(episodes, _categories(config, overrides, goals), seed))
-    write_json(run / "moves.json", moves(rows_of(run, "steps"), episodes))
+    write_json(run / "moves.json", moves(played.tables.get("steps", []), episodes))
     return summary
 
 
@@ -167,28 +168,6 @@ def base_of(name: str, episodes: Mapping[str, Any]) -> str:
     lead, colon, _ = name.rpartition(": ")
     base = f"{lead}{colon}none"
     return base if base in episodes else "none"
-
-
-def rewards_of(run: Path) -> dict[str, dict[int, float]]:
-    """Return agent → goal → reward of a run directory."""
-    found: dict[str, dict[int, float]] = {}
-    for row in rows_of(run, "episodes"):
-        found.setdefault(row["agent"], {})[row["goal"]] = float(row["reward"])
-    return found
-
-
-def recorded_args(run: Path) -> dict[str, Any]:
-    """Return a run directory's ``args.json``. Raises ``UserError`` where there is none."""
-    try:
-        found = json.loads((run / "args.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"'{run}' is no run directory ({error})") from None
-    return dict(found)
-
-
-def rows_of(run: Path, name: str) -> list[dict[str, Any]]:
-    """Return the rows of ``name``.jsonl in a run directory."""
-    return RunDirectory(run, recorded_args(run)).rows(name)
 
 
 def _categories(config: Any, overrides: Sequence[str], goals: Sequence[int]) -> dict[int, str]:

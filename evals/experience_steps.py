@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.experience import base_of, recorded_args, rewards_of, rows_of
+from evals.experience import base_of
+from evals.read_run import read_run
 from nodes.experience.states import states_of
 from nodes.experience.trajectory import Step, Trajectory, parse_action
 from stores.errors import UserError, mistakes_in_one_line
@@ -71,8 +72,8 @@ def page(
     from graph.build import build_graph
     from graph.config import load_config
 
-    args = recorded_args(run)
-    steps, episodes = rows_of(run, "steps"), rewards_of(run)
+    played = read_run(run)
+    args, steps, episodes = played.args, played.tables.get("steps", []), played.rewards
     found = judged(steps, episodes, agent)
     config = {"env": args["agents"][agent]["env"]}
     world = build_graph(load_config(config, overrides), checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
