@@ -48,6 +48,11 @@ def data_folder(given: str | None = None) -> Path:
     )
 
 
+def datasets_in(folder: Path, split: Split) -> list[str]:
+    """Return those of :data:`DATASETS` whose file lies in ``folder``."""
+    return [name for name in DATASETS if (folder / f"{name}.{split}.jsonl.gz").is_file()]
+
+
 def load_questions(
     folder: Path, split: Split, datasets: Sequence[str] = DATASETS, limit: int | None = None
 ) -> list[Question]:

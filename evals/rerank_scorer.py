@@ -109,11 +109,9 @@ class Scorer:
     def store(self) -> DocumentStates:
         """The states of documents that this model has read."""
         if self._store is None:
-            from nodes.build_context.rico.index import default_folder
+            from nodes.build_context.rico.index import open_states
 
-            kept = self._settings.states
-            folder = self._folder or default_folder(self.backend, kept)
-            self._store = DocumentStates(folder, self.backend.fingerprint, kept)
+            self._store = open_states(self.backend, self._settings.states, self._folder)
         return self._store
 
     def _states(self, pool: Pool) -> tuple[list[State], float]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.multihop import DATASETS, data_folder, data_hash, load_questions
+from evals.multihop import data_folder, data_hash, datasets_in, load_questions
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Document, Query
 from nodes.build_context.rico.rankers import rank
@@ -38,12 +38,11 @@ def run_cost(
     """Time every ranker at every number of documents; goes on where it stopped."""
     from tqdm import tqdm
 
-    from nodes.build_context.rico.index import build_states, default_folder, read_states
+    from nodes.build_context.rico.index import build_states, open_states, read_states
     from nodes.build_context.rico.loading import load_backend
-    from stores.document_states import DocumentStates
 
     folder = data_folder(data)
-    names = [name for name in DATASETS if (folder / f"{name}.dev.jsonl.gz").is_file()]
+    names = datasets_in(folder, "dev")
     asked = load_questions(folder, "dev", names, 20)
     everything = list(dict.fromkeys(d for q in asked for d in q.documents))
     if len(everything) < max(counts):
@@ -56,7 +55,7 @@ def run_cost(
     run = RunDirectory(out, args)
     done = {(row["id"], row["documents"], row["ranker"]) for row in run.rows("costs")}
     backend = load_backend(model)
-    store = DocumentStates(default_folder(backend, "fp16"), backend.fingerprint, "fp16")
+    store = open_states(backend)
     rng = np.random.default_rng(0)
     todo = [(q, n) for q in asked[:questions] for n in counts]
     for question, count in tqdm(todo, unit="pool", disable=None):

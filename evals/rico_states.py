@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.multihop import DATASETS, data_folder, data_hash, load_questions
+from evals.multihop import data_folder, data_hash, datasets_in, load_questions
 from evals.rerank_metrics import AVERAGE, compare, interval, measure
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Backend, Document, Query, State
@@ -64,7 +64,7 @@ def run_states(
     """Score ``.dev`` questions from states of every form; goes on where it stopped."""
     forms = FORMS if exact else FORMS[1:]
     folder = data_folder(data)
-    names = [name for name in DATASETS if (folder / f"{name}.dev.jsonl.gz").is_file()]
+    names = datasets_in(folder, "dev")
     found = load_questions(folder, "dev", names, limit)
     cases = [
         Case(q.dataset, q.id, Query(q.question, q.answer), q.documents, q.relevant) for q in found
@@ -166,10 +166,9 @@ def _summarise(run: RunDirectory, forms: Sequence[str]) -> dict[str, Any]:
 
 
 def _kept_states(backend: Backend, documents: Sequence[Document]) -> list[State]:
-    from nodes.build_context.rico.index import build_states, default_folder, read_states
-    from stores.document_states import DocumentStates
+    from nodes.build_context.rico.index import build_states, open_states, read_states
 
-    store = DocumentStates(default_folder(backend, "fp16"), backend.fingerprint, "fp16")
+    store = open_states(backend)
     build_states(backend, store, documents, quiet=True)
     return read_states(store, documents)
 

@@ -14,7 +14,7 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +107,22 @@ def collect(
     shop = worlds[modes[0]]
     summary: dict[str, Any] = {"seed": seed, "rates": vars(Rates()), "splits": {}}
     summary["data"] = {"sha256": shop.catalogue.fingerprint}
-    for i, (name, goals) in enumerate(splits(shop).items()):
-        count = heldout if name == "heldout" else n
-        # Few products are left to train on, so their goals are used evenly; where many are, products.
-        drawn = draw(goals, count, seed + i, shop, by="index" if name == "train" else "asin")
-        played = list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name))
+
+    def played() -> Iterator[tuple[str, list[Trajectory]]]:
+        for i, (name, goals) in enumerate(splits(shop).items()):
+            count = heldout if name == "heldout" else n
+            # Few products are left to train on, so their goals are used evenly; else products are.
+            drawn = draw(goals, count, seed + i, shop, by="index" if name == "train" else "asin")
+            yield name, list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name))
+
+    return write_splits(out, summary, played())
+
+
+def write_splits(
+    out: Path, summary: dict[str, Any], splits: Iterable[tuple[str, Sequence[Trajectory]]]
+) -> dict[str, Any]:
+    """Write each split as JSON lines, and ``collect.json``: ``summary`` with what they hold."""
+    for name, played in splits:
         path = out / f"{name}.jsonl"
         write_trajectories(path, played)
         summary["splits"][name] = {**told(played), "sha256": file_hash(path)}

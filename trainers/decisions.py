@@ -10,8 +10,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from envs.protocols import Observation
-from nodes.act.candidates import OPENED, Embed, Encoded, encode
+from nodes.act.candidates import Embed, Encoded, encode
 from nodes.act.reading import words_of
+from nodes.act.rule import OPENED
 from trainers.trajectories import Trajectory
 from trainers.walk import Readers
 

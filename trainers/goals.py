@@ -16,7 +16,7 @@ import copy
 import json
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from typing import Any
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from stores.errors import mistakes_in_one_line
-from trainers.collect import draw, episodes, splits, told
+from trainers.collect import draw, episodes, splits, write_splits
 from trainers.expert import Rates
-from trainers.trajectories import file_hash, write_trajectories
+from trainers.trajectories import Trajectory
 
 MODES: tuple[str, ...] = ("rich", "text")
 RATES = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)
@@ -115,14 +115,13 @@ def collect(data: str, out: Path, n: int, heldout: int, seed: int = 0) -> dict[s
     summary["data"] = {"sha256": plan.world.catalogue.fingerprint}
     shops = {mode: worlds[mode].world for mode in MODES}
     parts = (("train", plan.training, n), ("heldout", plan.heldout + plan.made_heldout, heldout))
-    for i, (name, goals, count) in enumerate(parts):
-        drawn = draw(goals, count, seed + i, plan.world, by="index")
-        played = list(episodes(shops, drawn, 10_000 * (i + 1) + seed, name, RATES))
-        path = out / f"{name}.jsonl"
-        write_trajectories(path, played)
-        summary["splits"][name] = {**told(played), "sha256": file_hash(path)}
-    (out / "collect.json").write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
-    return summary
+
+    def played() -> Iterator[tuple[str, list[Trajectory]]]:
+        for i, (name, goals, count) in enumerate(parts):
+            drawn = draw(goals, count, seed + i, plan.world, by="index")
+            yield name, list(episodes(shops, drawn, 10_000 * (i + 1) + seed, name, RATES))
+
+    return write_splits(out, summary, played())
 
 
 def main(argv: Sequence[str] | None = None) -> None:

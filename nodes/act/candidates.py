@@ -17,7 +17,7 @@ from envs.protocols import SEARCH
 from nodes.act.option_features import OPTION, option_features, pending
 from nodes.act.product_features import PRODUCT, product_features
 from nodes.act.reading import Reading, Wish, overlap, read, words_of
-from nodes.act.rule import Trail
+from nodes.act.rule import OPENED, Trail
 from nodes.protocols import BuiltContext, Vector
 
 #: Texts to unit rows, for the variant with sentence embeddings; None is the lexical encoder.
@@ -48,7 +48,6 @@ ENCODER = (
     "lexical-"
     + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
 )
-OPENED = re.compile(r"click\[b[0-9a-z]{9}\]")
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
 

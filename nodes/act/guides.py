@@ -17,6 +17,7 @@ Where a rule would leave nothing, the context's own actions stand.
 import re
 from dataclasses import dataclass
 
+from nodes.act.rule import OPENED
 from nodes.protocols import BuiltContext
 
 PRODUCTS = 2
@@ -24,7 +25,6 @@ _WAITING = re.compile(r"^Not chosen yet: (.+)$", re.MULTILINE)
 _OPTION = re.compile(r"^Option (.+?):(.*)$", re.MULTILINE)
 _CHOSEN = re.compile(r"^Chosen: (.+?) = .+$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
-_PRODUCT = re.compile(r"click\[b[0-9a-z]{9}\]")
 _PREV, _NEXT, _BUY = "click[< prev]", "click[next >]", "click[buy now]"
 _ELSEWHERE = {"click[back to search]", "click[description]", "click[features]"}
 _ELSEWHERE |= {"click[reviews]", "click[attributes]"}
@@ -49,7 +49,7 @@ def guided(context: BuiltContext) -> Offer:
         offered, group = _on_item(context, done)
         if group is not None:
             asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
-    elif any(_PRODUCT.fullmatch(action) for action in actions):
+    elif any(OPENED.fullmatch(action) for action in actions):
         offered = _on_results(actions, done)
     kept = tuple(action for action in actions if action in offered)
     return Offer(kept, group, asks) if kept else Offer(actions)
@@ -60,7 +60,7 @@ def _on_item(context: BuiltContext, done: list[str]) -> tuple[set[str], str | No
     group = next((name for name in _waiting(context, groups, done) if name in groups), None)
     values = {name: _values(listed) for name, listed in groups.items()}
     offered = set(context.actions).difference(_ELSEWHERE, *values.values())
-    opened = {action for action in done if _PRODUCT.fullmatch(action)}
+    opened = {action for action in done if OPENED.fullmatch(action)}
     if _CHOSEN.search(context.text) or len(opened) >= PRODUCTS:
         offered.discard(_PREV)  # a wrong product shows before any choice is made
     if group is not None:
@@ -80,7 +80,7 @@ def _waiting(context: BuiltContext, groups: dict[str, str], done: list[str]) -> 
     line = _WAITING.search(context.text)
     since: set[str] = set()
     for action in reversed(done):
-        if _PRODUCT.fullmatch(action):
+        if OPENED.fullmatch(action):
             break
         since.add(action)
     marked = set(_CHOSEN.findall(context.text))
@@ -89,5 +89,5 @@ def _waiting(context: BuiltContext, groups: dict[str, str], done: list[str]) -> 
 
 
 def _on_results(actions: tuple[str, ...], done: list[str]) -> set[str]:
-    products = {a for a in actions if _PRODUCT.fullmatch(a)} - set(done)
+    products = {a for a in actions if OPENED.fullmatch(a)} - set(done)
     return products or {_NEXT} & set(actions)

@@ -2,11 +2,10 @@
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 
 from nodes.act.reading import Product, Reading, overlap, words_of
-from nodes.act.rule import Trail
+from nodes.act.rule import OPENED, Trail
 
 PRODUCT = (
     "score", "against the best", "against the best fresh", "rank", "fresh rank", "words",
@@ -14,8 +13,6 @@ PRODUCT = (
     "affordable", "dear", "price known", "price share", "place", "first", "tried", "times opened",
     "was read", "was last", "was rejected", "title known", "attribute phrases", "row features",
 )  # fmt: skip
-
-_OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
 
 
 def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
@@ -107,7 +104,7 @@ def _rejected(history: Sequence[str]) -> set[str]:
     found: set[str] = set()
     opened = ""
     for last, action in itertools.pairwise(("", *history)):
-        if product := _OPENED.fullmatch(action):
+        if product := OPENED.fullmatch(action):
             opened = product[1]
         elif last == "click[features]" and action == "click[back to search]":
             found.add(opened)

@@ -41,7 +41,8 @@ _PREV, _BACK, _NEXT = "click[< prev]", "click[back to search]", "click[next >]"
 _BUY, _FEATURES = "click[buy now]", "click[features]"
 _SUB_PAGES = (_FEATURES, "click[description]", "click[reviews]", "click[attributes]")
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
-_OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
+#: The click that opens a product; its group is the product's code.
+OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
 
 
 class Rule(ActorParams):
@@ -85,7 +86,7 @@ class Trail:
         """Walk through ``history``, oldest first."""
         trail = cls()
         for action in history:
-            found = _OPENED.fullmatch(action)
+            found = OPENED.fullmatch(action)
             returns = action == _PREV and trail.since and trail.since[-1] in _SUB_PAGES
             if found:
                 trail.opened.append(found[1])

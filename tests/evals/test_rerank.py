@@ -1,6 +1,5 @@
 """Reranking: metrics against hand-made values, pools, resumable runs, and the command."""
 
-import gzip
 import json
 import os
 from pathlib import Path
@@ -17,9 +16,9 @@ from evals.rerank_scorer import Scorer, Settings
 from evals.rico_examples import EXAMPLES, run_examples
 from nodes.build_context.rico.loading import load_backend
 from stores.errors import UserError
+from tests.evals.pairs import DATASETS, SSM, write_questions
 from ui.cli import app
 
-SSM = Path(__file__).parents[1] / "nodes" / "rico" / "ssm_pairs"
 REAL = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "multihop"
 
 
@@ -30,29 +29,12 @@ def home(monkeypatch, tmp_path):
 
 @pytest.fixture
 def data(tmp_path):
-    """Six questions in the tiny model's own language, in two files of the real form."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    rng = np.random.default_rng(3)
-    for name in ("hotpotqa", "musique"):
-        rows = []
-        for number in range(3):
-            keys = rng.permutation(48)[:16].reshape(4, 4)
-            texts = [" ".join(f"k{k} v{k % 24}" for k in row) for row in keys]
-            asked = " ".join(texts[number].split()[:4])
-            documents = [{"title": "", "text": text} for text in texts]
-            rows.append({
-                "id": f"{name}{number}", "question": asked, "answer": "v1",
-                "documents": documents, "relevant": [number],
-            })  # fmt: skip
-        with gzip.open(folder / f"{name}.dev.jsonl.gz", "wt") as file:
-            file.write("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
+    return write_questions(tmp_path / "data", 3)
 
 
 def settings(**changes):
     made = {
-        "datasets": ("hotpotqa", "musique"), "model": str(SSM), "loss": "mean",
+        "datasets": DATASETS, "model": SSM, "loss": "mean",
         "rankers": ("bm25", "single_gradient", "bm25+2*single_gradient", "late_gradient"),
     }  # fmt: skip
     return Settings(**{**made, **changes})
@@ -189,7 +171,7 @@ def test_rank_prints_weights_as_bars(tmp_path):
     folder.mkdir()
     (folder / "first.txt").write_text("k1 v1 k2 v2 k3 v3 k4 v4")
     (folder / "second.txt").write_text("k5 v5 k6 v6 k7 v7 k8 v8")
-    words = ["rank", "k5 v5 k7 v7", "--corpus", str(folder), "--model", str(SSM), "--alone"]
+    words = ["rank", "k5 v5 k7 v7", "--corpus", str(folder), "--model", SSM, "--alone"]
     result = CliRunner().invoke(app, [*words, "--answer"])
     assert result.exit_code == 0, result.output
     lines = [line for line in result.output.splitlines() if "█" in line]
@@ -209,7 +191,7 @@ def test_rank_prints_weights_as_bars(tmp_path):
 
 
 def test_examples_are_weighed_and_drawn(tmp_path):
-    backend = load_backend(str(SSM), loss="mean", max_tokens=64)
+    backend = load_backend(SSM, loss="mean", max_tokens=64)
     summary = run_examples(backend, tmp_path / "run", model="ssm")
     assert {row["example"] for row in summary["rows"]} == {example.name for example in EXAMPLES}
     assert (tmp_path / "run" / "examples.png").stat().st_size > 10_000

@@ -1,8 +1,6 @@
 """The smaller evaluations of RICO, on a tiny model of keys and values: resumed, summed up, shown."""
 
-import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +17,7 @@ from evals.rico_order import run_order
 from evals.rico_states import run_projection, run_states
 from evals.rico_tables import short
 from stores.errors import UserError
-
-SSM = str(Path(__file__).parents[1] / "nodes" / "rico" / "ssm_pairs")
+from tests.evals.pairs import DATASETS, SSM, write_questions
 
 
 @pytest.fixture(autouse=True)
@@ -30,30 +27,11 @@ def home(monkeypatch, tmp_path):
 
 @pytest.fixture
 def data(tmp_path):
-    """Eight questions in the tiny model's own language, in two files of the real form."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    rng = np.random.default_rng(3)
-    for name in ("hotpotqa", "musique"):
-        rows = []
-        for number in range(4):
-            keys = rng.permutation(48)[:16].reshape(4, 4)
-            texts = [" ".join(f"k{k} v{k % 24}" for k in row) for row in keys]
-            asked = " ".join(texts[number].split()[:4])
-            rows.append({
-                "id": f"{name}{number}", "question": asked, "answer": "v1 v2",
-                "documents": [{"title": "", "text": text} for text in texts],
-                "relevant": [number],
-            })  # fmt: skip
-        with gzip.open(folder / f"{name}.dev.jsonl.gz", "wt") as file:
-            file.write("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
+    return write_questions(tmp_path / "data", 4)
 
 
 def ranked(data, tmp_path, rankers):
-    settings = Settings(
-        datasets=("hotpotqa", "musique"), model=SSM, loss="mean", rankers=rankers, steps=3
-    )
+    settings = Settings(datasets=DATASETS, model=SSM, loss="mean", rankers=rankers, steps=3)
     run_rerank(settings, str(tmp_path / "scores"), str(data))
     return tmp_path / "scores"
 

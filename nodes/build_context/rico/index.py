@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from nodes.build_context.rico.backend import Backend, Document, State
 from stores.document_states import DocumentStates, document_key
 from stores.home import home
+from stores.state_packing import Dtype
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,13 @@ def default_folder(backend: Backend, dtype: str) -> "Path":
     """Return where the states of ``backend`` are kept on this machine."""
     name = backend.fingerprint.replace("/", "-")
     return home() / "document_states" / f"{name}-{dtype}"
+
+
+def open_states(
+    backend: Backend, dtype: Dtype = "fp16", folder: "str | Path | None" = None
+) -> DocumentStates:
+    """Return the index of ``backend``'s states in ``folder``, or where this machine keeps them."""
+    return DocumentStates(folder or default_folder(backend, dtype), backend.fingerprint, dtype)
 
 
 def build_states(

@@ -71,13 +71,12 @@ class Weigher:
 
     def states(self, documents: Sequence[Document], quiet: bool = True) -> list[State]:
         """Return the documents' states, reading those that were never read before."""
-        from nodes.build_context.rico.index import build_states, default_folder, read_states
+        from nodes.build_context.rico.index import build_states, open_states, read_states
 
         backend = self._backend()
         with self._lock:
             if self._store is None:
-                folder = self._folder or default_folder(backend, self._dtype)
-                self._store = DocumentStates(folder, backend.fingerprint, self._dtype)
+                self._store = open_states(backend, self._dtype, self._folder)
             build_states(backend, self._store, documents, quiet)
             return read_states(self._store, documents)
 
