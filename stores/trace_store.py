@@ -1,4 +1,8 @@
-"""Every event of every episode, in SQLite: written as it happens, idempotent by episode and step."""
+"""Every event of every episode, in SQLite: written as it happens, idempotent by episode and step.
+
+Beside the events of a step stands what became of each chunk in its context, with the builder's score
+(:class:`~stores.traces.ContextPiece`); the context's text is not kept.
+"""
 
 import contextlib
 import json
@@ -7,11 +11,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from stores.errors import UserError
-from stores.traces import Event, EventKind
+from stores.trace_files import export_jsonl, import_jsonl, insert_pieces, storable
+from stores.traces import ContextPiece, Event
 from stores.write_ahead import write_ahead
 
 _SCHEMA = """
@@ -22,6 +28,10 @@ create table if not exists episodes (
 create table if not exists events (
     episode_id text, step integer, place integer, kind text, text text,
     primary key (episode_id, step, place)
+);
+create table if not exists pieces (
+    episode_id text, step integer, place integer, id text, kind text, score real,
+    tokens_before integer, tokens_after integer, primary key (episode_id, step, place)
 );
 """
 _PATIENCE = 30.0  # seconds to wait for another writer
@@ -58,16 +68,19 @@ class TraceStore:
         agent: Mapping[str, Any] | None = None,
         reward: float = 0.0,
         done: bool = False,
+        pieces: Sequence[ContextPiece] = (),
     ) -> None:
-        """Keep ``events`` as step ``step``; what was kept of this and later steps is replaced.
+        """Keep ``events`` and ``pieces`` as step ``step``, instead of this and later steps' old ones.
 
         Later steps go because a step written again was stepped back to: its old future is gone.
         """
         with self._transaction() as db:
             db.execute("delete from events where episode_id = ? and step >= ?", (episode_id, step))
+            db.execute("delete from pieces where episode_id = ? and step >= ?", (episode_id, step))
+            insert_pieces(db, episode_id, [replace(piece, t=step) for piece in pieces])
             db.executemany(
                 "insert into events values (?, ?, ?, ?, ?)",
-                [(episode_id, step, i, e.kind, _storable(e.text)) for i, e in enumerate(events)],
+                [(episode_id, step, i, e.kind, storable(e.text)) for i, e in enumerate(events)],
             )
             db.execute(
                 "insert into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (episode_id)"
@@ -75,7 +88,7 @@ class TraceStore:
                 " instruction = excluded.instruction, agent = excluded.agent,"
                 " reward = excluded.reward, done = excluded.done, steps = excluded.steps",
                 (
-                    episode_id, thread_id, json.dumps(dict(task or {})), _storable(instruction),
+                    episode_id, thread_id, json.dumps(dict(task or {})), storable(instruction),
                     json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
                 ),
             )  # fmt: skip
@@ -89,10 +102,17 @@ class TraceStore:
             return
         with self._transaction() as db:
             db.execute("delete from events where episode_id = ?", (target,))
+            db.execute("delete from pieces where episode_id = ?", (target,))
+            copied = (target, source, steps)
             db.execute(
                 "insert into events select ?, step, place, kind, text from events"
                 " where episode_id = ? and step < ?",
-                (target, source, steps),
+                copied,
+            )
+            db.execute(
+                "insert into pieces select ?, step, place, id, kind, score, tokens_before,"
+                " tokens_after from pieces where episode_id = ? and step < ?",
+                copied,
             )
             db.execute(
                 "insert or replace into episodes"
@@ -135,55 +155,24 @@ class TraceStore:
             ).fetchall()
         return [Event(row["kind"], row["text"], row["step"]) for row in rows]
 
+    def pieces(self, episode_id: str) -> list[ContextPiece]:
+        """Return what became of the chunks of an episode's contexts, in order ([] if unknown)."""
+        with self._transaction() as db:
+            rows = db.execute(
+                "select step, id, kind, score, tokens_before, tokens_after from pieces"
+                " where episode_id = ? order by step, place",
+                (episode_id,),
+            ).fetchall()
+        return [ContextPiece(*row) for row in rows]
+
     def export_jsonl(self, path: str | Path, episodes: Sequence[str] | None = None) -> int:
-        """Write episodes (all by default), oldest first, one JSON object a line; returns how many.
-
-        Each line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward"}`` and the
-        episode's other facts. Nothing is left at ``path`` if writing fails.
-        """
-        wanted = None if episodes is None else set(episodes)
-        target = Path(path)
-        partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-        count = 0
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("w", encoding="utf-8") as lines:
-                for episode in reversed(self.episodes()):
-                    if wanted is None or episode["episode_id"] in wanted:
-                        lines.write(json.dumps(self._exported(episode), ensure_ascii=False) + "\n")
-                        count += 1
-            partial.replace(target)
-        except OSError as error:
-            raise UserError(
-                f"cannot write '{path}' ({error.strerror}): name another file"
-            ) from None
-        finally:
-            partial.unlink(missing_ok=True)
-        return count
-
-    def _exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
-        events = self.events(episode["episode_id"])
-        rows = [{"event_type": e.kind, "text": e.text, "t": e.t} for e in events]
-        first = {"episode_id": episode["episode_id"], "events": rows, "reward": episode["reward"]}
-        return {**first, **{k: v for k, v in episode.items() if k not in first}}
+        """Write episodes to JSON lines (:func:`stores.trace_files.export_jsonl`)."""
+        return export_jsonl(self, path, episodes)
 
     def import_jsonl(self, path: str | Path) -> int:
         """Read an export back, whole or not at all; returns how many episodes replaced or new."""
-        count = number = 0
-        try:
-            # Only "\n" ends a line: text may hold U+2028 and its like, at which splitlines() splits.
-            file = Path(path).open(encoding="utf-8", newline="\n")  # noqa: SIM115
-            with file as lines, self._transaction() as db:
-                for number, line in enumerate(lines, 1):  # noqa: B007 - named in the error
-                    if line.strip():
-                        _import(db, json.loads(line))
-                        count += 1
-        except OSError as error:
-            raise UserError(f"cannot read '{path}': {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise UserError(f"'{path}' line {number} is no exported episode ({problem})") from None
-        return count
+        with self._transaction() as db:
+            return import_jsonl(db, path)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -215,31 +204,3 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise
     db.execute("pragma synchronous = normal")
     return db
-
-
-def _import(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
-    episode = str(row["episode_id"])
-    events = [(str(e["event_type"]), _storable(str(e["text"])), int(e["t"])) for e in row["events"]]
-    unknown = {kind for kind, _, _ in events} - set(get_args(EventKind))
-    if unknown:
-        raise ValueError(f"no event type '{min(unknown)}'")
-    db.execute("delete from events where episode_id = ?", (episode,))
-    db.executemany(
-        "insert into events values (?, ?, ?, ?, ?)",
-        [(episode, t, place, kind, text) for place, (kind, text, t) in enumerate(events)],
-    )
-    steps = row.get("steps", 1 + max((t for _, _, t in events), default=-1))
-    db.execute(
-        "insert or replace into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            episode, row.get("thread_id", ""), json.dumps(dict(row.get("task") or {})),
-            _storable(row.get("instruction") or ""), json.dumps(dict(row.get("agent") or {})),
-            float(row.get("started") or time.time()), float(row["reward"]),
-            int(row.get("done", True)), int(steps),
-        ),
-    )  # fmt: skip
-
-
-def _storable(text: str) -> str:
-    """Return ``text`` without lone surrogates (a model's broken emoji), which UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")

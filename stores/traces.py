@@ -25,6 +25,22 @@ class Event:
         return cls(row[0], str(row[1]), int(row[2]))
 
 
+@dataclass(frozen=True)
+class ContextPiece:
+    """What became of one chunk in the context that step ``t`` was decided from, without its text.
+
+    ``score`` is the builder's own, such as a document's weight (None if it does not score).
+    ``tokens_before`` is the chunk's size, ``tokens_after`` what was shown of it (0: nothing).
+    """
+
+    t: int
+    id: str
+    kind: str
+    score: float | None
+    tokens_before: int
+    tokens_after: int
+
+
 def __getattr__(name: str) -> Any:
     if name == "TraceStore":  # the store imports Event from here
         from stores.trace_store import TraceStore

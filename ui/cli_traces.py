@@ -9,7 +9,10 @@ from stores.errors import UserError
 from ui.cli_output import console, examples, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stores.trace_store import TraceStore
+    from stores.traces import ContextPiece
 
 traces_app = typer.Typer(
     epilog=examples("stategate traces list --min-reward 1", "stategate traces export all.jsonl")
@@ -18,6 +21,7 @@ Database = Annotated[
     Path | None,
     typer.Option("--db", metavar="FILE", help="The database; $STATEGATE_HOME/traces.sqlite."),
 ]
+_BEST = 5  # pieces of a context that a line names
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
@@ -75,21 +79,24 @@ def show(
     db: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the events of one episode."""
+    """Show the events of one episode, and what its contexts were made of."""
     from rich.text import Text
+
+    from stores.trace_files import exported
 
     store = _open(db)
     row = _find(store, episode)
-    events = store.events(row["episode_id"])
     if as_json:
-        shown = [{"event_type": e.kind, "text": e.text, "t": e.t} for e in events]
-        write_json("-", {**row, "events": shown})
+        write_json("-", exported(store, row))
         return
+    told = _contexts(store.pieces(row["episode_id"]))
     out = console()
     out.print(Text(row["episode_id"], "bold cyan"))
     out.print(Text(row["instruction"] or "", "bold"))
     styles = {"ACT": "bold green", "ERROR": "bold red", "REWARD": "bold yellow"}
-    for event in events:
+    for event in store.events(row["episode_id"]):
+        if event.kind == "ACT" and event.t in told:
+            out.print(Text(f"{event.t + 1:>3} context {told[event.t]}", "dim"))
         text = " ".join(event.text.split())
         text = text if len(text) <= 200 or event.kind != "OBS" else text[:199] + "…"
         head = f"{event.t + 1:>3} {event.kind:<7}"
@@ -114,6 +121,18 @@ def export(
     wanted = [_find(store, name)["episode_id"] for name in episode] if episode else None
     count = store.export_jsonl(target, wanted)
     console().print(f"{count} episodes in {target}", markup=False, soft_wrap=True)
+
+
+def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
+    """Return a line a step: tokens shown of tokens there were, and the best scored pieces."""
+    lines: dict[int, str] = {}
+    for step in dict.fromkeys(piece.t for piece in pieces):
+        own = [piece for piece in pieces if piece.t == step]
+        shown, whole = sum(p.tokens_after for p in own), sum(p.tokens_before for p in own)
+        scored = sorted(((p.score, p.id) for p in own if p.score is not None), reverse=True)
+        best = ", ".join(f"{name} {score:.2f}" for score, name in scored[:_BEST])
+        lines[step] = f"{shown} of {whole} tokens" + (f"; {best}" if best else "")
+    return lines
 
 
 def _open(db: Path | None) -> "TraceStore":

@@ -7,7 +7,7 @@ from pydantic import Field
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stores.home import home
 from stores.trace_store import TraceStore
-from stores.traces import Event
+from stores.traces import ContextPiece, Event
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -43,6 +43,7 @@ class TraceWriter:
             instruction=record.instruction,
             reward=record.outcome.reward,
             done=record.outcome.done,
+            pieces=pieces_of(record),
         )
 
     def fork(self, source: str, target: str, steps: int) -> None:
@@ -63,3 +64,13 @@ def events_of(record: StepRecord) -> list[Event]:
     if record.outcome.done:
         events += [Event("OBS", record.outcome.text, t), Event("DONE", "", t)]
     return events
+
+
+def pieces_of(record: StepRecord) -> list[ContextPiece]:
+    """Return what became of each chunk of the step's context, such as a document and its weight."""
+    pieces = record.context.pieces if record.context is not None else ()
+    scores = (None if p.score is None else float(p.score) for p in pieces)
+    return [
+        ContextPiece(record.step, p.id, p.kind, score, p.tokens_before, p.tokens_after)
+        for p, score in zip(pieces, scores, strict=True)
+    ]

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from stores.errors import UserError
-from stores.traces import Event, TraceStore
+from stores.traces import ContextPiece, Event, TraceStore
 
 
 def events(step, *, last=False):
@@ -53,6 +53,41 @@ def test_a_fork_has_the_past_and_leaves_the_original(store):
     assert store.events("f") == store.events("e")[:4]
     store.write_step("f", 2, [Event("ACT", "elsewhere", 2)])
     assert store.events("e")[-1].kind == "DONE"
+
+
+def weighed(step):
+    return [
+        ContextPiece(step, "passage:a", "passage", 0.25, 40, 0),
+        ContextPiece(step, "question", "question", None, 9, 9),
+    ]
+
+
+def test_what_became_of_a_context_is_kept_with_its_step(store, tmp_path):
+    for step in range(3):
+        store.write_step("e", step, events(step), pieces=weighed(step))
+    store.write_step("e", 2, events(2), pieces=weighed(2))
+    assert store.pieces("e") == [*weighed(0), *weighed(1), *weighed(2)]
+    store.fork("e", "f", 2)
+    assert store.pieces("f") == [*weighed(0), *weighed(1)]
+    store.write_step("e", 1, events(1))
+    assert store.pieces("e") == weighed(0), "the old future's pieces go with its events"
+    assert store.pieces("no such episode") == []
+    store.export_jsonl(tmp_path / "all.jsonl")
+    other = TraceStore(tmp_path / "other.sqlite")
+    other.write_step("f", 0, events(0), pieces=[*weighed(0), *weighed(0)])
+    assert other.import_jsonl(tmp_path / "all.jsonl") == 2
+    assert (other.pieces("e"), other.pieces("f")) == (store.pieces("e"), store.pieces("f"))
+
+
+def test_a_database_from_before_pieces_were_kept_gets_them(tmp_path):
+    path = tmp_path / "traces.sqlite"
+    write(TraceStore(path), "old")
+    with sqlite3.connect(path) as db:
+        db.execute("drop table pieces")
+    store = TraceStore(path)
+    assert store.pieces("old") == []
+    store.write_step("old", 2, events(2), pieces=weighed(2))
+    assert store.pieces("old") == weighed(2)
 
 
 def test_episodes_are_filtered(store):
@@ -142,7 +177,7 @@ def test_a_database_damaged_inside_is_one_clear_line(tmp_path):
 
 _AT_ONCE = """
 import multiprocessing, sys
-from stores.traces import Event, TraceStore
+from stores.traces import ContextPiece, Event, TraceStore
 
 context = multiprocessing.get_context("fork")
 
@@ -166,7 +201,7 @@ def test_many_make_a_new_database_at_once(tmp_path):
 
 _FORKED = """
 import os, sys
-from stores.traces import Event, TraceStore
+from stores.traces import ContextPiece, Event, TraceStore
 
 store = TraceStore(sys.argv[1])
 store.write_step("parent", 0, [Event("ACT", "x", 0)])

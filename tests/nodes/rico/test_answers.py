@@ -14,6 +14,7 @@ from nodes.build_context.rico.reading import read_documents
 from nodes.build_context.rico.weigh import Weigher, shared_backend
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
+from stores.traces import TraceStore
 from ui.cli import app
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
@@ -67,6 +68,19 @@ def asked(values, question=QUESTION):
         for update in change.values():
             made.update(update or {})
     return made
+
+
+def test_the_trace_store_keeps_every_weight(settings, tmp_path):
+    settings["memory"].append({"kind": "trace", "path": str(tmp_path / "traces.sqlite")})
+    made = asked(settings)
+    store = TraceStore(tmp_path / "traces.sqlite")
+    (episode,) = store.episodes()
+    kept = [p for p in store.pieces(episode["episode_id"]) if p.kind == "passage"]
+    passages = [piece for piece in made["context"].pieces if piece.kind == "passage"]
+    assert [(p.id, p.score) for p in kept] == [(p.id, p.score) for p in passages]
+    assert [p.tokens_after > 0 for p in kept] == [False, True, True]
+    shown = CliRunner().invoke(app, ["traces", "show", "", "--db", str(store.path)])
+    assert f"{kept[-1].id} {kept[-1].score:.2f}" in shown.output
 
 
 def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
