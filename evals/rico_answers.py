@@ -9,7 +9,6 @@ that the answer needs.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envs.qa.score import token_f1
-from evals.multihop import Question, data_folder, load_questions
+from evals.multihop import Question
 from evals.rerank_metrics import AVERAGE, compare, interval
+from evals.rerank_scores import read_scores
 from evals.run_directory import RunDirectory, provenance
-from nodes.build_context.rico.fusion import fuse_named, parts_of
-from stores.errors import UserError, mistakes_in_one_line
+from stores.errors import mistakes_in_one_line
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -49,17 +48,10 @@ def run_answers(
     """Answer the run's questions from each ranker's best documents; goes on where it stopped."""
     from tqdm import tqdm
 
-    source = json.loads((Path(scores) / "args.json").read_text("utf-8"))
-    lines = (Path(scores) / "scores.jsonl").read_text("utf-8").splitlines()
-    known = {(r["dataset"], r["id"], r["ranker"]): r["scores"] for r in map(json.loads, lines)}
-    questions = load_questions(data_folder(data), source["split"], source["datasets"], limit)
-    parts = {part for name in rankers for part in parts_of(name)}
-    questions = [q for q in questions if all((q.dataset, q.id, p) in known for p in parts)]
-    if not questions or source["pool"] != "given":
-        raise UserError(f"'{scores}' holds no scores of {', '.join(rankers)} in the given pool")
+    scored = read_scores(scores, rankers, limit, data)
     args = {
         **provenance(command), "seed": 0, "checkpoints": {}, "model": model_name, "system": SYSTEM,
-        "split": source["split"], "rankers": list(rankers), "top": top, "limit": limit,
+        "split": scored.args["split"], "rankers": list(rankers), "top": top, "limit": limit,
     }  # fmt: skip
     run = RunDirectory(out, args)
     rows = run.rows("answers")
@@ -67,13 +59,11 @@ def run_answers(
         run.note_resumption(args)
     done = {(row["dataset"], row["id"], row["ranker"]) for row in rows}
     said = {(row["dataset"], row["id"], tuple(row["order"])): row["answer"] for row in rows}
-    for question in tqdm(questions, unit="question", disable=None):
+    for question in tqdm(scored.questions, unit="question", disable=None):
         for name in rankers:
             if (question.dataset, question.id, name) in done:
                 continue
-            own = {p: known[question.dataset, question.id, p] for p in parts_of(name)}
-            best = np.argsort(-fuse_named(name, own), kind="stable")[:top]
-            order = tuple(int(i) for i in best[::-1])
+            order = tuple(int(i) for i in scored.best(question, name, top)[::-1])
             key = (question.dataset, question.id, order)
             if key not in said:
                 said[key] = _ask(model, question, order)

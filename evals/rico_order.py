@@ -14,14 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from evals.multihop import data_folder, load_questions
 from evals.rerank_metrics import AVERAGE, compare, interval
+from evals.rerank_scores import read_scores
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Document, Query
-from nodes.build_context.rico.fusion import fuse_named, parts_of
-from stores.errors import UserError, mistakes_in_one_line
+from stores.errors import mistakes_in_one_line
 
 ORDERS = ("best_first", "best_last")
 
@@ -42,27 +39,19 @@ def run_order(
 
     from nodes.build_context.rico.loading import load_backend
 
-    source = json.loads((Path(scores) / "args.json").read_text("utf-8"))
-    lines = (Path(scores) / "scores.jsonl").read_text("utf-8").splitlines()
-    rows = {(r["dataset"], r["id"], r["ranker"]): r["scores"] for r in map(json.loads, lines)}
-    questions = load_questions(data_folder(data), source["split"], source["datasets"], limit)
-    parts = parts_of(ranker)
-    questions = [q for q in questions if all((q.dataset, q.id, p) in rows for p in parts)]
-    if not questions:
-        raise UserError(f"'{scores}' holds no scores of {ranker}: name another ranker or run")
+    scored = read_scores(scores, [ranker], limit, data)
     args = {
         **provenance(command), "seed": 0, "checkpoints": {}, "model": shown_path(model),
-        "split": source["split"], "ranker": ranker, "top": top, "limit": limit,
+        "split": scored.args["split"], "ranker": ranker, "top": top, "limit": limit,
     }  # fmt: skip
     run = RunDirectory(out, args)
     done = {(row["dataset"], row["id"]) for row in run.rows("orders")}
     backend = load_backend(model, max_tokens=2000)
     one = torch.ones(1)
-    for question in tqdm(questions, unit="question", disable=None):
+    for question in tqdm(scored.questions, unit="question", disable=None):
         if (question.dataset, question.id) in done:
             continue
-        known = {p: rows[question.dataset, question.id, p] for p in parts}
-        best = np.argsort(-fuse_named(ranker, known), kind="stable")[:top]
+        best = scored.best(question, ranker, top)
         query = Query(question.question, question.answer)
         row: dict[str, Any] = {"dataset": question.dataset, "id": question.id}
         for name, order in zip(ORDERS, (best, best[::-1]), strict=True):

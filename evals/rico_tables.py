@@ -20,6 +20,8 @@ def table_of(rows: Sequence[Row], tests: Sequence[Row]) -> str | None:
         return values_table(rows, tests, "answer_loss", "answer's loss, nats a token")
     if "f1" in first:
         return values_table(rows, tests, "f1", "token F1")
+    if "form_ndcg" in first:
+        return values_table(rows, tests, "form_ndcg", "nDCG@10")
     if "weights" in first and "holds" not in first:
         return fusion_table(rows, tests)
     return None

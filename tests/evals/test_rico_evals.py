@@ -12,6 +12,7 @@ from evals.rerank_report import report
 from evals.rerank_scorer import Settings
 from evals.rico_answers import run_answers
 from evals.rico_cost import run_cost
+from evals.rico_forms import answer_kind, run_forms
 from evals.rico_fusion import fit_weights, run_fusion
 from evals.rico_order import run_order
 from evals.rico_states import run_projection, run_states
@@ -150,3 +151,40 @@ def test_both_orders_are_asked_for_the_answer(data, tmp_path):
     assert abs(many["tests"][0]["difference"]) > 1e-4
     with pytest.raises(UserError, match="no scores of minilm"):
         run_order(scores, tmp_path / "none", "minilm", 2, 3, SSM, str(data))
+
+
+def test_other_forms_of_a_question(data, tmp_path):
+    scores = ranked(data, tmp_path, ("bm25_stem", "minilm"))
+    replies = ["", *["k1 v1"] * 15]  # the first says nothing: the question stands
+    chat = GenericFakeChatModel(messages=iter([AIMessage(text) for text in replies]))
+    summary = run_forms(scores, tmp_path / "run", 4, chat, "fake", SSM, str(data))
+    rows = [json.loads(line) for line in (tmp_path / "run" / "forms.jsonl").open()]
+    first = rows[0]
+    assert first["scores"]["other words"] == first["scores"]["question"]
+    assert first["scores"]["statement"] != first["scores"]["question"]
+    assert first["scores"]["typed"] != first["scores"]["question"]
+    average = {row["agent"]: row for row in summary["rows"] if row["dataset"] == "average"}
+    assert average["question"]["n"] == 8
+    assert {test["a"] for test in summary["tests"]} == {"question", "bm25_stem+minilm+question"}
+    again = run_forms(scores, tmp_path / "run", 4, chat, "fake", SSM, str(data))
+    assert again["rows"] == summary["rows"], "nothing is asked twice"
+    report([tmp_path / "run"], tmp_path / "page.md")
+    assert "bm25_stem+minilm+question+other words" in (tmp_path / "page.md").read_text()
+    with pytest.raises(UserError, match="no reranking run"):
+        run_forms(tmp_path / "none", tmp_path / "no", 4, chat, "fake", SSM, str(data))
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Who directed it?", "a person"),
+        ("In which city was the man whose film won born?", "a place"),
+        ("What is the band of the singer?", "a name"),
+        ("Which film has the older director?", "a film"),
+        ("how many people live there", "a number"),
+        ("What year did it end?", "a date"),
+        ("Did they meet?", "a name"),
+    ],
+)
+def test_the_kind_of_answer(question, kind):
+    assert answer_kind(question) == kind

@@ -34,10 +34,14 @@ class Document:
 
 @dataclass(frozen=True)
 class Query:
-    """What the documents must explain; ``answer`` is needed for the oracle target only."""
+    """What the documents must explain; ``answer`` is needed for the oracle target only.
+
+    ``lead`` are words that the model reads before the question, outside the loss.
+    """
 
     question: str
     answer: str | None = None
+    lead: str = ""
 
 
 @dataclass(frozen=True)

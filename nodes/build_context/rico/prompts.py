@@ -42,8 +42,9 @@ def make_prompt(
     question = " ".join(query.question.split())
     if not question:
         raise UserError("the question is empty: ask something")
-    text = f"{QUESTION} {question}"
-    start, end = len(QUESTION), len(text)
+    before = " ".join([QUESTION, *query.lead.split()])
+    text = f"{before} {question}"
+    start, end = len(before), len(text)
     if target == "answer":
         if not (query.answer or "").strip():
             raise UserError("the answer's loss needs an answer: use target=question")

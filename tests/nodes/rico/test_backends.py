@@ -183,6 +183,13 @@ def test_loss_is_over_content_words_only():
     assert int((mean.weights > 0).sum()) == 7
     only = make_prompt(tokenizer, Query("what is the ?"), "question", "content", 99)
     assert int((only.weights > 0).sum()) == 4
+    led = make_prompt(
+        tokenizer, Query("what is the capital ?", lead="of italy"), "question", "mean", 99
+    )
+    told = tokenizer.convert_ids_to_tokens(led.ids[0].tolist())
+    counted = [token for token, w in zip(told, led.weights, strict=True) if w]
+    assert told[-7:-5] == ["of", "italy"]
+    assert counted == ["what", "is", "the", "capital", "?"], "what leads is read, not counted"
 
 
 def test_reading_together_is_reading_alone(backend):
