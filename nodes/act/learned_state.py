@@ -65,7 +65,7 @@ class LearnedState(ActorParams):
             mixed = torch.tensor(weights, dtype=torch.float32)
             text = weigher.backend.generate(states, mixed, asked[-1], self.answer_tokens)
             if not text:
-                return Decision(safe_action(context.actions, ""), "an empty reply")
+                return Decision(safe_action(context.actions, ""), fallback="an empty reply")
             return Decision(answer(text))
 
         return act

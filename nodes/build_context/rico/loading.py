@@ -26,9 +26,9 @@ def load_backend(
 ) -> "Backend":
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
-    ``model`` is the asset ``smollm2-135m``, a folder, a .gguf file, or a hub repository such as
-    ``AntonV/mamba2-130m-hf``. ``options`` are ``layers``, and for
-    Mamba-2 ``conv`` and ``projection``. Raises ``UserError``.
+    ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
+    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``options`` are ``layers``, and for Mamba-2
+    ``conv`` and ``projection``. Raises ``UserError``.
     """
     import torch
 
