@@ -124,8 +124,11 @@ class MemoryTab:
                     **update,
                     self.status: note(told if gone else "It was gone already.", "good"),
                 }
-            fact = next(f for f in memory.facts(namespace) if f.id == int(data.get("fact", -1)))
-        except (UserError, StopIteration, ValueError) as error:
+            wanted = str(data.get("fact", ""))
+            fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
+            if fact is None:
+                raise UserError("that fact is gone: search again")
+        except (UserError, ValueError) as error:
             return {self.status: failed(error)}
         return {
             self.editor: gr.update(visible=True),
