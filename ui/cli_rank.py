@@ -42,7 +42,7 @@ def rank(
         int, typer.Option(min=1, help="Weigh the BM25-best so many of a larger corpus.")
     ] = 20,
     model: Annotated[
-        str, typer.Option(help="Asset, folder, .gguf file or hub name.")
+        str, typer.Option(help="Asset (also qwen2.5-coder-0.5b), folder, .gguf file, hub name.")
     ] = "smollm2-135m",
     answer: Annotated[
         bool, typer.Option("--answer", help="Also answer from the mixed state (learned_state).")
