@@ -192,8 +192,15 @@ class WebShopTab:
                 yield {self.status: message, **self._busy(workspace)}
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
-        if not is_left():  # else who left it has drawn the tab since
-            yield self.show(workspace, error)
+        yield self._silence() if is_left() else self.show(workspace, error)
+
+    def _silence(self) -> Update:
+        """Change nothing: who left a move has drawn the tab since.
+
+        Gradio sends a generator's last update once more when it ends, which may be after that; so the
+        last one must not be that the move goes on.
+        """
+        return {self.status: gr.skip()}
 
     def take_step(self, tab: str) -> Iterator[Update]:
         """Let the actor take a step."""
@@ -211,13 +218,12 @@ class WebShopTab:
                 for message in Watch(workspace.step, f"{workspace.config.actor.kind} …", is_left):
                     yield {self.status: message, **self._busy(workspace, "running")}
                 if is_left():
-                    return
+                    break
                 yield {**self.show(workspace), **self._busy(workspace, "running")}
                 time.sleep(PACE)
         except Exception as raised:
             error = raised
-        if not is_left():  # else who left it has drawn the tab since
-            yield self.show(workspace, error)
+        yield self._silence() if is_left() else self.show(workspace, error)
 
     def ask_to_pause(self, tab: str) -> Update:
         """Let the run end after the step that is being taken."""
