@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evals.run_directory import provenance
 from nodes.build_context.rico.mamba2 import Mamba2Backend
 from nodes.build_context.rico.mamba2_cache import InitialStates
 from nodes.build_context.rico.prompts import QUESTION
@@ -48,7 +49,13 @@ class Recipe:
     device: str = "cpu"
 
 
-def train(task: Task, recipe: Recipe, out: str | Path, quiet: bool = False) -> dict[str, Any]:
+def train(
+    task: Task,
+    recipe: Recipe,
+    out: str | Path,
+    quiet: bool = False,
+    command: Sequence[str] = ("train",),
+) -> dict[str, Any]:
     """Train, write the checkpoint, and return what ``training.json`` holds."""
     import torch
     from tqdm import tqdm
@@ -82,6 +89,7 @@ def train(task: Task, recipe: Recipe, out: str | Path, quiet: bool = False) -> d
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     report = {
+        **provenance(command),
         "task": type(task).__name__,
         "recipe": asdict(recipe),
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -191,7 +199,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--text", help="folder or file of documents; keys and values if not given")
     for name, value in asdict(Recipe()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    given = vars(parser.parse_args(argv))
+    words = list(sys.argv[1:] if argv is None else argv)
+    given = vars(parser.parse_args(words))
     out, text = given.pop("out"), given.pop("text")
     with mistakes_in_one_line():
         task: Task = Pairs()
@@ -199,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             from nodes.build_context.rico.reading import read_documents
 
             task = Spans(read_documents(text))
-        report = train(task, Recipe(**given), out)
+        report = train(task, Recipe(**given), out, command=["python", "-m", "trainers.ssm", *words])
     sys.stdout.write(json.dumps(report["ranking"], indent=2) + "\n")
 
 
