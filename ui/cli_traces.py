@@ -21,7 +21,7 @@ Database = Annotated[
     Path | None,
     typer.Option("--db", metavar="FILE", help="The database; $STATEGATE_HOME/traces.sqlite."),
 ]
-_BEST = 5  # pieces of a context that a line names
+_BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
@@ -130,7 +130,7 @@ def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
         own = [piece for piece in pieces if piece.t == step]
         shown, whole = sum(p.tokens_after for p in own), sum(p.tokens_before for p in own)
         scored = sorted(((p.score, p.id) for p in own if p.score is not None), reverse=True)
-        best = ", ".join(f"{name} {score:.2f}" for score, name in scored[:_BEST])
+        best = ", ".join(f"{name[:_ID]} {score:.2f}" for score, name in scored[:_BEST])
         lines[step] = f"{shown} of {whole} tokens" + (f"; {best}" if best else "")
     return lines
 
