@@ -1,6 +1,7 @@
 """Ranking metrics by ir-measures, and statistics over questions of several datasets."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,19 @@ def interval(
     low, high = np.quantile(drawn, [0.025, 0.975])
     centre = float(np.mean([values.mean() for values in arrays]))
     return centre, float(drawn.std(ddof=1)), float(low), float(high)
+
+
+def rows_by_dataset(agent: str, metric: str, values: Values) -> list[dict[str, Any]]:
+    """Return a summary row for each dataset, and one for their average (the last)."""
+    rows: list[dict[str, Any]] = []
+    for dataset in (*values, AVERAGE):
+        groups = values if dataset == AVERAGE else {dataset: values[dataset]}
+        mean, error, low, high = interval(groups)
+        rows.append({
+            "agent": agent, "dataset": dataset, "n": sum(map(len, groups.values())), metric: mean,
+            f"{metric}_se": error, f"{metric}_low": low, f"{metric}_high": high,
+        })  # fmt: skip
+    return rows
 
 
 def compare(a: Values, b: Values, seed: int = 0, draws: int = 10_000) -> dict[str, float]:

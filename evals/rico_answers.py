@@ -18,7 +18,7 @@ import numpy as np
 
 from envs.qa.score import token_f1
 from evals.multihop import Question
-from evals.rerank_metrics import AVERAGE, compare, interval
+from evals.rerank_metrics import AVERAGE, compare, rows_by_dataset
 from evals.rerank_scores import read_scores
 from evals.run_directory import RunDirectory, provenance
 from stores.errors import mistakes_in_one_line
@@ -89,18 +89,10 @@ def _summarise(run: RunDirectory, rankers: Sequence[str]) -> dict[str, Any]:
     for row in run.rows("answers"):
         values[row["ranker"]].setdefault(row["dataset"], []).append(row["f1"])
         wholes[row["ranker"]].append(row["whole"])
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in rankers:
-        for dataset in (*values[name], AVERAGE):
-            groups = values[name] if dataset == AVERAGE else {dataset: values[name][dataset]}
-            mean, error, low, high = interval(groups)
-            row = {
-                "agent": name, "dataset": dataset, "n": sum(map(len, groups.values())),
-                "f1": mean, "f1_se": error, "f1_low": low, "f1_high": high,
-            }  # fmt: skip
-            if dataset == AVERAGE:
-                row["whole"] = float(np.mean(wholes[name]))
-            rows.append(row)
+        rows += rows_by_dataset(name, "f1", values[name])
+        rows[-1]["whole"] = float(np.mean(wholes[name]))
     tests = [
         {"a": rankers[0], "b": name, "metric": "f1", "dataset": AVERAGE,
          **compare(values[rankers[0]], values[name])}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evals.multihop import Question
-from evals.rerank_metrics import AVERAGE, compare, interval, measure
+from evals.rerank_metrics import AVERAGE, compare, measure, rows_by_dataset
 from evals.rerank_scores import Scored, read_scores
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Query
@@ -114,16 +114,9 @@ def _summarise(run: RunDirectory, scored: Scored) -> dict[str, Any]:
             ranking = fuse_named(name, {part: own[part] for part in parts_of(name)})
             ndcg = measure(list(ranking), question.relevant)["ndcg"]
             groups.setdefault(question.dataset, []).append(ndcg)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, groups in values.items():
-        for dataset in (*groups, AVERAGE):
-            some = groups if dataset == AVERAGE else {dataset: groups[dataset]}
-            mean, error, low, high = interval(some)
-            rows.append({
-                "agent": name, "dataset": dataset, "n": sum(map(len, some.values())),
-                "form_ndcg": mean, "form_ndcg_se": error, "form_ndcg_low": low,
-                "form_ndcg_high": high,
-            })  # fmt: skip
+        rows += rows_by_dataset(name, "form_ndcg", groups)
     tests = [
         {"a": names[0], "b": name, "metric": "ndcg", "dataset": AVERAGE,
          **compare(values[names[0]], values[name])}

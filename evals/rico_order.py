@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.rerank_metrics import AVERAGE, compare, interval
+from evals.rerank_metrics import AVERAGE, compare, rows_by_dataset
 from evals.rerank_scores import read_scores
 from evals.run_directory import RunDirectory, provenance, shown_path
 from nodes.build_context.rico.backend import Document, Query
@@ -68,17 +68,9 @@ def _summarise(run: RunDirectory) -> dict[str, Any]:
     for row in run.rows("orders"):
         for name in ORDERS:
             values[name].setdefault(row["dataset"], []).append(row[name])
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in ORDERS:
-        for dataset in (*values[name], AVERAGE):
-            named = list(values[name]) if dataset == AVERAGE else [dataset]
-            groups = {d: values[name][d] for d in named}
-            mean, error, low, high = interval(groups)
-            count = sum(map(len, groups.values()))
-            rows.append({
-                "agent": name, "dataset": dataset, "n": count, "answer_loss": mean,
-                "answer_loss_se": error, "answer_loss_low": low, "answer_loss_high": high,
-            })  # fmt: skip
+        rows += rows_by_dataset(name, "answer_loss", values[name])
     first, last = ORDERS
     test = compare(values[first], values[last])
     about = {"a": first, "b": last, "metric": "answer_loss", "dataset": AVERAGE}
