@@ -1,7 +1,5 @@
 """Banks as files for people: merge several into one, export rows to JSON lines."""
 
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import numpy as np
 
 from stores.bank import Bank, Entry, Row
 from stores.errors import UserError
+from stores.json_lines import write_lines
 
 _BLOCK = 500
 
@@ -51,22 +50,11 @@ def merge(source: Bank, target_folder: str | Path) -> int:
 
 def export_rows(bank: Bank, path: str | Path) -> int:
     """Write all rows (without vectors) as JSON lines, whole or not at all; returns how many."""
-    target = Path(path).expanduser()
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-    count = 0
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as lines:
-            for row in bank.rows():
-                facts = {k: v for k, v in vars(row).items() if k not in ("data", "n")}
-                lines.write(json.dumps({**facts, **row.data}) + "\n")
-                count += 1
-        partial.replace(target)
-    except OSError as error:
-        raise UserError(f"cannot write '{path}' ({error.strerror}): name another file") from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
+    shown = (
+        {**{k: v for k, v in vars(row).items() if k not in ("data", "n")}, **row.data}
+        for row in bank.rows()
+    )
+    return write_lines(path, shown)
 
 
 def _parts(bank: Bank) -> Iterator[list[Entry]]:

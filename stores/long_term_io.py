@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stores.entities import rules
 from stores.errors import UserError
+from stores.json_lines import write_lines
 from stores.long_term import LongTerm, Namespace, Turn
 
 _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
@@ -17,15 +18,7 @@ _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
 
 def export_turns(memory: LongTerm, namespace: Namespace, target: Path) -> int:
     """Write every turn with what its fact says, oldest first; returns how many."""
-    rows = memory.turns(namespace)
-    partial = target.with_name(f"{target.name}.part")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        partial.replace(target)
-    except OSError as error:
-        raise UserError(f"cannot write '{target}' ({error.strerror}): name another file") from None
-    return len(rows)
+    return write_lines(target, memory.turns(namespace))
 
 
 def import_turns(

@@ -1,7 +1,6 @@
 """Recorded episodes as JSON lines, and the rows that they are made of."""
 
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from stores.errors import UserError
+from stores.json_lines import write_lines
 from stores.traces import ContextPiece, EventKind
 
 if TYPE_CHECKING:
@@ -26,23 +26,14 @@ def export_jsonl(
     writing fails.
     """
     wanted = None if episodes is None else set(episodes)
-    target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-    count = 0
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as lines:
-            for episode in reversed(store.episodes()):
-                if wanted is None or episode["episode_id"] in wanted:
-                    row = exported(store, episode)
-                    lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-                    count += 1
-        partial.replace(target)
-    except OSError as error:
-        raise UserError(f"cannot write '{path}' ({error.strerror}): name another file") from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
+    return write_lines(
+        path,
+        (
+            exported(store, episode)
+            for episode in reversed(store.episodes())
+            if wanted is None or episode["episode_id"] in wanted
+        ),
+    )
 
 
 def exported(store: "TraceStore", episode: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
+from stores.json_lines import write_lines
 from stores.traces import Event
 
 
@@ -53,15 +54,7 @@ class Trajectory:
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write ``trajectories``, whole or not at all; return how many."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    count = 0
-    with partial.open("w", encoding="utf-8") as file:
-        for trajectory in trajectories:
-            file.write(json.dumps(trajectory.to_row(), ensure_ascii=False) + "\n")
-            count += 1
-    partial.replace(path)
-    return count
+    return write_lines(path, (trajectory.to_row() for trajectory in trajectories))
 
 
 def read_trajectories(path: str | Path) -> list[Trajectory]:
