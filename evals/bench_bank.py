@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from evals.run_directory import RunDirectory, provenance
-from stores.bank import Bank, Entry, Row, Vector
+from stores.bank.bank import Bank, Entry, Row, Vector
+from stores.bank.nearest import Searcher
+from stores.bank.state_bank import StateBank
 from stores.errors import UserError, mistakes_in_one_line
-from stores.nearest import Searcher
-from stores.state_bank import StateBank
 
 NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
 _QUERIES = 300

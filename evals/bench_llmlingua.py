@@ -18,21 +18,21 @@ from langchain_core.messages import HumanMessage
 from tqdm import tqdm
 
 from envs.webshop import WebShop
+from envs.webshop.expert import play
 from evals.statistics import mean, standard_error
-from nodes.act.rule import Rule
+from nodes.act.shop.rule import Rule
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
 from nodes.build_context.render import describe
 from nodes.models.embedders import MiniLM
-from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from nodes.update_state.kinds import Gru
 from stores.errors import UserError
 from stores.tokens import count_tokens, encoding
 from stores.traces import Event
-from trainers.expert import play
 
 RATIOS = (0.5,)
 

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from nodes.models.embedders import HashingEmbedder, MiniLM
-from nodes.observe.corpus import CorpusIndex
 from nodes.resources import Resources
-from stores.chunking import Chunking
-from stores.corpus import Corpus
-from stores.documents import Document
+from nodes.retrieval.corpus import CorpusIndex
+from stores.corpus.chunking import Chunking
+from stores.corpus.corpus import Corpus
+from stores.corpus.documents import Document
+from stores.corpus.vectors import Vectors
 from stores.errors import UserError
-from stores.long_term import LongTerm, Namespace, Turn
-from stores.vectors import Vectors
+from stores.memory.long_term import LongTerm, Namespace, Turn
 
 _WORDS, _QUERIES, _DIMENSION = 60, 100, 384
 

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from envs.webshop import WebShop
+from envs.webshop.expert import play
 from evals.bench_walk import walk
 from evals.statistics import mean, standard_error
 from graph.build import build_graph
@@ -19,7 +20,6 @@ from nodes.models.embedders import MiniLM
 from nodes.resources import Resources
 from nodes.update_state.kinds import Gru
 from stores.traces import Event
-from trainers.expert import play
 
 
 def measure_step(data: str, seed: int = 0, goals: int = 10) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ def _server() -> Iterator[tuple[str, float]]:
         free.close()
         begun = time.perf_counter()
         process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-m", "ui.cli", "ui", "--port", str(port)],
+            [sys.executable, "-m", "ui.cli.main", "ui", "--port", str(port)],
             env={**os.environ, "STATEGATE_HOME": folder},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from trainers.expert import play
+from envs.webshop.expert import play
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from evals.statistics import mean, standard_error
 from nodes.experience.returns import Annotation, annotate
 from nodes.experience.trajectory import Trajectory
 from stores.errors import mistakes_in_one_line
-from trainers.hindsight import NEUTRAL, Hindsight
-from trainers.state_bank import without_leaks
+from trainers.bank.hindsight import NEUTRAL, Hindsight
+from trainers.bank.state_bank import without_leaks
 
 METRICS = ("usable", "missing", "leaks", "worth", "calls", "tokens_in", "tokens_out", "seconds")
 
@@ -94,7 +94,7 @@ def run(
     """Annotate the first ``limit`` episodes of ``traces`` that are not in ``out`` yet."""
     from graph.config import load_config
     from nodes.resources import Resources
-    from trainers.trace_sources import read_episodes
+    from trainers.bank.sources import read_episodes
 
     settled = load_config(config, overrides)
     resources = Resources(settled.llm, settled.embedder)

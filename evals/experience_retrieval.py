@@ -21,9 +21,9 @@ from evals.experience import fingerprint
 from evals.run_directory import RunDirectory, provenance
 from evals.statistics import mean, paired, standard_error
 from nodes.resources import Resources
-from stores.bank import Row
+from stores.bank.bank import Row
+from stores.bank.state_bank import StateBank
 from stores.errors import UserError, mistakes_in_one_line
-from stores.state_bank import StateBank
 
 MIN_Q = 5.0
 

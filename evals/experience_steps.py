@@ -19,8 +19,8 @@ from evals.experience import base_of
 from evals.read_run import read_run
 from nodes.experience.states import states_of
 from nodes.experience.trajectory import Step, Trajectory, parse_action
+from stores.bank.state_bank import StateBank
 from stores.errors import UserError, mistakes_in_one_line
-from stores.state_bank import StateBank
 
 VERDICTS = ("helped", "hurt", "no difference")
 

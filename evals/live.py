@@ -124,7 +124,7 @@ def lost_affordances(context: BuiltContext) -> dict[str, int]:
 
 def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
     """Return the SHA-256 of every checkpoint that the agents load."""
-    from stores.weights import read_meta
+    from stores.assets.weights import read_meta
 
     names = {
         name

@@ -26,8 +26,8 @@ from evals.qa_play import POLICIES, Player
 from evals.run_directory import RunDirectory, provenance, shown_config
 from evals.statistics import mean, paired, standard_error
 from graph.config import Config, load_config
-from nodes.observe.corpus import Retrieval
-from stores.chunking import Chunking
+from nodes.retrieval.corpus import Retrieval
+from stores.corpus.chunking import Chunking
 from stores.errors import UserError
 
 _256, _1024 = "env.chunking=fixed-256-50", "env.chunking=fixed-1024-100"

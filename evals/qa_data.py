@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envs.qa.questions import Evidence, Question, load_questions, sample_folder
-from stores.chunking import Chunking, Passage, bears
+from stores.corpus.chunking import Chunking, Passage, bears
 from stores.errors import UserError
 
 

@@ -22,11 +22,11 @@ from evals.qa_data import load_set, relevant
 from evals.run_directory import RunDirectory, provenance, shown_path
 from evals.statistics import mean, paired, standard_error
 from nodes.models.embedders import MiniLM
-from nodes.observe.corpus import CorpusIndex, Retrieval
 from nodes.observe.qa import QaEnv
 from nodes.resources import Resources
+from nodes.retrieval.corpus import CorpusIndex, Retrieval
 from stores.errors import mistakes_in_one_line
-from trainers.trajectories import file_hash
+from trainers.episodes.trajectories import file_hash
 
 _WAYS: tuple[Retrieval, ...] = ("hybrid", "dense", "rrf", "parent", "likelihood")
 _NEAR, _DEPTH = 0.8, 10

@@ -20,9 +20,9 @@ import yaml
 from envs.qa.questions import sample_folder
 from evals.run_directory import RunDirectory, provenance, shown_path
 from evals.statistics import mean, paired, standard_error
-from stores.documents import Document, read_folder
-from stores.entities import extractor
+from stores.corpus.documents import Document, read_folder
 from stores.errors import mistakes_in_one_line
+from stores.memory.entities import extractor
 
 _KINDS = ("person", "location")
 

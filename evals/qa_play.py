@@ -18,7 +18,7 @@ from stores.errors import UserError
 from stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.observe.corpus import CorpusIndex
+    from nodes.retrieval.corpus import CorpusIndex
 
 #: Config overrides of the four memory policies.
 POLICIES: dict[str, tuple[str, ...]] = {
@@ -115,7 +115,7 @@ class Player:
         return {"context": values["context"], "memory": writers}
 
     def _forget(self, user: str) -> None:
-        from stores.long_term import Namespace, open_long_term
+        from stores.memory.long_term import Namespace, open_long_term
 
         if any(item.kind == "long_term" for item in self.config.memory):
             open_long_term(self._memory).forget(Namespace(user))

@@ -5,7 +5,7 @@
 
 ``scores.jsonl`` holds a row for each question and ranker; fusions (``bm25+minilm``) are made from
 those rows and cost nothing. A run that was killed goes on; each document is read by the model once,
-on any run (see ``stores.document_states``).
+on any run (see ``stores.states.documents``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

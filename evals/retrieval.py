@@ -28,14 +28,14 @@ from nodes.build_context.query import (
 )
 from nodes.build_context.query_rag import FRAME
 from nodes.build_context.render import describe
-from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import Chunk, ContextRequest, Vector
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from nodes.update_state.views import read_page, summary
 from stores.errors import UserError, mistakes_in_one_line
 from stores.traces import Event
-from trainers.trajectories import Trajectory, file_hash, read_trajectories
+from trainers.episodes.trajectories import Trajectory, file_hash, read_trajectories
 
 CUTOFFS = (1, 3, 5)
 
@@ -169,7 +169,7 @@ def run_retrieval(
     trajectories = read_trajectories(data)
     hashes = {}
     if resources.updater is not None:
-        from stores.weights import read_meta
+        from stores.assets.weights import read_meta
 
         names = (f"state-{updater}", f"retriever-{updater}")
         hashes = {name: read_meta(name)["sha256"] for name in names}

@@ -26,7 +26,7 @@ from nodes.build_context.rico.backend import Backend, Document, Query, State
 from nodes.build_context.rico.loading import load_backend
 from nodes.build_context.rico.rankers import rank
 from stores.errors import mistakes_in_one_line
-from stores.state_packing import Dtype, pack, unpack
+from stores.states.packing import Dtype, pack, unpack
 
 #: How much of a state is kept: a name, and the layers as shares of the model's depth.
 SUBSETS: dict[str, Callable[[int], list[int]]] = {
@@ -93,7 +93,7 @@ def run_projection(
     out: str | Path, limit: int, model: str, command: Sequence[str] = ("run_projection",)
 ) -> dict[str, Any]:
     """Score key-value questions from whole states and from projections of them."""
-    from trainers.ssm_tasks import Pairs
+    from trainers.mamba2.tasks import Pairs
 
     whole = load_backend(model, loss="mean")
     sketched = {size: load_backend(model, loss="mean", projection=size) for size in SKETCHES}

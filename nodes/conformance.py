@@ -19,7 +19,6 @@ from langchain_core.messages import BaseMessage
 
 from envs.protocols import ANSWER, FREE, SEARCH, Observation
 from nodes.build_context.render import describe
-from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import (
     ActorParams,
@@ -33,6 +32,7 @@ from nodes.protocols import (
     UpdaterParams,
 )
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from stores.tokens import count_tokens
 from stores.traces import Event
 

@@ -239,7 +239,7 @@ class EnvParams(Params):
     def source(self, observation: Observation, resources: "Resources") -> Source:
         """Return where candidate chunks come from: by default, the page itself."""
         from nodes.build_context.render import describe
-        from nodes.observe.page import PageSource
+        from nodes.retrieval.page import PageSource
 
         return PageSource(self.chunk(observation), lambda: resources.embedder, describe)
 

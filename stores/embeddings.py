@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stores.errors import UserError
 from stores.home import home
-from stores.write_ahead import write_ahead
+from stores.sqlite import write_ahead
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]

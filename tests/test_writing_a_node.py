@@ -37,7 +37,7 @@ def run(stranger, *words):
 
 
 def test_the_kind_is_found_through_its_entry_point(stranger):
-    done = run(stranger, "-m", "ui.cli", "kinds", "context", "--json")
+    done = run(stranger, "-m", "ui.cli.main", "kinds", "context", "--json")
     assert done.returncode == 0, done.stderr
     assert "stategate-overlap" in done.stdout
     json.loads(done.stdout)
@@ -58,6 +58,6 @@ def test_it_runs_by_config_and_for_one_call(stranger):
 
 def test_it_runs_from_the_command_line(stranger):
     words = ["run", "webshop", "--goal", "3", "--set", "context.kind=overlap", "--json", "-"]
-    done = run(stranger, "-m", "ui.cli", *words)
+    done = run(stranger, "-m", "ui.cli.main", *words)
     assert done.returncode == 0, done.stderr
     assert "overlap" in done.stdout

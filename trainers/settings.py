@@ -19,7 +19,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: str = Field(description="trajectories to train on, JSON lines of trainers.collect")
+    data: str = Field(
+        description="trajectories to train on, JSON lines of trainers.episodes.collect"
+    )
     heldout: str = Field(default="", description="trajectories to report on")
     run: str = Field(description="run directory: history, curves, state to resume from")
     checkpoint: str = Field(description="where the result goes, without suffix")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stores.downloads import SourceError, download, progress, sha256
+from stores.assets.downloads import SourceError, download, progress, sha256
 from stores.errors import UserError
 
 MANIFEST = "manifest.json"

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from stores.assets import asset_path
+from stores.assets.fetch import asset_path
 from stores.home import home
-from stores.write_ahead import write_ahead
+from stores.sqlite import write_ahead
 
 MODEL = "en_core_web_sm-3.8.0"
 _lock = threading.RLock()

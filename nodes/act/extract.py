@@ -14,7 +14,7 @@ from pydantic import Field
 from envs.protocols import ANSWER, answer
 from nodes.act.fallback import safe_action
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-from stores.lexical import words
+from stores.corpus.lexical import words
 
 if TYPE_CHECKING:
     from nodes.resources import Resources

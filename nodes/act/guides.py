@@ -17,7 +17,7 @@ Where a rule would leave nothing, the context's own actions stand.
 import re
 from dataclasses import dataclass
 
-from nodes.act.rule import OPENED
+from nodes.act.shop.rule import OPENED
 from nodes.protocols import BuiltContext
 
 PRODUCTS = 2

@@ -49,19 +49,19 @@ def softmax(temperature: float) -> Allocator:
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
-    """Load the allocator that ``trainers.allocator`` made. Raises ``UserError`` for a mismatch."""
+    """Load what ``trainers.state.allocator`` made. Raises ``UserError`` for a mismatch."""
     import torch
 
     from nodes.build_context.query import needs_state, readout_of
     from nodes.build_context.render import describe
     from nodes.build_context.weigh import make_weigher
-    from stores.weights import load_weights, require_match
+    from stores.assets.weights import load_weights, require_match
 
     updater = needs_state(resources, kind)
     name = checkpoint or f"allocator-{updater.model.kind}"
     tensors, meta = load_weights(name, "allocator")
     require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
-    fix = "train it again for this state model (python -m trainers.allocator)"
+    fix = "train it again for this state model (python -m trainers.state.allocator)"
     require_match(name, meta, "state_sha256", updater.fingerprint, fix)
     weigher = make_weigher(**meta["architecture"])
     weigher.load_state_dict(tensors)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from nodes.act.reading import read_wish
+from nodes.act.shop.reading import read_wish
 from nodes.build_context.render import Fragment
 from nodes.build_context.wanted import Wanted, clauses, headed
 from nodes.protocols import Piece

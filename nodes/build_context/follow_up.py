@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from stores.entities import rules
-from stores.lexical import words
+from stores.corpus.lexical import words
+from stores.memory.entities import rules
 from stores.traces import Event
 
 _POINTS_BACK = re.compile(

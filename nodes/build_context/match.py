@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.act.reading import Wish, dollars, overlap, read_wish, words_of
+from nodes.act.shop.reading import Wish, dollars, overlap, read_wish, words_of
 from nodes.build_context.render import describe
 from nodes.protocols import Chunk
 

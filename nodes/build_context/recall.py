@@ -21,7 +21,6 @@ from nodes.build_context.assemble import built, newest_within
 from nodes.build_context.follow_up import subject
 from nodes.build_context.remember import MemoryReader, remembered
 from nodes.build_context.render import describe, one_line
-from nodes.observe.corpus import Retrieval
 from nodes.protocols import (
     BuiltContext,
     Chunk,
@@ -30,6 +29,7 @@ from nodes.protocols import (
     ContextRequest,
     Piece,
 )
+from nodes.retrieval.corpus import Retrieval
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 

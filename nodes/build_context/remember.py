@@ -12,7 +12,7 @@ from stores.tokens import count_tokens, truncate
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
-    from stores.long_term import Fact, LongTerm
+    from stores.memory.long_term import Fact, LongTerm
 
 
 _ANSWER = 80  # tokens of a remembered answer that a prompt shows

@@ -24,7 +24,8 @@ class Retrieve(FramedContext):
         default="trained", description="what makes the query vector"
     )
     checkpoint: str = Field(
-        default="", description="of trainers.retriever; '' is the one that ships for the updater"
+        default="",
+        description="of trainers.state.retriever; '' is the one that ships for the updater",
     )
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nodes.act.reading import dollars, read_wish, words_of
+from nodes.act.shop.reading import dollars, read_wish, words_of
 
 _WORD = re.compile(r"\s*\S+")
 _CLAUSE = re.compile(r"(?<=[.;!?,])\s+")

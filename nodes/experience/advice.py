@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nodes.act.reading import read_wish, search_words
+from nodes.act.shop.reading import read_wish, search_words
 from nodes.experience.foresight import Foresight
 from nodes.experience.grow import make_of, updater_make
 from nodes.experience.states import online_state, situation
 from nodes.experience.trajectory import is_product
 from nodes.protocols import ContextRequest, Vector
+from stores.bank.state_bank import Hit, StateBank
 from stores.home import home
-from stores.state_bank import Hit, StateBank
 
 if TYPE_CHECKING:
     from nodes.build_context.experience import Experience

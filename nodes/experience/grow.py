@@ -13,10 +13,10 @@ from nodes.experience.returns import Annotation, move_of
 from nodes.experience.states import FORMAT, states_of
 from nodes.experience.trajectory import Trajectory
 from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
-from stores.bank import Entry, Row
-from stores.state_bank import StateBank
+from stores.assets.weights import read_meta
+from stores.bank.bank import Entry, Row
+from stores.bank.state_bank import StateBank
 from stores.traces import Event
-from stores.weights import read_meta
 
 SAME = 0.995
 

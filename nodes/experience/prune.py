@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from stores.bank import Bank, Row
+from stores.bank.bank import Bank, Row
 
 _HALF_LIFE = 30 * 86400.0  # seconds in which a row that is not used loses half of its standing
 _TRIED = 3  # uses from which the outcome says something about the advice

@@ -9,7 +9,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from nodes.act.reading import overlap, read_wish, words_of
+from nodes.act.shop.reading import overlap, read_wish, words_of
 from nodes.experience.trajectory import Step, Trajectory, is_product
 
 NAME = "return"

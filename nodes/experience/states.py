@@ -13,7 +13,7 @@ so offline and online go through :func:`state_text` and cut old pages as short-t
 import re
 from collections.abc import Sequence
 
-from nodes.act.reading import read_wish
+from nodes.act.shop.reading import read_wish
 from nodes.experience.returns import move_of
 from nodes.experience.trajectory import Step, Trajectory, parse_action
 from nodes.protocols import ContextRequest

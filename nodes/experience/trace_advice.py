@@ -17,12 +17,12 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from nodes.experience.advice import LEAD, Advice
 from nodes.experience.asking import ask, asking_problems, json_in
 from nodes.experience.grow import make_of
-from nodes.models.rerankers import rerank_at, rerank_locally
 from nodes.protocols import ContextRequest
+from nodes.retrieval.rerankers import rerank_at, rerank_locally
+from stores.bank.state_bank import Hit
+from stores.bank.trace_bank import TraceBank
 from stores.home import home
-from stores.state_bank import Hit
 from stores.tokens import truncate
-from stores.trace_bank import TraceBank
 
 if TYPE_CHECKING:
     from nodes.build_context.experience import Experience

@@ -61,7 +61,7 @@ class MiniLMEmbedder:
 
 
 def _load_minilm() -> Any:
-    from stores.assets import asset_path
+    from stores.assets.fetch import asset_path
 
     folder = asset_path("minilm")
     from sentence_transformers import SentenceTransformer

@@ -55,7 +55,7 @@ class EmbeddedLlm(LlmParams):
 
     def model_file(self) -> Path:
         """Return the GGUF file, fetched if it is an asset. Raises ``UserError``."""
-        from stores.assets import ASSETS, asset_path
+        from stores.assets.fetch import ASSETS, asset_path
 
         name = self.ALIASES.get(self.model, self.model)
         if name.endswith(".gguf"):

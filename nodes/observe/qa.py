@@ -9,15 +9,15 @@ from pydantic import Field, field_validator
 
 from envs.protocols import ANSWER, Observation
 from nodes.protocols import Chunk, EnvParams, Source
-from stores.chunking import Chunking
-from stores.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
-from stores.documents import files_in, read_folder
+from stores.corpus.chunking import Chunking
+from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
+from stores.corpus.documents import files_in, read_folder
 from stores.errors import UserError
 
 if TYPE_CHECKING:
     from envs.qa import QA
-    from nodes.observe.corpus import CorpusIndex
     from nodes.resources import Resources
+    from nodes.retrieval.corpus import CorpusIndex
 
 
 class QaEnv(EnvParams):
@@ -57,13 +57,13 @@ class QaEnv(EnvParams):
 
     def source(self, observation: Observation, resources: "Resources") -> Source:
         """Return the corpus as candidates, indexed first where that is not done."""
-        from nodes.observe.corpus import CorpusSource
+        from nodes.retrieval.corpus import CorpusSource
 
         return CorpusSource(self.index(resources), is_open=not observation.done)
 
     def index(self, resources: "Resources") -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.observe.corpus import IndexParams
+        from nodes.retrieval.corpus import IndexParams
 
         corpus = self.open()
         params = IndexParams(

@@ -102,7 +102,7 @@ def make_model(architecture: Mapping[str, Any]) -> StateModel:
 
 def load_model(name: str, expected: str | None = None) -> tuple[StateModel, dict[str, Any]]:
     """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
-    from stores.weights import load_weights, require_match
+    from stores.assets.weights import load_weights, require_match
 
     tensors, meta = load_weights(name, "state")
     if expected is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LearnedUpdater(UpdaterParams):
-    """Parameters of updaters that load a checkpoint made by ``trainers.next_action``."""
+    """Parameters of updaters that load a checkpoint made by ``trainers.state.next_action``."""
 
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 
@@ -34,7 +34,7 @@ class LearnedUpdater(UpdaterParams):
     def build(self, resources: "Resources") -> "StateUpdater":
         """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
         from nodes.update_state.state_model import load_model
-        from stores.weights import require_match
+        from stores.assets.weights import require_match
 
         model, meta = load_model(self.weights, self.kind)
         embedder = resources.embedder

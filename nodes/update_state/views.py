@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from nodes.act.reading import dollars, overlap, read_wish, words_of
+from nodes.act.shop.reading import dollars, overlap, read_wish, words_of
 from stores.traces import Event
 
 PageKind = Literal["search", "results", "item", "sub", "done", "other"]

@@ -20,8 +20,8 @@ from nodes.experience.trajectory import Trajectory, from_events
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
 from nodes.registry import registry
 from nodes.write_memory.trace import events_of
+from stores.bank.state_bank import StateBank
 from stores.home import home
-from stores.state_bank import StateBank
 from stores.traces import Event
 
 if TYPE_CHECKING:

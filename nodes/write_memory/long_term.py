@@ -10,7 +10,7 @@ from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
-    from stores.long_term import LongTerm, Namespace
+    from stores.memory.long_term import LongTerm, Namespace
 
 
 class MemoryPlace(BaseModel):
@@ -26,14 +26,14 @@ class MemoryPlace(BaseModel):
 
     def open(self) -> "LongTerm":
         """Open the memory. Raises ``UserError`` where that fails."""
-        from stores.long_term import open_long_term
+        from stores.memory.long_term import open_long_term
 
         return open_long_term(self.url)
 
     @property
     def namespace(self) -> "Namespace":
         """The part of the memory that is read and written."""
-        from stores.long_term import Namespace
+        from stores.memory.long_term import Namespace
 
         return Namespace(self.user, self.agent)
 
@@ -54,8 +54,8 @@ class LongTermMemory(MemoryParams):
             if said is None or record.decision.fallback is not None:
                 return
             from nodes.build_context.follow_up import subject
-            from stores.entities import extractor
-            from stores.long_term import Turn
+            from stores.memory.entities import extractor
+            from stores.memory.long_term import Turn
 
             embedder = resources.embedder
             before = [event for event in record.events if event.t < record.turn]

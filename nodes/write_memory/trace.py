@@ -6,8 +6,8 @@ from pydantic import Field
 
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stores.home import home
-from stores.trace_store import TraceStore
 from stores.traces import ContextPiece, Event
+from stores.traces.store import TraceStore
 
 if TYPE_CHECKING:
     from nodes.resources import Resources

@@ -6,7 +6,7 @@ import pytest
 
 from envs.webshop import data
 from envs.webshop.data import FULL, SMALL, DataFile, fetch, read_manifest
-from stores.downloads import SourceError, sha256
+from stores.assets.downloads import SourceError, sha256
 from stores.errors import UserError
 
 SAMPLE = Path(data.__file__).parent / "sample"

@@ -14,12 +14,12 @@ from evals.experience_steps import main as steps_main
 from nodes.experience.advice import contrasts
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
+from stores.bank.state_bank import StateBank
 from stores.errors import UserError
-from stores.state_bank import StateBank
-from trainers.practice import practise
-from trainers.state_bank import build_state_bank
-from trainers.trace_bank import build_trace_bank
-from trainers.trace_sources import read_episodes
+from trainers.bank.sources import read_episodes
+from trainers.bank.state_bank import build_state_bank
+from trainers.bank.trace_bank import build_trace_bank
+from trainers.episodes.practice import practise
 
 HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
 

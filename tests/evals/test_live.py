@@ -77,7 +77,7 @@ def test_other_arguments_are_refused_by_name(tmp_path):
 
 
 def test_a_failing_episode_is_counted_not_dropped(tmp_path, monkeypatch):
-    from nodes.act.rule import Rule
+    from nodes.act.shop.rule import Rule
 
     real = Rule.build
 

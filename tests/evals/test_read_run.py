@@ -7,7 +7,7 @@ import pytest
 from envs.webshop import WebShop
 from evals.read_run import find_runs, outcome_of, pairs, read_run, replay, select
 from stores.errors import UserError
-from ui.render.runs import render_episodes, render_pairs, render_run, render_steps
+from ui.app.render.runs import render_episodes, render_pairs, render_run, render_steps
 
 ROWS = [
     {"agent": "a", "goal": 0, "reward": 1.0, "steps": 2, "tokens": 10, "error": None},

@@ -17,7 +17,7 @@ from evals.rico_examples import EXAMPLES, run_examples
 from nodes.build_context.rico.loading import load_backend
 from stores.errors import UserError
 from tests.evals.pairs import DATASETS, SSM, write_questions
-from ui.cli import app
+from ui.cli.main import app
 
 REAL = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "multihop"
 

@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from graph import build_graph, load_config
-from stores import long_term
-from stores.long_term import LongTerm, Namespace
+from stores.memory import long_term
+from stores.memory.long_term import LongTerm, Namespace
 
 CONFIG = {"configurable": {"thread_id": "k"}}
 QUESTION = "What is a brinicle?"

@@ -7,21 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.webshop import WebShop
-from nodes.act.reading import read_wish
+from envs.webshop.expert import play
+from nodes.act.shop.reading import read_wish
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
 from nodes.build_context.render import describe
 from nodes.build_context.wanted import wanted_of
 from nodes.conformance import check_context
 from nodes.models.embedders import Hashing
-from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.tokens import count_tokens
 from stores.traces import Event
-from trainers.expert import play
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from nodes.build_context.render import describe
 from nodes.build_context.window import Window
 from nodes.conformance import check_built, check_context, observations, requests
 from nodes.models.embedders import Hashing
-from nodes.observe.page import PageSource
 from nodes.observe.webshop import chunk_page, reassemble
 from nodes.protocols import ContextRequest
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from stores.traces import Event
 
 

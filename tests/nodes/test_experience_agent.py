@@ -3,13 +3,13 @@
 import pytest
 
 from graph import build_graph, load_config
-from nodes.act.following import suggested
-from nodes.act.reading import read
-from nodes.act.rule import Rule
+from nodes.act.shop.following import suggested
+from nodes.act.shop.reading import read
+from nodes.act.shop.rule import Rule
 from nodes.conformance import check_actor, check_memory, check_updater
 from nodes.update_state.ema import Ema
 from nodes.write_memory.experience import ExperienceWriter
-from stores.state_bank import StateBank
+from stores.bank.state_bank import StateBank
 from tests.nodes.test_rule_actor import BUTTONS, ITEM, LINKS, OPENED, RESULTS, VALUES, WISH, context
 
 SEARCH_PAGE = (["Search bar: search[<query>]"], ("search[<query>]",))

@@ -18,10 +18,10 @@ from nodes.experience.trajectory import Step, Trajectory
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.models.llms import FakeLlm
 from nodes.resources import Resources
-from stores.bank import Entry, Row
+from stores.bank.bank import Entry, Row
+from stores.bank.state_bank import StateBank
 from stores.errors import UserError
-from stores.state_bank import StateBank
-from trainers.trace_bank import build_trace_bank
+from trainers.bank.trace_bank import build_trace_bank
 
 WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
 

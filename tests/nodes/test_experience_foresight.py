@@ -14,8 +14,8 @@ from nodes.resources import Resources
 from nodes.update_state.action_classes import ACTION_CLASSES, action_class
 from nodes.update_state.ema import Ema
 from nodes.update_state.kinds import Gru
+from stores.bank.state_bank import StateBank
 from stores.errors import UserError
-from stores.state_bank import StateBank
 
 PAGE = SimpleNamespace(
     state=np.ones(4, np.float32), observation=SimpleNamespace(text="[button] Buy Now [button_]")

@@ -7,8 +7,8 @@ from nodes.experience.returns import annotate, move_of, returns
 from nodes.experience.states import online_state, states_of
 from nodes.experience.trajectory import Step, Trajectory, from_events
 from nodes.protocols import ContextRequest
-from stores.trace_store import TraceStore
 from stores.traces import Event
+from stores.traces.store import TraceStore
 
 WISH = (
     "Find me easy clean dog beds with memory foam with color: navy, "

@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from nodes.models.embedders import Hashing, MiniLM, OpenAIEmbedder
 from nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
 from nodes.resources import Resources
-from stores.assets import is_present
+from stores.assets.fetch import is_present
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
 

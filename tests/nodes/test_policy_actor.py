@@ -14,22 +14,22 @@ from langchain_core.messages import HumanMessage
 from envs.protocols import SEARCH
 from envs.webshop import WebShop
 from graph import build_graph, load_config
-from nodes.act.candidates import (
+from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
     ENCODER,
     PAGE_FEATURES,
     encode,
     queries,
 )
-from nodes.act.policy import Policy, PolicyActor
-from nodes.act.reading import read, read_wish
-from nodes.act.scorer import make_scorer
+from nodes.act.shop.policy import Policy, PolicyActor
+from nodes.act.shop.reading import read, read_wish
+from nodes.act.shop.scorer import make_scorer
 from nodes.conformance import check_actor
 from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
+from stores.assets.weights import save_weights
 from stores.errors import UserError
-from stores.weights import save_weights
 
 WISH = (
     "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "

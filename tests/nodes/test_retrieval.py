@@ -8,13 +8,13 @@ import pytest
 from envs.qa.questions import load_questions
 from evals.qa_data import load_set, relevant
 from nodes.models.embedders import Hashing, HashingEmbedder
-from nodes.observe.corpus import CorpusIndex, CorpusSource
-from nodes.observe.fusion import reciprocal_ranks, standardised
-from nodes.observe.retriever import CorpusRetriever
-from stores.chunking import Chunking
-from stores.corpus import Corpus
-from stores.documents import Document
-from stores.vectors import Vectors
+from nodes.retrieval.corpus import CorpusIndex, CorpusSource
+from nodes.retrieval.fusion import reciprocal_ranks, standardised
+from nodes.retrieval.retriever import CorpusRetriever
+from stores.corpus.chunking import Chunking
+from stores.corpus.corpus import Corpus
+from stores.corpus.documents import Document
+from stores.corpus.vectors import Vectors
 
 DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
 
@@ -82,7 +82,7 @@ def test_the_language_model_s_word_moves_only_what_it_read(monkeypatch):
         read.extend(p.text for p in passages)
         return [-9.0 * (p.text != index.passages[before[7]].text) for p in passages]
 
-    monkeypatch.setattr("nodes.observe.corpus.log_likelihoods", log_likelihoods)
+    monkeypatch.setattr("nodes.retrieval.corpus.log_likelihoods", log_likelihoods)
     found = index.find("which cloud rolls over the gulf", 14, "likelihood")
     assert read == [index.passages[place].text for place in before[:10]]
     assert [place for place, _ in found].index(before[7]) < 7

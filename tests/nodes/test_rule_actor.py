@@ -7,8 +7,8 @@ from langchain_core.messages import HumanMessage
 
 from envs.protocols import SEARCH, is_legal
 from nodes.act.fallback import safe_action
-from nodes.act.reading import overlap, read, read_wish, words_of
-from nodes.act.rule import Rule
+from nodes.act.shop.reading import overlap, read, read_wish, words_of
+from nodes.act.shop.rule import Rule
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources

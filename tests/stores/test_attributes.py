@@ -2,9 +2,9 @@
 
 import pytest
 
-from stores.attributes import country_of, other_names
-from stores.entities import rules
-from stores.long_term import LongTerm, Namespace
+from stores.memory.attributes import country_of, other_names
+from stores.memory.entities import rules
+from stores.memory.long_term import LongTerm, Namespace
 from tests.stores.test_long_term import turn
 
 

@@ -6,13 +6,13 @@ import sqlite3
 import numpy as np
 import pytest
 
-from stores import nearest
-from stores.bank import Bank, Entry, Row
-from stores.bank_files import export_rows, merge, open_bank
+from stores.bank import nearest
+from stores.bank.bank import Bank, Entry, Row
+from stores.bank.files import export_rows, merge, open_bank
+from stores.bank.nearest import Searcher
+from stores.bank.state_bank import StateBank
+from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError
-from stores.nearest import Searcher
-from stores.state_bank import StateBank
-from stores.trace_bank import TraceBank
 
 
 def vectors(count, width=16, seed=0):

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stores.chunking import Chunking, bears, cut
-from stores.corpus import Corpus, open_corpus
-from stores.documents import Document, Skipped, read_file, read_folder
+from stores.corpus.chunking import Chunking, bears, cut
+from stores.corpus.corpus import Corpus, open_corpus
+from stores.corpus.documents import Document, Skipped, read_file, read_folder
+from stores.corpus.web_pages import read_web
 from stores.errors import UserError
-from stores.web_pages import read_web
 
 DATA = Path(os.environ.get("STATEGATE_DATA", "../shared/data")) / "qa" / "phenomena"
 needs_data = pytest.mark.skipif(
@@ -138,7 +138,7 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path):
 
 def test_text_in_other_encodings_is_read():
     raw = "Café — naïve".encode("cp1252")
-    from stores.documents import decode
+    from stores.corpus.documents import decode
 
     assert decode(raw) == "Café — naïve"
     assert decode("Großes".encode("utf-16")) == "Großes"

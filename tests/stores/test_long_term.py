@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from nodes.models.embedders import HashingEmbedder
-from stores.entities import rules
 from stores.errors import UserError
-from stores.long_term import LongTerm, Namespace, Turn, decayed
-from stores.long_term_io import export_turns, import_turns
+from stores.memory.entities import rules
+from stores.memory.io import export_turns, import_turns
+from stores.memory.long_term import LongTerm, Namespace, Turn, decayed
 from tests.graph.test_postgres import postgres  # noqa: F401 - a fixture
 
 EMBEDDER = HashingEmbedder()

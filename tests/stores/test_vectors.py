@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
+from stores.corpus.vectors import Vectors
 from stores.errors import UserError
-from stores.vectors import Vectors
 
 ROWS = np.eye(4, dtype=np.float32)
 

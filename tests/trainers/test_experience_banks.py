@@ -21,12 +21,12 @@ from nodes.experience.trajectory import Step, Trajectory
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from nodes.update_state.ema import Ema
+from stores.bank.state_bank import StateBank
 from stores.errors import UserError
-from stores.state_bank import StateBank
-from trainers.captions import Captions
-from trainers.hindsight import Hindsight, read_answer, told
-from trainers.state_bank import build_state_bank, without_leaks
-from trainers.upgrade import upgrade
+from trainers.bank.captions import Captions
+from trainers.bank.hindsight import Hindsight, read_answer, told
+from trainers.bank.state_bank import build_state_bank, without_leaks
+from trainers.bank.upgrade import upgrade
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -212,7 +212,7 @@ import sys, time
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.resources import Resources
 from tests.trainers.test_experience_banks import episode
-from trainers.state_bank import build_state_bank
+from trainers.bank.state_bank import build_state_bank
 real = HashingEmbedder.embed
 def slowly(self, texts):
     time.sleep(0.02)

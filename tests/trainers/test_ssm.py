@@ -10,8 +10,8 @@ from nodes.build_context.rico.backend import Document, Query
 from nodes.build_context.rico.loading import load_backend
 from nodes.build_context.rico.rankers import rank
 from stores.errors import UserError
-from trainers.ssm import Recipe, main, train
-from trainers.ssm_tasks import Pairs, Spans
+from trainers.mamba2.tasks import Pairs, Spans
+from trainers.mamba2.train import Recipe, main, train
 
 SHIPPED = Path(__file__).parents[1] / "nodes" / "rico" / "ssm_pairs"
 

@@ -7,13 +7,13 @@ import pytest
 from envs.webshop import WebShop
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.resources import Resources
+from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
 from stores.traces import TraceStore
-from stores.weights import load_weights, read_meta
-from trainers import allocator, next_action, retriever
-from trainers.collect import collect, splits
+from trainers.episodes.collect import collect, splits
+from trainers.episodes.trajectories import read_trajectories, split_by_group
 from trainers.settings import read_settings
-from trainers.trajectories import read_trajectories, split_by_group
+from trainers.state import allocator, next_action, retriever
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,11 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
 @pytest.mark.parametrize(
     ("override", "message"),
-    [("data=nowhere.jsonl", "trainers.collect"), ("epochs=0", "epochs"), ("colour=red", "colour")],
+    [
+        ("data=nowhere.jsonl", "trainers.episodes.collect"),
+        ("epochs=0", "epochs"),
+        ("colour=red", "colour"),
+    ],
 )
 def test_mistakes_in_settings_are_one_line(override, message):
     with pytest.raises(UserError, match=message):

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from stores.errors import UserError
-from stores.trace_store import TraceStore
 from stores.traces import Event
-from trainers.trace_sources import read_episodes
+from stores.traces.store import TraceStore
+from trainers.bank.sources import read_episodes
 
 REFERENCE = {
     "task_id": "q7",

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nodes.registry import registry
-from ui.cli import app
+from ui.cli.main import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
 COMMANDS = ["", "run", "kinds", "data", "data webshop", "eval", "eval live", "doctor"]
@@ -182,7 +182,7 @@ def test_input_that_ends_in_the_middle_is_told(agent):
 def test_a_person_with_json_to_stdout(agent):
     words = ["run", agent, "--actor", "human", "--json", "-"]
     result = subprocess.run(
-        [sys.executable, "-m", "ui.cli", *words],
+        [sys.executable, "-m", "ui.cli.main", *words],
         input="search lamp\nq\n", capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert [s["decision"]["action"] for s in json.loads(result.stdout)["steps"]] == ["search[lamp]"]
@@ -275,13 +275,13 @@ def test_doctor_names_a_cache_folder_that_cannot_be_written(monkeypatch, tmp_pat
 
 def test_help_imports_nothing_heavy():
     heavy = ["torch", "langgraph", "langchain_core", "pydantic", "numpy", "spacy", "gradio"]
-    code = f"import sys, ui.cli; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, ui.cli.main; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_the_process_refuses_without_a_traceback(agent):
-    words = [sys.executable, "-m", "ui.cli", "run", agent, "--goal", "99999"]
+    words = [sys.executable, "-m", "ui.cli.main", "run", agent, "--goal", "99999"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("stategate: no goal 99999")
@@ -289,7 +289,7 @@ def test_the_process_refuses_without_a_traceback(agent):
 
 
 def test_a_reader_that_leaves_is_no_error():
-    words = [sys.executable, "-m", "ui.cli", "kinds", "--json"]
+    words = [sys.executable, "-m", "ui.cli.main", "kinds", "--json"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
     assert process.stderr.read() == ""
@@ -297,7 +297,17 @@ def test_a_reader_that_leaves_is_no_error():
 
 
 def test_control_c_tells_how_to_resume(agent):
-    words = [sys.executable, "-m", "ui.cli", "run", agent, "--actor", "human", "--thread", "my t"]
+    words = [
+        sys.executable,
+        "-m",
+        "ui.cli.main",
+        "run",
+        agent,
+        "--actor",
+        "human",
+        "--thread",
+        "my t",
+    ]
     process = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -321,7 +331,7 @@ def test_control_c_tells_how_to_resume(agent):
 def test_the_app_refuses_a_password_that_is_none_and_a_port_that_is_taken(monkeypatch):
     import socket
 
-    from ui.cli_ui import parse_auth
+    from ui.cli.ui import parse_auth
 
     assert parse_auth("me:a:b") == ("me", "a:b")
     assert parse_auth(None) is None
@@ -344,12 +354,12 @@ def refused_last(*words):
 
 
 def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(monkeypatch):
-    import ui.cli_ui
-    import ui.web
+    import ui.app.web
+    import ui.cli.ui
 
     seen = {}
-    monkeypatch.setattr(ui.cli_ui, "wait", lambda: None)
-    monkeypatch.setattr(ui.web, "serve", lambda config, **how: seen.update(how) or "http://x/")
+    monkeypatch.setattr(ui.cli.ui, "wait", lambda: None)
+    monkeypatch.setattr(ui.app.web, "serve", lambda config, **how: seen.update(how) or "http://x/")
     assert "warning" not in call("ui").stderr
     assert seen["host"] == "127.0.0.1"
     result = call("ui", "--host", "0.0.0.0", "--auth", "me:secret", "--port", 8123)

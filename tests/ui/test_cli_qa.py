@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from ui.cli import app
+from ui.cli.main import app
 
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
 

@@ -4,13 +4,13 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
-from stores.long_term import Namespace, open_long_term
-from stores.long_term_edit import edit_fact
-from stores.tab_sessions import TabSessions
-from ui.agents import Agents
-from ui.conversation import Conversations
-from ui.render.answers import render_sources
-from ui.render.memories import layout, render_entities, render_facts, render_rows
+from stores.memory.edit import edit_fact
+from stores.memory.long_term import Namespace, open_long_term
+from ui.app.agents import Agents
+from ui.app.conversation import Conversations
+from ui.app.render.answers import render_sources
+from ui.app.render.memories import layout, render_entities, render_facts, render_rows
+from ui.app.tab_sessions import TabSessions
 
 ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440 hertz.\n"
 
@@ -124,8 +124,8 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
 
 
 def test_memories_are_drawn_safely(talk):
-    from stores.bank import Row
-    from stores.long_term import Entity, Fact, Relation
+    from stores.bank.bank import Row
+    from stores.memory.long_term import Entity, Fact, Relation
 
     evil = "<img src=x>"
     turn = {"thread_id": evil, "step": 2, "at": 0.0}

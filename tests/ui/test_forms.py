@@ -9,8 +9,8 @@ from graph import load_config
 from nodes.protocols import SLOTS, ContextParams
 from nodes.registry import registry
 from stores.errors import UserError
-from ui.forms import fields_of, shown, values_of
-from ui.tabs.settings import as_yaml, swapped
+from ui.app.forms import fields_of, shown, values_of
+from ui.app.tabs.settings import as_yaml, swapped
 
 KINDS = [(slot, name) for slot in SLOTS for name in sorted(registry().kinds(slot))]
 

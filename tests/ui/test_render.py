@@ -9,15 +9,15 @@ from markupsafe import Markup
 from graph import Session, build_graph, load_config
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import BuiltContext, Chunk, Decision, Piece
-from ui.render.actions import action_chip, action_label, split_action
-from ui.render.charts import Cell, Path, bars, heatmap, scatter
-from ui.render.context import fold_history, render_context, shading
-from ui.render.episode import Stop, render_reward, render_trail
-from ui.render.frame import render_goals, render_pipeline
-from ui.render.html import brief, el, percent, safe
-from ui.render.lanes import Lane, piece_order, render_lanes
-from ui.render.page import render_page
-from ui.render.state import render_allocation, render_foresight, render_similarity
+from ui.app.render.actions import action_chip, action_label, split_action
+from ui.app.render.charts import Cell, Path, bars, heatmap, scatter
+from ui.app.render.context import fold_history, render_context, shading
+from ui.app.render.episode import Stop, render_reward, render_trail
+from ui.app.render.frame import render_goals, render_pipeline
+from ui.app.render.html import brief, el, percent, safe
+from ui.app.render.lanes import Lane, piece_order, render_lanes
+from ui.app.render.page import render_page
+from ui.app.render.state import render_allocation, render_foresight, render_similarity
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from envs.protocols import Observation
 from graph import Session, build_graph, load_config
 from nodes.protocols import BuiltContext, Chunk, Decision, Piece
-from ui.cli_episode import episode_dict, futile
-from ui.transcript import Transcript, cut, kept_line, page_lines, reward_line
+from ui.cli.episode import episode_dict, futile
+from ui.cli.transcript import Transcript, cut, kept_line, page_lines, reward_line
 
 ACTIONS = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
 

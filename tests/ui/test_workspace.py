@@ -6,10 +6,10 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
-from stores.tab_sessions import TabSessions
-from ui.agents import Agents
-from ui.tabs.webshop_view import draw
-from ui.workspace import Workspaces
+from ui.app.agents import Agents
+from ui.app.tab_sessions import TabSessions
+from ui.app.tabs.webshop_view import draw
+from ui.app.workspace import Workspaces
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]
 

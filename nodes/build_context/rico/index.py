@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nodes.build_context.rico.backend import Backend, Document, State
-from stores.document_states import DocumentStates, document_key
 from stores.home import home
-from stores.state_packing import Dtype
+from stores.states.documents import DocumentStates, document_key
+from stores.states.packing import Dtype
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -61,14 +61,14 @@ def load_language_model(model: str = DEFAULT) -> tuple[Any, Any]:
 
 def _folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
-    from stores.assets import ASSETS, asset_path
+    from stores.assets.fetch import ASSETS, asset_path
 
     if model in ASSETS and not ASSETS[model].is_folder:
         digest = next(iter(ASSETS[model].files.values()))
         return _converted(asset_path(model), digest), digest[:16]
     path = Path(model).expanduser()
     if path.suffix == ".gguf" and path.is_file():
-        from stores.downloads import sha256
+        from stores.assets.downloads import sha256
 
         digest = sha256(path)
         return _converted(path, digest), digest[:16]
@@ -80,7 +80,7 @@ def _folder(model: str) -> tuple[Path | str, str]:
 
 
 def _hash_folder(folder: Path) -> str:
-    from stores.downloads import sha256
+    from stores.assets.downloads import sha256
 
     names = sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".json"))
     total = hashlib.sha256()

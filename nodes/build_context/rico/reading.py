@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nodes.build_context.rico.backend import Document
-from stores.chunking import Chunking, Passage, cut
+from stores.corpus.chunking import Chunking, Passage, cut
 from stores.errors import UserError
 
 _TEXT = (".txt", ".md")
@@ -40,7 +40,7 @@ def named_corpus(name: str) -> list[Document]:
     Raises ``UserError`` if there is none of that name.
     """
     from nodes.observe.qa import QaEnv
-    from stores.corpus import corpus_names
+    from stores.corpus.corpus import corpus_names
 
     if name not in ("sample", *corpus_names()):
         known = ", ".join(("sample", *corpus_names()))

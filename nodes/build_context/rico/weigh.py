@@ -16,9 +16,9 @@ from nodes.build_context.rico.lexical import bm25, cosine
 from nodes.build_context.rico.prompts import Loss
 from nodes.build_context.rico.rankers import Options, Ranking, rank
 from nodes.protocols import Embedder
-from stores.document_states import DocumentStates
 from stores.errors import UserError
-from stores.state_packing import Dtype
+from stores.states.documents import DocumentStates
+from stores.states.packing import Dtype
 
 Scores = NDArray[np.float64]
 Partner = Literal["bm25", "bm25_stem", "embedder"]

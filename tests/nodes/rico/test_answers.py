@@ -15,7 +15,7 @@ from nodes.build_context.rico.weigh import Weigher, shared_backend
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
 from stores.traces import TraceStore
-from ui.cli import app
+from ui.cli.main import app
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
 MODEL = str(Path(__file__).parent / "ssm_pairs")

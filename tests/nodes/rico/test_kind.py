@@ -12,9 +12,9 @@ from nodes.build_context.rico.reading import read_documents
 from nodes.build_context.rico.weigh import Weigher, shared_backend
 from nodes.conformance import check_built, check_context, requests
 from nodes.models.embedders import Hashing
-from nodes.observe.page import PageSource
 from nodes.protocols import Chunk, ContextRequest
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.tokens import count_tokens
 

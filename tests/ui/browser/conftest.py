@@ -95,7 +95,7 @@ class Server:
         }  # fmt: skip
         log = (self.place / "server.log").open("a")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ui.cli", "ui", "--port", str(self.port), *self.words],
+            [sys.executable, "-m", "ui.cli.main", "ui", "--port", str(self.port), *self.words],
             cwd=self.place, env=environment, stdout=log, stderr=log,
         )  # fmt: skip
         deadline = time.monotonic() + 120

@@ -135,8 +135,8 @@ def test_two_people_do_not_read_each_others_conversation_or_memory(talk, new_tab
 def test_a_bank_is_browsed_edited_and_let_go_of(new_tab, place):
     import numpy as np
 
-    from stores.bank import Entry, Row
-    from stores.state_bank import StateBank
+    from stores.bank.bank import Entry, Row
+    from stores.bank.state_bank import StateBank
 
     folder = place / "banks" / "small"
     bank = StateBank(folder, "hashing/4", create=True).bank

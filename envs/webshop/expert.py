@@ -1,0 +1,212 @@
+"""An expert that knows the goal and still shops like a person: it looks, errs, reads and corrects.
+
+What it does, in order. It searches with the instruction's own words (if those do not find the product,
+with words of the product's title); in some episodes the first search is only the kind of product. It
+opens the product it wants if the page shows it, else turns the page (after the short search: goes
+back and searches better). In some episodes it first opens the best-looking other product; unless
+that one's price already rules it out, it reads its features before it returns. Once bitten, it
+reads the features of the next product too. It chooses the wanted options in page order; in some
+episodes a wrong value first, corrected at once. Then it buys.
+
+Which episodes hold a detour is drawn from ``Rates`` by the episode's own seed; everything else follows
+from what the expert has seen, so that a learner of its behaviour can in principle know it.
+"""
+
+import random
+import re
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from envs.protocols import Observation, Session
+from envs.webshop import WebShop
+from envs.webshop.pages import PER_PAGE
+from nodes.act.shop.reading import overlap, read_wish
+from stores.traces import Event
+
+MAX_STEPS = 30
+_LAST_PAGE = 5
+_BACK, _PREV, _NEXT = "click[back to search]", "click[< prev]", "click[next >]"
+_FEATURES, _BUY = "click[features]", "click[buy now]"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often (share of episodes) a detour is tried; some pages offer no occasion for it.
+
+    A *careful* episode reads the features wherever a title does not say all that is wished, and leaves
+    a wrong product for a new search straight from there: the page that shows why is the one on which
+    to decide, and the actions so far then tell the verdict.
+    """
+
+    short_search: float = 0.3
+    wrong_product: float = 0.3
+    wrong_option: float = 0.3
+    careful: float = 0.0
+
+
+@dataclass
+class Episode:
+    """A played episode; ``detours`` names those that were really made."""
+
+    goal: int
+    asin: str
+    instruction: str
+    events: list[Event] = field(default_factory=list)
+    reward: float = 0.0
+    steps: int = 0
+    detours: list[str] = field(default_factory=list)
+
+
+def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Episode:
+    """Play ``goal`` to the purchase (or :data:`MAX_STEPS`); the same seed gives the same episode."""
+    rng = random.Random(f"{seed} {goal}")
+    wanted = world.goals[goal]
+    session, observation = world.reset(goal=goal)
+    episode = Episode(goal, wanted["asin"], wanted["instruction_text"])
+    expert = _Expert(world, wanted, rng, rates or Rates(), episode.detours)
+    moves = expert.moves()
+    action = next(moves)
+    while True:
+        t = episode.steps
+        episode.events += [Event("OBS", observation.text, t), Event("ACT", action, t)]
+        session, observation = world.step(session, action)
+        episode.steps += 1
+        if observation.done or episode.steps >= MAX_STEPS:
+            break
+        action = moves.send((session, observation))
+    episode.reward = observation.reward
+    if observation.done:
+        episode.events += [
+            Event("REWARD", str(observation.reward), t),
+            Event("OBS", observation.text, t),
+            Event("DONE", "", t),
+        ]
+    return episode
+
+
+_Seen = tuple[Session, Observation]
+_Moves = Generator[str, _Seen, None]  # yields actions and is sent what they led to
+
+
+class _Expert:
+    def __init__(
+        self,
+        world: WebShop,
+        goal: Mapping[str, Any],
+        rng: random.Random,
+        rates: Rates,
+        detours: list[str],
+    ) -> None:
+        self._world, self._goal, self._detours = world, goal, detours
+        self._wish = read_wish(goal["instruction_text"])
+        self._short = rng.random() < rates.short_search
+        self._wrong_product = rng.random() < rates.wrong_product
+        self._wrong_option = rng.random() < rates.wrong_option
+        self._careful = rates.careful > 0 and rng.random() < rates.careful
+        self._rng = rng
+
+    def moves(self) -> _Moves:
+        """Yield actions; is sent (session, observation) after each."""
+        asin = self._goal["asin"].lower()
+        query = _plain(self._goal["query"]) if self._short else self._query()
+        seen = yield f"search[{query}]"
+        if self._short and f"click[{asin}]" not in seen[1].actions:
+            self._detours.append("short search")
+            yield _BACK
+            query = self._query()
+            seen = yield f"search[{query}]"
+        page, careful = 1, False
+        while f"click[{asin}]" not in seen[1].actions and page < _LAST_PAGE:
+            self._detours.append("next page")
+            seen = yield _NEXT
+            page += 1
+        other = self._lookalike(seen[1]) if self._wrong_product else None
+        if other is not None:
+            self._detours.append("wrong product")
+            careful = not self._careful
+            seen = yield f"click[{other.lower()}]"
+            reads = not self._too_dear(other) and not (self._careful and self._told(other))
+            if reads:
+                self._detours.append("details read")
+                yield _FEATURES
+            if reads and self._careful:
+                yield _BACK
+                seen = yield f"search[{query}]"
+                for _ in range(page - 1):
+                    seen = yield _NEXT
+            else:
+                if reads:
+                    yield _PREV
+                seen = yield _PREV
+        choice = f"click[{asin}]"
+        if choice not in seen[1].actions:  # not to be found: the best that the page shows
+            choice = f"click[{(self._lookalike(seen[1]) or asin).lower()}]"
+        seen = yield choice
+        if careful or (self._careful and not self._told(self._goal["asin"])):
+            self._detours.append("details read")
+            yield _FEATURES
+            seen = yield _PREV
+        yield from self._choose(seen)
+        yield _BUY
+        while True:  # buying was refused: nothing sensible is left
+            yield _BUY
+
+    def _choose(self, seen: _Seen) -> _Moves:
+        product = self._world.products[seen[0]["asin"]]
+        options = self._goal["goal_options"]
+        wanted = {k.lower(): str(v).lower() for k, v in dict(options).items()}
+        for group, values in product.options.items():
+            value = wanted.get(group.lower())
+            lowered = [str(v).lower() for v in values]
+            if value is None or value not in lowered:
+                continue
+            others = [v for v in lowered if v != value]
+            if self._wrong_option and others:
+                self._wrong_option = False
+                self._detours.append("option changed")
+                seen = yield f"click[{self._rng.choice(others)}]"
+            seen = yield f"click[{value}]"
+
+    def _query(self) -> str:
+        """Return the first query of a few that finds the product, the earliest page first."""
+        words = " ".join(self._wish.phrases)
+        title = " ".join(self._goal["name"].split()[:8])
+        with_options = " ".join([words, *(value for _, value in self._wish.options)])
+        places: list[tuple[int, int, str]] = []
+        for i, text in enumerate((words, with_options, f"{words} {title}", title)):
+            query = _plain(text)
+            hits = self._world.search(query) if query else []
+            if self._goal["asin"] in hits:
+                places.append((hits.index(self._goal["asin"]) // PER_PAGE, i, query))
+        early = [place for place in places if place[0] < 2]
+        if early:
+            return min(early, key=lambda place: place[1])[2]
+        return min(places)[2] if places else _plain(words) or "product"
+
+    def _lookalike(self, page: Observation) -> str | None:
+        """Return the listed product (not the wanted one) whose title shares most with the wish."""
+        wanted = f"click[{self._goal['asin'].lower()}]"
+        listed = list(_listed(page, self._world))
+        others = [asin for asin in listed if f"click[{asin.lower()}]" != wanted]
+        words = self._wish.words
+        return max(others, key=lambda a: overlap(words, self._world.products[a].name), default=None)
+
+    def _told(self, asin: str) -> bool:
+        """Say whether the title of ``asin`` holds every word that is wished of the product."""
+        return overlap(self._wish.words, self._world.products[asin].name) == 1.0
+
+    def _too_dear(self, asin: str) -> bool:
+        limit = self._wish.limit
+        return limit is not None and self._world.prices[asin] > limit
+
+
+def _listed(page: Observation, world: WebShop) -> Iterator[str]:
+    for action in page.actions:
+        asin = action.removeprefix("click[").removesuffix("]").upper()
+        if asin in world.products:
+            yield asin
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[\[\]<>]", " ", text).split())

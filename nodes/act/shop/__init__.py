@@ -1,0 +1,1 @@
+"""Actors that play WebShop and no other world."""

@@ -1,0 +1,242 @@
+"""What the ``policy`` actor may do on a page, and every candidate as numbers.
+
+Candidates are the readable affordances; where there is a search bar, the queries that
+:func:`queries` makes of the instruction stand in its place. Everything is computed from the built
+context's text (``nodes.act.shop.reading``) and the step number: words shared between the wish and
+a title, an option value or the features, prices, places on the page, and the visible actions so far.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from envs.protocols import SEARCH
+from nodes.act.shop.option_features import OPTION, option_features, pending
+from nodes.act.shop.product_features import PRODUCT, product_features
+from nodes.act.shop.reading import Reading, Wish, overlap, read, words_of
+from nodes.act.shop.rule import OPENED, Trail
+from nodes.protocols import BuiltContext, Vector
+
+#: Texts to unit rows, for the variant with sentence embeddings; None is the lexical encoder.
+Embed = Callable[[Sequence[str]], Vector]
+
+PAGES = ("search", "results", "item", "detail", "unknown")
+TYPES = (
+    "search", "product", "option", "buy now", "next >", "< prev", "back to search", "features",
+    "description", "reviews", "other",
+)  # fmt: skip
+QUERIES = ("phrases", "with options", "kind", "kind and options", "whole wish")
+_SEARCHED = ("tried", "times tried")
+_PAGE_FACTS = (
+    "step", "late", "very late", "page number", "opened", "read", "searches", "blind", "cut history",
+    "returned", "since", "revisit", "read here", "clicked here", "dear", "affordable", "price known",
+    "price share", "title words", "title attributes", "title whole attributes", "title kind", "told",
+    "detail words", "detail attributes", "detail whole attributes", "detail least", "detail known",
+    "wished options", "waiting", "waiting share", "not offered", "unlike", "named attributes",
+    "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
+    "instruction known", "buy readable", "prev readable", "back readable",
+)  # fmt: skip
+_LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
+PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
+CANDIDATE_FEATURES = (*TYPES, *QUERIES, *_SEARCHED, *PRODUCT, *OPTION)
+SIMILARITIES = ("similar title", "similar title, against the best")
+#: Checkpoints hold this: a scorer of other features is refused.
+ENCODER = (
+    "lexical-"
+    + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
+)
+_TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """``rows`` (n, candidate features) and ``page`` (page features,), float32; equally many actions."""
+
+    actions: tuple[str, ...]
+    rows: Vector
+    page: Vector
+
+
+def encode(context: BuiltContext, step: int, embed: Embed | None = None) -> Encoded:
+    """Read ``context`` and return its candidates as numbers (none where nothing is readable)."""
+    page = read(context)
+    trail = Trail.of(page.history)
+    facts = _Facts(page, trail, step)
+    searches = queries(page.wish, page.instruction) if SEARCH in page.actions else {}
+    products = product_features(page, trail)
+    options = option_features(page, trail)
+    actions: list[str] = []
+    rows: list[list[float]] = []
+    for action in page.actions:
+        if action == SEARCH:
+            for query, names in searches.items():
+                actions.append(f"search[{query}]")
+                rows.append(_row("search", search=_search_features(query, names, page)))
+        else:
+            actions.append(action)
+            kind = _type(action, products, options)
+            rows.append(_row(kind, product=products.get(action), option=options.get(action)))
+    table = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(CANDIDATE_FEATURES))
+    if embed is not None:
+        table = np.concatenate([table, _similarities(page, actions, embed)], axis=1)
+    return Encoded(tuple(actions), table, facts.vector())
+
+
+def queries(wish: Wish, instruction: str) -> dict[str, tuple[str, ...]]:
+    """Return the candidate queries, each once, with the names of what it is made of."""
+    phrases, kind = " ".join(wish.phrases), wish.kind
+    values = " ".join(value for _, value in wish.options)
+    whole = re.sub(r",? and price lower than .*$", "", instruction).removeprefix("Find me ")
+    texts = (phrases, f"{phrases} {values}", kind, f"{kind} {values}", whole)
+    found: dict[str, tuple[str, ...]] = {}
+    for name, text in zip(QUERIES, texts, strict=True):
+        query = " ".join(re.sub(r"[\[\]<>]", " ", text).lower().split())
+        if query:
+            found[query] = (*found.get(query, ()), name)
+    return found
+
+
+def _type(action: str, products: dict[str, list[float]], options: dict[str, list[float]]) -> str:
+    if action in products:
+        return "product"
+    if action in options:
+        return "option"
+    label = action.removeprefix("click[").removesuffix("]")
+    return label if label in TYPES else "product" if OPENED.fullmatch(action) else "other"
+
+
+def _row(
+    kind: str, search: list[float] | None = None, product: list[float] | None = None,
+    option: list[float] | None = None,
+) -> list[float]:  # fmt: skip
+    return [
+        *(float(kind == name) for name in TYPES),
+        *(search or [0.0] * (len(QUERIES) + len(_SEARCHED))),
+        *(product or [0.0] * len(PRODUCT)),
+        *(option or [0.0] * len(OPTION)),
+    ]
+
+
+def _search_features(query: str, names: Sequence[str], page: Reading) -> list[float]:
+    tried = sum(action == f"search[{query}]" for action in page.history)
+    return [*(float(name in names) for name in QUERIES), float(tried > 0), tried / 3]
+
+
+def _similarities(page: Reading, actions: Sequence[str], embed: Embed) -> Vector:
+    """Return (n, 2): cosine of wish and title, and how much the page's best title lies above it."""
+    table = np.zeros((len(actions), len(SIMILARITIES)), dtype=np.float32)
+    titles = {p.action: p.title for p in page.products if p.title}
+    if titles:
+        wish, *rest = embed([", ".join(page.wish.phrases), *titles.values()])
+        near = dict(zip(titles, (float(row @ wish) for row in rest), strict=True))
+        best = max(near.values())
+        for i, action in enumerate(actions):
+            if action in near:
+                table[i] = near[action], 4 * (best - near[action])
+    return table
+
+
+class _Facts:
+    """The page's own numbers, by name; what does not apply is zero."""
+
+    def __init__(self, page: Reading, trail: Trail, step: int) -> None:
+        self._page = page
+        values = dict.fromkeys(PAGE_FEATURES, 0.0)
+        values[page.page] = 1.0
+        values[f"after {_last(page.history)}"] = 1.0
+        wish = page.wish
+        values |= {
+            "step": min(step, 20) / 10, "late": float(step >= 9), "very late": float(step >= 13),
+            "page number": min(page.number, 5) / 3, "opened": min(len(set(trail.opened)), 6) / 3,
+            "read": min(len(set(trail.read)), 6) / 3, "searches": min(trail.searches, 4) / 2,
+            "blind": float(step > 0 and not page.history),
+            "cut history": float(len(page.history) < step),
+            "instruction known": float(bool(page.instruction)),
+            "named attributes": min(len(wish.attributes), 5) / 3,
+            "named nothing": float(not wish.phrases), "is shown": float(bool(page.chosen)),
+            "buy readable": float("click[buy now]" in page.actions),
+            "prev readable": float("click[< prev]" in page.actions),
+            "back readable": float("click[back to search]" in page.actions),
+        }  # fmt: skip
+        self.values = values
+        if page.page == "item":
+            self._item(trail)
+        elif page.page == "results":
+            self._results(trail)
+        elif page.page == "detail":
+            self._detail()
+
+    def vector(self) -> Vector:
+        """Return the numbers in the order of :data:`PAGE_FEATURES`."""
+        return np.asarray([self.values[name] for name in PAGE_FEATURES], dtype=np.float32)
+
+    def _item(self, trail: Trail) -> None:
+        page, wish = self._page, self._page.wish
+        waiting, missing, unlike = pending(page, trail)
+        told = all(overlap(words_of(p), page.title) == 1.0 for p in wish.phrases)
+        clicked = [a for a in trail.since if a not in (*_TABS, "click[< prev]")]
+        price, limit = page.price, wish.limit
+        self.values |= {
+            "returned": float("click[< prev]" in trail.since), "since": min(len(trail.since), 6) / 3,
+            "revisit": min(trail.opened.count(trail.item or "") - 1, 3) / 2 if trail.item else 0.0,
+            "read here": float(trail.item in trail.read), "clicked here": min(len(clicked), 4) / 2,
+            "price known": float(price is not None),
+            "told": float(told and bool(page.title)), "wished options": min(len(wish.options), 4) / 2,
+            "waiting": min(waiting, 4) / 2, "waiting share": float(waiting > 0),
+            "not offered": min(missing, 3) / 2, "unlike": min(unlike, 3) / 2,
+            **_agreement("title", wish, page.title),
+        }  # fmt: skip
+        if price is not None and limit:
+            share = min(price / limit, 2.0)
+            self.values |= {"dear": float(price > limit), "affordable": float(price <= limit)}
+            self.values["price share"] = share
+
+    def _results(self, trail: Trail) -> None:
+        page, limit = self._page, self._page.wish.limit
+        tried = {*trail.opened, *(p.asin for p in page.products if p.is_seen)}
+        fresh = [p for p in page.products if p.asin not in tried]
+        fits = [p for p in fresh if p.price is None or limit is None or p.price <= limit]
+        shares = {p.asin: overlap(page.wish.words, p.title) for p in page.products}
+        self.values |= {
+            "fresh": len(fresh) / 10, "fresh fits": len(fits) / 10,
+            "best fresh": max((shares[p.asin] for p in fits), default=0.0),
+            "best known": max((shares[a] for a in trail.read if a in shares), default=0.0),
+            "result rows": len(page.products) / 10,
+        }  # fmt: skip
+
+    def _detail(self) -> None:
+        page = self._page
+        shares = [overlap(words_of(p), page.detail) for p in page.wish.attributes]
+        self.values |= {
+            "detail known": float(bool(page.detail)),
+            "detail least": min(shares, default=0.0),
+        }
+        if page.detail:
+            told = _agreement("detail", page.wish, page.detail)
+            self.values |= {key: told[key] for key in told if key in self.values}
+
+
+def _agreement(lead: str, wish: Wish, text: str) -> dict[str, float]:
+    shares = [overlap(words_of(phrase), text) for phrase in wish.attributes]
+    kind = overlap(words_of(wish.kind), text)
+    return {
+        f"{lead} words": overlap(wish.words, text),
+        f"{lead} attributes": sum(shares) / len(shares) if shares else kind,
+        f"{lead} whole attributes": sum(s == 1.0 for s in shares) / max(len(shares), 1),
+        f"{lead} kind": kind,
+    }
+
+
+def _last(history: Sequence[str]) -> str:
+    if not history:
+        return "nothing"
+    last = history[-1]
+    if last.startswith("search["):
+        return "search"
+    if OPENED.fullmatch(last):
+        return "product"
+    known = {"click[next >]": "next", "click[< prev]": "prev", "click[back to search]": "back"}
+    return known.get(last, "tab" if last in _TABS else "other")

@@ -1,0 +1,108 @@
+"""``policy``: a small learned scorer of every readable action, trained by ``trainers.policy``.
+
+It reads only the built context and the step number, as ``rule`` does: whatever a context builder
+drops, it does not know. A step costs a few milliseconds on one core.
+"""
+
+import random
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from nodes.act.fallback import safe_action
+from nodes.act.shop.candidates import ENCODER, Embed, encode
+from nodes.act.shop.reading import read
+from nodes.models.small import small_inference
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from nodes.resources import Resources
+
+
+class Policy(ActorParams):
+    """Choose by a learned scorer; every decision carries the probability of every candidate."""
+
+    kind: Literal["policy"] = "policy"
+    checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
+    temperature: float = Field(
+        default=0.0,
+        ge=0,
+        description="0: always the most probable; else it is drawn, sharper below 1",
+    )
+    seed: int = Field(default=0, description="of the draws; the same seed plays the same episode")
+
+    @property
+    def weights(self) -> str:
+        """The checkpoint's name or path."""
+        return self.checkpoint or "policy"
+
+    def checkpoints(self, updater: str) -> tuple[str, ...]:
+        """Name the scorer."""
+        return (self.weights,)
+
+    def build(self, resources: "Resources") -> Actor:
+        """Load the scorer. Raises ``UserError`` for a checkpoint of another encoder or embedder."""
+        from stores.assets.weights import require_match
+
+        scorer, meta = load_scorer(self.weights)
+        embed: Embed | None = None
+        if meta.get("embedder") is not None:
+            embedder = resources.embedder
+            fix = f"set the embedder that it was trained with ({meta['embedder']})"
+            require_match(self.weights, meta, "embedder", embedder.name, fix)
+            embed = embedder.embed
+        return PolicyActor(scorer, self.temperature, self.seed, embed)
+
+
+def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
+    """Return (scorer, meta) of checkpoint ``name``. Raises ``UserError`` if it does not fit."""
+    from nodes.act.shop.scorer import make_scorer
+    from stores.assets.weights import load_weights, require_match
+    from stores.errors import UserError
+
+    tensors, meta = load_weights(name, "policy")
+    fix = "train it again for these features (stategate train actor)"
+    require_match(name, meta, "encoder", ENCODER, fix)
+    scorer = make_scorer(**meta["architecture"])
+    try:
+        scorer.load_state_dict(tensors)
+    except RuntimeError:
+        raise UserError(f"checkpoint '{name}' does not fit its own description: {fix}") from None
+    return scorer.eval(), meta
+
+
+class PolicyActor:
+    """The policy at work. Pure: equal contexts, steps and seeds give equal decisions."""
+
+    def __init__(
+        self, scorer: "nn.Module", temperature: float = 0.0, seed: int = 0,
+        embed: Embed | None = None,
+    ) -> None:  # fmt: skip
+        self._scorer, self._temperature, self._seed, self._embed = scorer, temperature, seed, embed
+
+    def __call__(self, context: BuiltContext, step: int) -> Decision:
+        """Choose among ``context.actions``, queries in the place of a search bar."""
+        import torch
+
+        seen = encode(context, step, self._embed)
+        if not seen.actions:
+            instruction = read(context).instruction
+            problem = "no action is readable" if not context.actions else "nothing to search for"
+            return Decision(safe_action(context.actions, instruction), fallback=problem)
+        with small_inference():
+            rows = torch.from_numpy(seen.rows).unsqueeze(0)
+            absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
+            logits = self._scorer(rows, torch.from_numpy(seen.page).unsqueeze(0), absent)[0]
+        values = logits.double().numpy()
+        heat = self._temperature or 1.0
+        chances = np.exp((values - values.max()) / heat)
+        chances /= chances.sum()
+        pick = int(values.argmax())
+        if self._temperature > 0:
+            rng = random.Random(f"{self._seed} {step} {context.text}")
+            pick = rng.choices(range(len(chances)), weights=chances.tolist())[0]
+        told = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
+        return Decision(seen.actions[pick], probabilities=told)

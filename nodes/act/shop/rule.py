@@ -1,0 +1,261 @@
+"""``rule``: a deterministic shopper that reads only the built context.
+
+It makes context builders comparable over hundreds of episodes: whatever a builder drops, this actor
+does not know, and everything that it does know stands in the prompt. Its policy:
+
+1. *Search* for the instruction's words and option values, without the price (the third search leaves
+   the option values out).
+2. *Results*: score every readable product by the words that its title shares with the instruction (a
+   word that few titles on the page hold counts more, the words of option values half; each place
+   further down costs a little), leave out what is too dear or was opened before, and open the best.
+   With none left, turn the page, up to ``pages``. With none left there either, or from step
+   ``patience`` on, open again the best of those whose features were read.
+3. *Item*, first visit: go back if the price is above the limit or a wanted option value is not
+   offered. Else, unless the title already says all that is wanted, read the features.
+4. *Features*: if they name at least the share ``threshold`` of the wanted attributes, go back to the
+   item, else back to search. That is how the verdict is remembered: in the actions so far.
+5. *Item*, accepted: click each wanted option value once (the same words first, then the most
+   similar), as "Chosen" lines or the actions so far confirm, and buy.
+
+A second visit, or any visit from step ``patience`` + 3 on, takes the best values there are and buys. So
+an episode ends within ``patience`` + 8 steps or so, as long as products and buttons are readable. Where
+nothing of this can be done, the decision is a recorded fallback (``nodes.act.fallback``).
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from nodes.act.fallback import safe_action
+from nodes.act.shop.reading import Product, Reading, overlap, read, search_words, words_of
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+_PREV, _BACK, _NEXT = "click[< prev]", "click[back to search]", "click[next >]"
+_BUY, _FEATURES = "click[buy now]", "click[features]"
+_SUB_PAGES = (_FEATURES, "click[description]", "click[reviews]", "click[attributes]")
+_GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
+#: The click that opens a product; its group is the product's code.
+OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
+
+
+class Rule(ActorParams):
+    """Shop by fixed rules over the readable lines (see the module's docstring)."""
+
+    kind: Literal["rule"] = "rule"
+    patience: int = Field(default=9, ge=0, description="the step from which it settles")
+    pages: int = Field(default=2, ge=1, description="how many results pages it looks at")
+    threshold: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="share of the wanted attributes that the features must name; 0: never read them",
+    )
+    search: Literal["search", "search_no_options", "search_kind_options", "search_kind"] = Field(
+        default="search", description="what of the wish it searches for: all of it, or some"
+    )
+    follow: bool = Field(
+        default=False, description='obey "Experience:" lines (nodes.act.shop.following)'
+    )
+
+    def build(self, resources: "Resources") -> Actor:
+        """Return the actor; nothing is loaded."""
+        from nodes.act.shop.following import Follower
+
+        return Follower(self) if self.follow else RuleActor(self)
+
+
+@dataclass
+class Trail:
+    """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it."""
+
+    opened: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    item: str | None = None
+    since: list[str] = field(default_factory=list)
+    searches: int = 0
+
+    @classmethod
+    def of(cls, history: Sequence[str]) -> "Trail":
+        """Walk through ``history``, oldest first."""
+        trail = cls()
+        for action in history:
+            found = OPENED.fullmatch(action)
+            returns = action == _PREV and trail.since and trail.since[-1] in _SUB_PAGES
+            if found:
+                trail.opened.append(found[1])
+                trail.item, trail.since = found[1], []
+            elif action in (_PREV, _BACK, _NEXT) and not returns:
+                trail.item, trail.since = None, []
+            elif action.startswith("search["):
+                trail.item, trail.since = None, []
+                trail.searches += 1
+            else:
+                trail.since.append(action)
+                if action == _FEATURES and trail.item is not None:
+                    trail.read.append(trail.item)
+        return trail
+
+
+class RuleActor:
+    """The policy. Holds parameters only: equal contexts and steps give equal decisions."""
+
+    def __init__(self, params: Rule) -> None:
+        self._params = params
+
+    def __call__(self, context: BuiltContext, step: int) -> Decision:
+        """Choose among ``context.actions``."""
+        page = read(context)
+        chosen = self.choose(context, page, Trail.of(page.history), step)
+        if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
+            return Decision(chosen[0], reason=chosen[1])
+        problem = f"nothing to do on this page ({page.page})"
+        if not page.actions:
+            problem = "no action is readable"
+        elif chosen is not None:
+            problem = f"{chosen[0]} is not readable"
+        return Decision(safe_action(page.actions, page.instruction), fallback=problem)
+
+    def choose(
+        self, context: BuiltContext, page: Reading, trail: Trail, step: int
+    ) -> tuple[str, str] | None:
+        """Return (action, reason) for a readable page; None where no rule applies."""
+        if page.page == "search":
+            again = trail.searches == 2
+            return search_for(page, "search_no_options" if again else self._params.search)
+        if page.page == "results":
+            return self._results(page, trail, step)
+        if page.page == "item":
+            return self._item(page, trail, step)
+        return self._detail(page) if page.page == "detail" else None
+
+    def _results(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
+        limit = page.wish.limit
+        tried = set(trail.opened) | {p.asin for p in page.products if p.is_seen}
+        fits = [p for p in page.products if p.price is None or limit is None or p.price <= limit]
+        ranked = _ranked(page, fits)
+        fresh = [product for product in ranked if product.asin not in tried]
+        known = [product for product in ranked if product.asin in trail.read]
+        if step >= self._params.patience and known:
+            return known[0].action, "time to settle for the best that was read"
+        if fresh:
+            return fresh[0].action, "best match of the titles"
+        if page.number < self._params.pages and _NEXT in page.actions:
+            return _NEXT, "nothing left on this page"
+        rest = known or ranked or page.products
+        return (rest[0].action, "the best of those tried") if rest else None
+
+    def _item(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
+        late = step - self._params.patience - _GRACE
+        settles = late >= 0 or trail.opened.count(trail.item or "") > 1
+        blind = step > 0 and not page.history
+        # A verdict that will not be remembered is not worth the reading.
+        accepted = settles or blind or bool(trail.since)
+        too_dear = page.price is not None and page.wish.limit is not None
+        too_dear = too_dear and (page.price or 0) > (page.wish.limit or 0)
+        offered = list(picks(page, exact=not settles))
+        stays = settles or bool(trail.since) or _PREV not in page.actions
+        if not stays and too_dear:
+            return _PREV, "above the price limit"
+        if not stays and None in offered:
+            return _PREV, "a wanted option is not offered"
+        phrases = page.wish.phrases
+        told = bool(phrases) and all(overlap(words_of(p), page.title) == 1.0 for p in phrases)
+        reads = self._params.threshold > 0 and _FEATURES in page.actions
+        if not accepted and reads and not told:
+            return _FEATURES, "the title does not say it all"
+        shown = set(page.chosen.items())
+        waiting = [
+            (action, f"wanted {group}")
+            for group, value, action in filter(None, offered)
+            if (group, value) not in shown and _folded(action) not in trail.since
+        ]
+        if waiting and blind and not shown:
+            # Nothing says what is chosen: click the values in turn, and buy when it grows late.
+            if late < len(waiting) or _BUY not in page.actions:
+                return waiting[step % len(waiting)]
+        elif waiting:
+            return waiting[0]
+        return (_BUY, "everything wanted is chosen") if _BUY in page.actions else None
+
+    def _detail(self, page: Reading) -> tuple[str, str]:
+        share = _confirmed(page)
+        if page.detail and share < self._params.threshold and _BACK in page.actions:
+            return _BACK, f"only {share:.0%} of the wish is confirmed"
+        return _PREV, "confirmed" if page.detail else "nothing to read"
+
+
+def _folded(action: str) -> str:
+    """Return ``action`` as the prompt's history writes it, on one line with single spaces."""
+    return " ".join(action.split())
+
+
+def _confirmed(page: Reading) -> float:
+    """Return the share of the wished attributes that the detail page names.
+
+    Features seldom name the kind of product ("men's dress shirts"), so its phrase decides only where
+    there is no other, and then half of its words are enough.
+    """
+    shares = [overlap(words_of(phrase), page.detail) for phrase in page.wish.attributes]
+    if not shares:
+        shares = [min(1.0, 2 * overlap(page.wish.words, page.detail))]
+    return sum(shares) / len(shares)
+
+
+def search_for(page: Reading, form: str) -> tuple[str, str] | None:
+    """Return the search for all of the wish, or for the part that ``form`` names; None if empty."""
+    query = search_words(page.wish, form)
+    return (f"search[{query}]", "the wish without its price") if query else None
+
+
+def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
+    """Order ``products`` by shared words, best first; ties keep the shop's order."""
+    titles = {p.asin: set(words_of(p.title)) for p in page.products}
+    total = len(titles) + 1
+    wanted = dict.fromkeys(page.wish.words, 1.0)
+    for _, value in page.wish.options:
+        for word in words_of(value):
+            wanted.setdefault(word, 0.5)
+    for word in wanted:
+        holders = sum(word in title for title in titles.values())
+        wanted[word] *= math.log(total / (holders + 1)) + 0.2
+    places = {p.asin: i for i, p in enumerate(page.products)}
+
+    def score(product: Product) -> float:
+        shared = sum(weight for word, weight in wanted.items() if word in titles[product.asin])
+        return shared - 0.3 * places[product.asin]
+
+    return sorted(products, key=lambda product: (-score(product), places[product.asin]))
+
+
+def picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
+    """Yield (group, value, action) for each wanted option, None for one that is not offered.
+
+    ``exact`` asks for the same words; otherwise the value that shares the most of them will do. An
+    instruction that names no groups wants every value whose words it holds.
+    """
+    groups = dict(page.options)
+    for name, wanted in page.wish.options:
+        values = groups.get(name, ())
+        goal = words_of(wanted)
+        found = [v for v in values if v[0] == wanted] or [
+            v for v in values if goal and set(words_of(v[0])) == set(goal)
+        ]
+        if not found and not exact and goal:
+            best = max(values, key=lambda v: overlap(goal, v[0]), default=None)
+            found = [best] if best is not None and overlap(goal, best[0]) > 0 else []
+        yield (name, *found[0]) if found else None
+    if page.wish.options:
+        return
+    for name, values in page.options:
+        said = [
+            v for v in values if words_of(v[0]) and overlap(words_of(v[0]), page.instruction) == 1
+        ]
+        if said:
+            yield (name, *max(said, key=lambda v: len(words_of(v[0]))))

@@ -1,0 +1,1 @@
+"""Finding what matters: sources of candidates, queries, rankings and their fusion."""

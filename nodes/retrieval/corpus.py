@@ -1,0 +1,243 @@
+"""A corpus as a source of candidates: dense and hybrid retrieval over its passages.
+
+Passages are embedded and indexed with their document's title in front, since a passage from the
+middle of an article often does not say what it is about. Hybrid retrieval adds BM25 (exact names and
+numbers) and, for the best candidates, the nearest single sentence (one fact in a long passage).
+``parent`` lets a document's best passage speak for the others; with ``likelihood`` a small language
+model also reads the very best and says which predicts the question.
+"""
+
+import hashlib
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from filelock import FileLock
+
+from envs.protocols import ANSWER
+from nodes.protocols import Chunk, Embedder, Params, Vector
+from nodes.resources import Resources
+from nodes.retrieval.fusion import Scores, reciprocal_ranks, standardised
+from nodes.retrieval.likelihood import log_likelihoods
+from stores.corpus.chunking import Chunking, Passage
+from stores.corpus.corpus import Corpus
+from stores.corpus.lexical import Lexical
+from stores.corpus.prepared import prepare, prepared_key, titled
+from stores.corpus.vectors import Vectors, is_server
+
+Retrieval = Literal["hybrid", "parent", "likelihood", "rrf", "dense"]
+#: Candidates of a ranking that go into the fusion, those whose sentences are read, and those that the
+#: language model reads.
+POOL, NEAR, READ = 100, 24, 10
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+class CorpusIndex:
+    """The passages of one corpus under one chunking and one embedder, ready to be searched."""
+
+    def __init__(self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str) -> None:
+        self.corpus = corpus
+        self.chunking = chunking
+        self.embedder = embedder
+        slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
+        tag = (
+            hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()[:8] if is_server(where) else ""
+        )
+        name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
+        self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
+        self._lock = threading.RLock()
+        self._fingerprint = ""
+        self.passages: list[Passage] = []
+        self._place: dict[str, int] = {}
+        self._lexical = Lexical(())
+
+    def sync(self) -> tuple[int, int]:
+        """Bring the index up to the corpus; returns how many passages were embedded and removed.
+
+        Killed in the middle it goes on where it stopped: ids derive from content.
+        """
+        with self._lock:
+            fingerprint = self.corpus.fingerprint()
+            if fingerprint == self._fingerprint:
+                return 0, 0
+            with FileLock(str(self.corpus.folder / "index.lock")):
+                key = prepared_key(self.corpus, self.chunking)
+                passages, lexical = prepare(self.corpus, self.chunking, key)
+                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
+                is_settled = self.corpus.fingerprint() == fingerprint
+                new, gone = self._fill(passages, key if is_settled else "")
+            self.passages = passages
+            self._place = {passage.id: i for i, passage in enumerate(passages)}
+            self._lexical = lexical
+            self._fingerprint = fingerprint
+            return new, gone
+
+    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
+        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
+        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
+            return 0, 0
+        self._vectors.set_mark("")  # a process killed from here on leaves no claim
+        known = self._vectors.ids()
+        new = [passage for passage in passages if passage.id not in known]
+        gone = sorted(known - {passage.id for passage in passages})
+        self._embed(new)
+        self._vectors.remove(gone)
+        self._vectors.set_mark(key)
+        return len(new), len(gone)
+
+    def _embed(self, passages: Sequence[Passage]) -> None:
+        from tqdm import tqdm
+
+        with tqdm(
+            total=len(passages), desc="index", unit="passage", disable=len(passages) < 128
+        ) as bar:
+            for start in range(0, len(passages), 256):
+                part = passages[start : start + 256]
+                rows = self.embedder.embed([titled(passage) for passage in part])
+                facts = [{"document": p.document, "title": p.title} for p in part]
+                self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
+                bar.update(len(part))
+
+    def nearest(
+        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
+        found = self._vectors.search(vector, k, where)
+        return [(self._place[id_], score) for id_, score in found if id_ in self._place]
+
+    def find(
+        self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return the places of the ``k`` best passages for ``query``, with scores, best first.
+
+        ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
+        2009); ``hybrid`` adds their standardised scores and that of the nearest sentence;
+        ``parent`` also the cosine of the passage without its title, and then the best score of the
+        passage's document; ``likelihood`` adds to ``hybrid`` the question's likelihood after each of
+        its :data:`READ` best.
+        """
+        if not query.strip() or not self.passages:
+            return []
+        vector = self.embedder.embed([query])[0]
+        if how == "dense":
+            return self.nearest(vector, k, where)
+        pool = max(POOL, k)
+        dense = dict(self.nearest(vector, pool, where))
+        # A filter is Chroma's to apply: words then rank only what it let through.
+        words = dict(self._lexical.search(query, len(self.passages) if where else pool))
+        if where:
+            words = {place: score for place, score in words.items() if place in dense}
+        if how == "rrf":
+            return reciprocal_ranks((dense, words))[:k]
+        first = standardised((dense, words))
+        near = [place for place, _ in first[: max(NEAR, k)]]
+        parts = [dense, words, self._sentences(near, vector)]
+        if how == "parent":
+            bare = self.embedder.embed([self.passages[place].text for place in near]) @ vector
+            parts.append(dict(zip(near, map(float, bare), strict=True)))
+        ranked = standardised(among(near, parts))
+        if how == "parent":
+            ranked = self._with_parents(ranked)
+        if how == "likelihood":
+            best = [place for place, _ in ranked[:READ]]
+            read = [self.passages[place] for place in best]
+            parts.append(dict(zip(best, log_likelihoods(query, read), strict=True)))
+            ranked = followed(standardised(among(best, parts)), ranked[READ:])
+        return ranked[:k]
+
+    def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+        """Add to each passage's score the best one of its document: one good passage speaks for all."""
+        best: dict[str, float] = {}
+        for place, score in ranked:
+            best.setdefault(self.passages[place].document, score)
+        total = [(place, score + best[self.passages[place].document]) for place, score in ranked]
+        return sorted(total, key=lambda item: -item[1])
+
+    def _sentences(self, places: Sequence[int], vector: Vector) -> dict[int, float]:
+        """Return the cosine of each passage's nearest sentence (read with the title in front)."""
+        texts: list[str] = []
+        owners: list[int] = []
+        for place in places:
+            parts = sentences_of(self.passages[place].text)
+            texts += [f"{self.passages[place].title}. {part}" for part in parts]
+            owners += [place] * len(parts)
+        if not texts:
+            return {}
+        scores = self.embedder.embed(texts) @ vector
+        best: dict[int, float] = {}
+        for owner, score in zip(owners, scores, strict=True):
+            best[owner] = max(best.get(owner, -1.0), float(score))
+        return best
+
+
+def sentences_of(text: str) -> list[str]:
+    """Split at sentence ends and line breaks; fragments of one or two words are left out."""
+    parts = [part.strip() for part in _SENTENCE.split(text)]
+    return [part for part in parts if len(part.split()) > 2] or ([text] if text.strip() else [])
+
+
+def followed(first: list[tuple[int, float]], rest: list[tuple[int, float]]) -> list[Any]:
+    """Return ``first`` and then ``rest``, whose scores are lowered to lie below."""
+    if not first or not rest:
+        return [*first, *rest]
+    down = max(rest[0][1] - first[-1][1], 0.0) + 1e-9
+    return [*first, *((place, score - down) for place, score in rest)]
+
+
+def among(places: Sequence[int], rankings: Sequence[Scores]) -> list[dict[int, float]]:
+    """Return the rankings of ``places`` alone."""
+    kept = set(places)
+    return [{p: score for p, score in scores.items() if p in kept} for scores in rankings]
+
+
+class CorpusSource:
+    """The candidates for one question: an ``ask`` chunk with the answer affordance, all passages."""
+
+    def __init__(self, index: CorpusIndex, is_open: bool = True) -> None:
+        self._index = index
+        self._ask = (Chunk("ask", "ask", "", (ANSWER,)),) if is_open else ()
+
+    def all(self) -> Sequence[Chunk]:
+        """Return the ask chunk and every passage, in document order."""
+        return (*self._ask, *(self._chunk(i) for i in range(len(self._index.passages))))
+
+    def frame(self) -> Sequence[Chunk]:
+        """Return the chunks that are no passages."""
+        return self._ask
+
+    def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
+        """Return the ``k`` passages nearest to ``vector`` (cosine), best first."""
+        found = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
+        return [(self._chunk(place), score) for place, score in found]
+
+    def find(self, query: str, k: int, how: Retrieval = "parent") -> list[tuple[Chunk, float]]:
+        """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""
+        return [(self._chunk(place), score) for place, score in self._index.find(query, k, how)]
+
+    def _chunk(self, place: int) -> Chunk:
+        passage = self._index.passages[place]
+        facts = {"title": passage.title, "document": passage.document}
+        return Chunk(passage.id, "passage", passage.text, (), facts)
+
+
+class IndexParams(Params):
+    """What an index is made of; not a kind of its own, but built and shared like one.
+
+    Its slot is one that leans on the configured embedder, so each embedder has its own index.
+    """
+
+    slot: ClassVar[str] = "context"
+    kind: Literal["corpus_index"] = "corpus_index"
+    corpus: str
+    folder: str
+    chunking: str
+    vectors: str | None = None
+
+    def build(self, resources: Resources) -> CorpusIndex:
+        """Open the index; :meth:`CorpusIndex.sync` fills it."""
+        corpus = Corpus(self.corpus, Path(self.folder))
+        where = self.vectors or str(corpus.folder / "chroma")
+        return CorpusIndex(corpus, Chunking.parse(self.chunking), resources.embedder, where)

@@ -1,0 +1,53 @@
+"""A corpus as a LangChain retriever: use it in any chain, ``retriever.invoke("question")``."""
+
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from nodes.models.embedders import MiniLM
+from nodes.observe.qa import QaEnv
+from nodes.protocols import EmbedderParams
+from nodes.resources import Resources
+from nodes.retrieval.corpus import Retrieval
+
+
+class CorpusRetriever(BaseRetriever):
+    """Passages of a corpus: ``CorpusRetriever(corpus="notes", k=3)``.
+
+    A document's metadata are ``title``, ``document`` (its id), ``start`` and ``end`` (characters) and
+    ``score``. ``where`` filters by metadata, such as ``{"title": "Brinicle"}``.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    corpus: str | Path = "sample"
+    chunking: str = "fixed-256-50"
+    k: int = Field(default=4, ge=1)
+    retrieval: Retrieval = "parent"
+    where: dict[str, Any] | None = None
+    embedder: EmbedderParams = Field(default_factory=MiniLM)
+    vectors: str | None = None
+    _resources: Resources = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Prepare what is shared between calls; the corpus is opened at the first one."""
+        super().model_post_init(context)
+        self._resources = Resources(None, self.embedder)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
+        index = env.index(self._resources)
+        found = []
+        for place, score in index.find(query, self.k, self.retrieval, self.where):
+            passage = index.passages[place]
+            facts = {key: getattr(passage, key) for key in ("title", "document", "start", "end")}
+            found.append(
+                Document(passage.text, id=passage.id, metadata={**facts, "score": float(score)})
+            )
+        return found

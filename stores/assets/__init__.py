@@ -1,0 +1,1 @@
+"""Files from outside, each with a SHA-256, fetched once and kept."""

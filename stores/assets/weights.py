@@ -1,0 +1,114 @@
+"""Checkpoints: tensors as safetensors, everything else in a JSON file beside them.
+
+``NAME`` is looked up in ``checkpoints/`` of this package, then in ``$STATEGATE_HOME/checkpoints``; a
+path is taken as it is. The JSON names the architecture, the embedder, what the weights were trained on
+and how well they did; it also holds the tensors' SHA-256, so a damaged or mixed-up pair is refused.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stores.errors import UserError
+from stores.home import home
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
+
+
+def save_weights(
+    path: str | Path, tensors: "Mapping[str, Tensor]", meta: Mapping[str, Any], half: bool = True
+) -> str:
+    """Write ``path``.safetensors and ``path``.json; return the tensors' SHA-256.
+
+    ``meta`` must hold ``kind`` and ``architecture``. ``half`` stores fp16 (half of the bytes).
+    """
+    from safetensors.torch import save
+
+    target = Path(path).with_suffix("")
+    stored = {
+        name: (tensor.detach().half() if half and tensor.is_floating_point() else tensor.detach())
+        .contiguous()
+        .cpu()
+        for name, tensor in tensors.items()
+    }
+    data = save(stored)
+    digest = hashlib.sha256(data).hexdigest()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**meta, "sha256": digest}, indent=1, ensure_ascii=False) + "\n"
+    for suffix, content in ((".safetensors", data), (".json", text.encode())):
+        partial = target.with_name(f"{target.name}{suffix}.{os.getpid()}.part")
+        partial.write_bytes(content)
+        partial.replace(target.with_name(target.name + suffix))
+    return digest
+
+
+def find_weights(name: str) -> Path:
+    """Return the path (without suffix) of checkpoint ``name``. Raises ``UserError``."""
+    bare = name.removesuffix(".safetensors").removesuffix(".json")
+    if os.sep in bare or bare.startswith((".", "~")):
+        places = [Path(bare).expanduser()]
+    else:
+        places = [SHIPPED / bare, home() / "checkpoints" / bare]
+    for place in places:
+        if place.with_name(place.name + ".safetensors").is_file():
+            return place
+    known = ", ".join(shipped()) or "none"
+    raise UserError(f"no checkpoint '{name}': name a file, or one of those that ship ({known})")
+
+
+def shipped() -> list[str]:
+    """Return the names of the checkpoints that ship."""
+    return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
+
+
+def read_meta(name: str) -> dict[str, Any]:
+    """Return what the JSON of checkpoint ``name`` says. Raises ``UserError``."""
+    path = find_weights(name)
+    beside = path.with_name(path.name + ".json")
+    try:
+        meta = json.loads(beside.read_text("utf-8"))
+    except (OSError, ValueError):
+        raise UserError(
+            f"checkpoint '{name}' has no readable {beside.name}: copy both files, or train it again"
+        ) from None
+    if not isinstance(meta, dict) or not {"kind", "architecture", "sha256"} <= set(meta):
+        raise UserError(f"'{beside.name}' describes no checkpoint: train it again")
+    return meta
+
+
+def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+    """Return (tensors as fp32, meta) of checkpoint ``name``, which must be of ``kind``.
+
+    Raises ``UserError`` for a missing, damaged or different checkpoint.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    meta = read_meta(name)
+    if meta["kind"] != kind:
+        raise UserError(f"checkpoint '{name}' is a '{meta['kind']}', but a '{kind}' is needed here")
+    path = find_weights(name)
+    data = path.with_name(path.name + ".safetensors").read_bytes()
+    if hashlib.sha256(data).hexdigest() != meta["sha256"]:
+        raise UserError(
+            f"checkpoint '{name}' is damaged or not the one its JSON describes: fetch or train it again"
+        )
+    try:
+        tensors = load(data)
+    except SafetensorError as error:
+        raise UserError(f"checkpoint '{name}' cannot be read ({error}): train it again") from None
+    return {k: t.float() if t.is_floating_point() else t for k, t in tensors.items()}, meta
+
+
+def require_match(name: str, meta: Mapping[str, Any], key: str, have: Any, fix: str) -> None:
+    """Raise ``UserError`` unless ``meta[key]`` equals ``have``; ``fix`` says what to do."""
+    if meta.get(key) != have:
+        raise UserError(
+            f"checkpoint '{name}' was made for {key} '{meta.get(key)}', not '{have}': {fix}"
+        )

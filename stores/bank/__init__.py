@@ -1,0 +1,1 @@
+"""Banks of experience: rows of advice with vectors."""

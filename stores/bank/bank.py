@@ -1,0 +1,263 @@
+"""A bank of experience: rows of advice with vectors, in one SQLite file that grows safely.
+
+    FOLDER/bank.sqlite    rows, vectors, which sources were read; every write is one transaction
+    FOLDER/index/         memory-mapped search files, made from it and safe to delete
+
+A row and its vectors come and go together, a source is marked as read in the transaction that adds
+its rows, and ids are unique: a build that was killed goes on without a double or a loss, and several
+processes may write at once.
+"""
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.bank.rows import Entry, Row, Vector, blobs, fold, to_json, to_row
+from stores.errors import UserError
+from stores.sqlite import write_ahead
+
+__all__ = ["Bank", "Entry", "Row", "Vector"]
+_SCHEMA = """
+create table if not exists meta (key text primary key, value text) without rowid;
+create table if not exists rows (
+    n integer primary key autoincrement, id text not null unique, task text not null,
+    q real not null, data text not null, created real not null,
+    uses integer not null default 0, helped real not null default 0, used real
+);
+create index if not exists rows_of_task on rows (task);
+create table if not exists vectors (
+    n integer not null, key text not null, place integer not null, vector blob not null,
+    primary key (n, key, place)
+) without rowid;
+create table if not exists sources (id text primary key) without rowid;
+"""
+_PATIENCE = 60.0  # seconds to wait for another writer
+_BLOCK = 8192  # vectors read at once
+
+
+class Bank:
+    """A bank's file. Raises ``UserError`` where it is damaged or of another make.
+
+    ``makes`` says what the bank's vectors are made with, such as ``{"text": "minilm/384/1"}``. A
+    new bank keeps it, an old one must have it; a key that is None here is not checked.
+    """
+
+    def __init__(
+        self, folder: str | Path, kind: str, makes: Mapping[str, str | None], create: bool = False
+    ) -> None:
+        self.folder = Path(folder).expanduser()
+        self.kind = kind
+        self.path = self.folder / "bank.sqlite"
+        if not create and not self.path.is_file():
+            raise UserError(
+                f"no bank in '{folder}': make one with stategate bank build TRACES --out '{folder}'"
+            )
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot keep a bank in '{folder}' ({error.strerror})") from None
+        self._lock = threading.RLock()
+        self._db: sqlite3.Connection | None = None
+        with self.transaction() as db:
+            for statement in _SCHEMA.split(";"):
+                db.execute(statement)
+            is_new = db.execute("select 1 from meta").fetchone() is None
+            self._check(db, {"kind": kind, "format": "1"}, is_new)
+            self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection in a write transaction: all of it happens, or nothing."""
+        with self._lock:
+            try:
+                if self._db is None:
+                    self._db = sqlite3.connect(
+                        self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
+                    )
+                    self._db.row_factory = sqlite3.Row
+                    write_ahead(self._db, _PATIENCE)
+                    self._db.execute("pragma synchronous = normal")
+                self._db.execute("begin immediate")
+                try:
+                    yield self._db
+                except BaseException:
+                    self._db.execute("rollback")
+                    raise
+                self._db.execute("commit")
+            except sqlite3.Error as error:
+                raise self._unusable(error) from None
+
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Read rows."""
+        with self._lock:
+            try:
+                if self._db is None:
+                    raise sqlite3.ProgrammingError("closed")
+                return self._db.execute(statement, values).fetchall()
+            except sqlite3.Error as error:
+                raise self._unusable(error) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def add(
+        self,
+        entries: Iterable[Entry],
+        source: str | None = None,
+        folded: Iterable[tuple[str, float]] = (),
+    ) -> int:
+        """Add rows whose id is new and mark ``source`` as read; returns how many were new.
+
+        ``folded`` are (id, worth): the row's worth becomes the mean over the times it was ``seen``.
+        Where the source was read already, by another process meanwhile, that was counted already.
+        """
+        added = 0
+        with self.transaction() as db:
+            if source is not None:
+                marked = db.execute("insert or ignore into sources values (?)", (source,))
+                folded = folded if marked.rowcount else ()
+            for entry in entries:
+                row = entry.row
+                done = db.execute(
+                    "insert or ignore into rows (id, task, q, data, created, uses, helped, used)"
+                    " values (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        row.id, row.task, float(row.q), to_json(row.data), row.created or time.time(),
+                        row.uses, row.helped, row.used,
+                    ),
+                )  # fmt: skip
+                if done.rowcount:
+                    added += 1
+                    db.executemany(
+                        "insert into vectors values (?, ?, ?, ?)",
+                        blobs(int(done.lastrowid or 0), entry.vectors),
+                    )
+            changed = sum(fold(db, id_, q) for id_, q in folded)
+            if added or changed:
+                _bump(db, "version")
+        return added
+
+    def is_read(self, source: str) -> bool:
+        """Say whether ``source`` was added already."""
+        return bool(self.query("select 1 from sources where id = ?", (source,)))
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove rows by number; their sources stay marked, so that a build brings none back."""
+        with self.transaction() as db:
+            for table in ("rows", "vectors"):
+                db.executemany(
+                    f"delete from {table} where n = ?",  # noqa: S608 - two fixed names
+                    [(int(n),) for n in numbers],
+                )
+            if len(numbers):
+                _bump(db, "version")
+                _bump(db, "generation")
+
+    def change(self, id_: str, *, q: float | None = None, **data: Any) -> Row:
+        """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
+        with self.transaction() as db:
+            found = db.execute("select * from rows where id = ?", (id_,)).fetchone()
+            if found is not None:
+                row = to_row(found)
+                db.execute(
+                    "update rows set q = ?, data = ? where n = ?",
+                    (row.q if q is None else q, to_json({**row.data, **data}), row.n),
+                )
+                _bump(db, "version")
+        return self.row(id_)
+
+    def count_use(self, numbers: Sequence[int], reward: float) -> None:
+        """Note that the rows were given as advice in an episode that earned ``reward``."""
+        with self.transaction() as db:
+            db.executemany(
+                "update rows set helped = (helped * uses + ?) / (uses + 1), uses = uses + 1,"
+                " used = ? where n = ?",
+                [(reward, time.time(), int(n)) for n in numbers],
+            )
+
+    def row(self, id_: str) -> Row:
+        """Return a row by its id. Raises ``UserError`` if there is none."""
+        found = self.query("select * from rows where id = ?", (id_,))
+        if not found:
+            raise UserError(f"no row '{id_}' in '{self.folder}': see stategate bank show")
+        return to_row(found[0])
+
+    def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
+        """Return rows by number, in that order (those that are gone left out); all without."""
+        if numbers is None:
+            return [to_row(found) for found in self.query("select * from rows order by n")]
+        marks = ",".join("?" * len(numbers))
+        query = f"select * from rows where n in ({marks})"  # noqa: S608 - question marks only
+        found = {row["n"]: to_row(row) for row in self.query(query, [int(n) for n in numbers])}
+        return [found[n] for n in numbers if n in found]
+
+    def numbers_of(self, tasks: Sequence[str]) -> set[int]:
+        """Return the numbers of the rows of ``tasks``."""
+        found: set[int] = set()
+        for task in tasks:
+            found |= {row["n"] for row in self.query("select n from rows where task = ?", (task,))}
+        return found
+
+    def vectors(self, key: str, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
+        """Yield blocks of (row numbers, vectors) of ``key`` beyond row ``after``, by number."""
+        place = 0
+        while True:
+            found = self.query(
+                "select n, place, vector from vectors where key = ? and (n > ? or (n = ? and"
+                " place > ?)) order by n, place limit ?",
+                (key, after, after, place - 1 if place else 1 << 40, _BLOCK),
+            )
+            if not found:
+                return
+            blob = b"".join(row["vector"] for row in found)
+            numbers = np.array([row["n"] for row in found], dtype=np.int64)
+            yield numbers, np.frombuffer(blob, dtype="<f4").reshape(len(found), -1)
+            after, place = int(found[-1]["n"]), int(found[-1]["place"]) + 1
+
+    def meta(self, key: str, default: str = "0") -> str:
+        """Return one fact about the bank, such as ``version`` (counts changes)."""
+        found = self.query("select value from meta where key = ?", (key,))
+        return str(found[0]["value"]) if found else default
+
+    def makes(self) -> dict[str, str]:
+        """Return what the bank's vectors are made with, by key."""
+        found = self.query("select key, value from meta where key like 'make:%'")
+        return {row["key"].removeprefix("make:"): row["value"] for row in found}
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.query("select count(*) as n from rows")[0]["n"])
+
+    def _check(self, db: sqlite3.Connection, facts: Mapping[str, str | None], create: bool) -> None:
+        for key, value in facts.items():
+            if value is None:
+                continue
+            found = db.execute("select value from meta where key = ?", (key,)).fetchone()
+            if found is None and create:
+                db.execute("insert into meta values (?, ?)", (key, value))
+            elif found is None or found["value"] != value:
+                there = found["value"] if found else "nothing of the kind"
+                raise UserError(
+                    f"the bank in '{self.folder}' has {key.replace('make:', 'vectors of ')} "
+                    f"'{there}', not '{value}': use what it was built with, or build another"
+                )
+
+    def _unusable(self, error: Exception) -> UserError:
+        return UserError(f"cannot use the bank '{self.path}' ({error}): build another folder")
+
+
+def _bump(db: sqlite3.Connection, key: str) -> None:
+    db.execute(
+        "insert into meta values (?, '1') on conflict (key) do update set value = value + 1", (key,)
+    )

@@ -1,0 +1,116 @@
+"""The state bank: for each past decision the state it was taken in, its worth, and advice.
+
+Search is by the text of a state (key ``text``), by the recurrent state (key ``state``), or by the
+mean of both cosines (``both``).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from stores.bank.bank import Bank, Row, Vector
+from stores.bank.nearest import Searcher
+from stores.errors import UserError
+
+Key = Literal["text", "state", "both"]
+KIND = "state"
+_KEPT = 50_000  # rows kept in memory
+_WIDER = 5  # how much further each key looks when two are combined
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A row that was found, and its score: the cosine with the query (or the mean of two)."""
+
+    row: Row
+    score: float
+
+
+class StateBank:
+    """A bank of states (see ``stores.bank.bank`` for the file and what is refused).
+
+    ``embedder`` and ``updater`` name what makes the two kinds of vectors; None reads a bank without
+    checking (to show or prune it).
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        embedder: str | None = None,
+        updater: str | None = None,
+        create: bool = False,
+        chroma_from: int = 5_000_000,
+    ) -> None:
+        self.bank = Bank(folder, KIND, {"text": embedder, "state": updater}, create)
+        self._known: dict[int, Row] = {}
+        self._read_at = ""
+        self._searchers = {key: Searcher(self.bank, key, chroma_from) for key in ("text", "state")}
+
+    def search(
+        self,
+        query: Mapping[str, Vector],
+        k: int,
+        *,
+        key: Key = "text",
+        without: Collection[str] = (),
+    ) -> list[Hit]:
+        """Return the ``k`` states nearest to ``query`` (a vector for each key), best first.
+
+        Rows of the tasks in ``without`` do not come back. Raises ``UserError`` where the bank or
+        the query lacks the vectors of ``key``.
+        """
+        left_out = self.bank.numbers_of(list(without)) if without else set()
+        keys = ("text", "state") if key == "both" else (key,)
+        for name in keys:
+            if name not in query:
+                raise UserError(
+                    f"experience is to be found by '{key}', but there is no {name} vector: "
+                    "set updater.kind to what the bank was built with, or key=text"
+                )
+            if name == "state" and "state" not in self.bank.makes():
+                raise UserError(
+                    f"the bank in '{self.bank.folder}' holds no recurrent states: build it with "
+                    "--updater, or search with key=text"
+                )
+        if len(keys) == 1:
+            found = self._searchers[keys[0]].search(query[keys[0]], k, left_out)
+        else:
+            found = self._both(query, k, left_out)
+        rows = self._rows([n for n, _ in found])
+        return [Hit(rows[n], score) for n, score in found if n in rows]
+
+    def nearest_text(self, vector: Vector, k: int = 1) -> list[Hit]:
+        """Return the nearest states by text alone."""
+        return self.search({"text": vector}, k)
+
+    def refresh(self) -> None:
+        """Make the search files now rather than at the first search."""
+        for key, searcher in self._searchers.items():
+            if key in self.bank.makes():
+                searcher.refresh()
+
+    def _rows(self, numbers: Sequence[int]) -> dict[int, Row]:
+        """Return rows by number; those read before are kept as long as the bank does not change."""
+        version = self.bank.meta("version")
+        if version != self._read_at or len(self._known) > _KEPT:
+            self._known, self._read_at = {}, version
+        fresh = [n for n in numbers if n not in self._known]
+        if fresh:
+            self._known.update((row.n, row) for row in self.bank.rows(fresh))
+        return {n: self._known[n] for n in numbers if n in self._known}
+
+    def _both(
+        self, query: Mapping[str, Vector], k: int, without: Collection[int]
+    ) -> list[tuple[int, float]]:
+        wide = max(k * _WIDER, 50)
+        candidates: set[int] = set()
+        for key, searcher in self._searchers.items():
+            candidates |= {n for n, _ in searcher.search(query[key], wide, without)}
+        if not candidates:
+            return []
+        scores = {key: s.score(candidates, query[key]) for key, s in self._searchers.items()}
+        mean = {n: float(np.mean([scores[key].get(n, 0.0) for key in scores])) for n in candidates}
+        return sorted(mean.items(), key=lambda item: (-item[1], item[0]))[:k]

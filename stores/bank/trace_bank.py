@@ -1,0 +1,46 @@
+"""The trace bank: one row a past episode, found by its question and by rewordings of it."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from stores.bank.bank import Bank, Vector
+from stores.bank.nearest import Searcher
+from stores.bank.state_bank import Hit
+
+KIND = "trace"
+
+
+class TraceBank:
+    """A bank of whole episodes (see ``stores.bank.bank`` for the file and what is refused)."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        embedder: str | None = None,
+        create: bool = False,
+        chroma_from: int = 5_000_000,
+    ) -> None:
+        self.bank = Bank(folder, KIND, {"text": embedder}, create)
+        self._searcher = Searcher(self.bank, "text", chroma_from)
+
+    def search(self, queries: Vector, k: int, without: Collection[str] = ()) -> list[Hit]:
+        """Return ``k`` episodes, best first, no two of one task: each by its best cosine.
+
+        ``queries`` has one row a wording, shape ``(m, dimension)``.
+        """
+        left_out = self.bank.numbers_of(list(without)) if without else set()
+        best: dict[int, float] = {}
+        for query in queries:
+            for n, score in self._searcher.search(query, 4 * k, left_out):
+                best[n] = max(score, best.get(n, -1.0))
+        order = sorted(best, key=lambda n: (-best[n], n))
+        rows = {row.n: row for row in self.bank.rows(order)}
+        found: dict[str, Hit] = {}
+        for n in order:
+            if n in rows:
+                found.setdefault(rows[n].task, Hit(rows[n], best[n]))
+        return list(found.values())[:k]
+
+    def refresh(self) -> None:
+        """Make the search files now rather than at the first search."""
+        self._searcher.refresh()

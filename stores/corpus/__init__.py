@@ -1,0 +1,1 @@
+"""Documents ingested under a name, cut into passages and indexed."""

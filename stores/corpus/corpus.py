@@ -1,0 +1,163 @@
+"""A corpus: the documents that were ingested under one name, in one SQLite file.
+
+Texts are kept whole; passages are cut from them on demand, so one corpus serves every chunking.
+Ingesting again changes what changed and removes what is gone from the same origin.
+"""
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from stores.corpus.chunking import Chunking, Passage, cut
+from stores.corpus.documents import Document, Skipped
+from stores.errors import UserError
+from stores.home import home
+from stores.sqlite import write_ahead
+
+_SCHEMA = """CREATE TABLE IF NOT EXISTS documents (
+    id TEXT NOT NULL, origin TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
+    url TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (origin, id)) WITHOUT ROWID"""
+#: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder looked.
+_META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
+
+
+@dataclass
+class Changes:
+    """What an ingest did, by document id; ``skipped`` holds reasons."""
+
+    added: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+class Corpus:
+    """Documents by name. Raises ``UserError`` where the file is none or cannot be written."""
+
+    def __init__(self, name: str, folder: Path | None = None) -> None:
+        if not _NAME.fullmatch(name):
+            raise UserError(f"'{name}' is no corpus name: letters, digits, '-', '_' and '.'")
+        self.name = name
+        self.folder = folder or corpora() / name
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._database() as db:
+                write_ahead(db)
+                db.execute(_SCHEMA)
+                db.execute(_META)
+        except OSError as error:
+            raise UserError(f"cannot keep a corpus in '{self.folder}' ({error})") from None
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        path = self.folder / "corpus.sqlite"
+        try:
+            db = sqlite3.connect(path, timeout=30)
+            try:
+                with db:
+                    yield db
+            finally:
+                db.close()
+        except sqlite3.Error as error:
+            raise UserError(f"cannot use the corpus '{path}' ({error})") from None
+
+    def sync(self, origin: str, found: Iterable[Document | Skipped], look: str = "") -> Changes:
+        """Make ``origin``'s part of the corpus what ``found`` says, in one transaction.
+
+        A file that is skipped now but was read before keeps its earlier text: it is not gone.
+        ``look`` is remembered as what the origin looked like (see :meth:`looked`).
+        """
+        changes = Changes()
+        with self._database() as db:
+            db.execute("BEGIN IMMEDIATE")
+            query = "SELECT id, sha256 FROM documents WHERE origin = ?"
+            known = dict(db.execute(query, (origin,)).fetchall())
+            seen = set()
+            for item in found:
+                seen.add(item.id)
+                if isinstance(item, Skipped):
+                    changes.skipped.append(item)
+                    continue
+                old = known.get(item.id)
+                if old == item.sha256:
+                    changes.unchanged.append(item.id)
+                    continue
+                (changes.added if old is None else changes.updated).append(item.id)
+                told = (item.id, origin, item.title, item.text, item.url, item.sha256)
+                row = [value.encode("utf-8", "replace").decode() for value in told]
+                db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
+            changes.removed = sorted(set(known) - seen)
+            db.executemany(
+                "DELETE FROM documents WHERE origin = ? AND id = ?",
+                [(origin, id_) for id_ in changes.removed],
+            )
+            if changes.added or changes.updated or changes.removed:
+                db.execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", (uuid4().hex,))
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"seen:{origin}", look))
+        return changes
+
+    def looked(self, origin: str) -> str:
+        """Return the ``look`` of the origin's last sync, "" if there was none."""
+        return self._meta(f"seen:{origin}")
+
+    def _meta(self, key: str) -> str:
+        with self._database() as db:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def documents(self) -> list[Document]:
+        """Return all documents, by id."""
+        with self._database() as db:
+            rows = db.execute(
+                "SELECT id, origin, title, text, url FROM documents ORDER BY id, origin"
+            ).fetchall()
+        return [Document(*row) for row in rows]
+
+    def passages(self, chunking: Chunking) -> list[Passage]:
+        """Return every passage, in document order; passages with one id are kept once."""
+        made = (p for d in self.documents() for p in cut(d.id, d.title, d.text, chunking))
+        return list({passage.id: passage for passage in made}.values())
+
+    def fingerprint(self) -> str:
+        """Return a word that changes whenever a document does: cheap to ask before each question."""
+        return self._meta("revision") or "empty"
+
+    def is_new(self) -> bool:
+        """Say whether no document was ever kept here."""
+        return self.fingerprint() == "empty"
+
+    def content(self) -> str:
+        """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
+        total = hashlib.sha256()
+        with self._database() as db:
+            for row in db.execute("SELECT id, origin, sha256 FROM documents ORDER BY id, origin"):
+                total.update(repr(row).encode("utf-8", "replace"))
+        return total.hexdigest()
+
+
+def corpora() -> Path:
+    """Return the folder that holds the corpora."""
+    return home() / "corpora"
+
+
+def corpus_names() -> list[str]:
+    """Return the names of the corpora that were ingested here."""
+    folder = corpora()
+    return sorted(p.parent.name for p in folder.glob("*/corpus.sqlite")) if folder.is_dir() else []
+
+
+def open_corpus(name: str) -> Corpus:
+    """Open a corpus that must be there. Raises ``UserError`` listing those that are."""
+    if name not in corpus_names():
+        known = ", ".join(corpus_names()) or "none yet"
+        raise UserError(
+            f"no corpus '{name}' (there are: {known}): stategate ingest FOLDER --corpus {name}"
+        )
+    return Corpus(name)

@@ -1,0 +1,117 @@
+"""Pages from the web and Wikipedia articles (through its API), each kept once fetched."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
+from stores.home import home
+from stores.loopback import on_loopback
+
+#: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
+API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
+_AGENT = "stategate (a research agent; it keeps the pages it has read)"
+Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
+
+
+def is_web(name: str) -> bool:
+    """Say whether ``name`` is a URL or a ``wikipedia:TITLE``, and no folder."""
+    return name.lower().startswith(("http://", "https://", "wikipedia:"))
+
+
+def read_web(
+    name: str, fresh: bool = False, fetch: Fetch | None = None, max_bytes: int = MAX_BYTES
+) -> Document | Skipped:
+    """Return the document at a URL or of a Wikipedia title, from the cache unless ``fresh``.
+
+    A page that cannot be fetched is ``Skipped`` with the reason; an old copy stays as it is.
+    """
+    get = fetch or _fetch
+    cached = _cache_file(name)
+    if cached.exists() and not fresh:
+        kept = json.loads(cached.read_text("utf-8"))
+        return Document(name, name, kept["title"], kept["text"], kept["url"])
+    try:
+        found = _wikipedia(name, get) if name.lower().startswith("wikipedia:") else _page(name, get)
+    except OSError as error:
+        return Skipped(name, " ".join(str(error).split()) or type(error).__name__)
+    if isinstance(found, Skipped):
+        return found
+    if len(found.text.encode("utf-8", "replace")) > max_bytes:
+        return Skipped(name, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
+    partial = cached.with_suffix(".part")
+    kept = {"title": found.title, "text": found.text, "url": found.url}
+    partial.write_text(json.dumps(kept), encoding="utf-8")
+    partial.replace(cached)
+    return found
+
+
+def _cache_file(name: str) -> Path:
+    folder = home() / "pages"
+    folder.mkdir(exist_ok=True)
+    # One title means other articles in other Wikipedias.
+    told = (
+        name if _api() == API or not name.lower().startswith("wikipedia:") else f"{_api()} {name}"
+    )
+    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+
+
+def _api() -> str:
+    return os.environ.get(API_VARIABLE) or API
+
+
+def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
+    title = name.partition(":")[2].strip()
+    query = {
+        "action": "query", "prop": "extracts|info", "explaintext": "1", "redirects": "1",
+        "inprop": "url", "format": "json", "formatversion": "2", "titles": title,
+    }  # fmt: skip
+    _, raw = get(_api(), query)
+    try:
+        pages: list[dict[str, Any]] = json.loads(raw)["query"]["pages"]
+    except (ValueError, KeyError, TypeError):
+        return Skipped(name, "Wikipedia's API gave no answer that can be read")
+    page = pages[0] if pages else {}
+    if page.get("missing") or not page.get("extract"):
+        return Skipped(name, f"Wikipedia has no article '{title}'")
+    address = page.get("fullurl") or urljoin(_api(), f"/wiki/{quote(title)}")
+    return Document(name, name, str(page["title"]), str(page["extract"]), str(address))
+
+
+def _page(url: str, get: Fetch) -> Document | Skipped:
+    kind, raw = get(url, {})
+    suffix = Path(urlsplit(url).path).suffix.lower()
+    for word, of_kind in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
+        suffix = of_kind if word in kind else suffix
+    return from_bytes(raw, suffix, url, url, url, url)
+
+
+def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
+    """Return content type and bytes. Raises ``OSError`` with the reason."""
+    import httpx
+
+    try:
+        with httpx.stream(
+            "GET", url, params=query or None, follow_redirects=True, timeout=30,
+            headers={"User-Agent": _AGENT}, trust_env=not on_loopback(url),
+        ) as answer:  # fmt: skip
+            answer.raise_for_status()
+            parts: list[bytes] = []
+            size = 0
+            for part in answer.iter_bytes():
+                size += len(part)
+                if size > MAX_BYTES:
+                    raise OSError(f"more than {MAX_BYTES / 1e6:.0f} MB")
+                parts.append(part)
+            return answer.headers.get("content-type", ""), b"".join(parts)
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        raise OSError(
+            f"the server answers {code} {error.response.reason_phrase}".strip()
+        ) from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise OSError(str(error) or type(error).__name__) from error

@@ -1,0 +1,1 @@
+"""Long-term memory: facts, entities and relations that outlive a conversation."""

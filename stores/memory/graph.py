@@ -1,0 +1,114 @@
+"""Entities of long-term memory and the relations between them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from stores.memory import schema as tables
+from stores.memory.database import key_of, within
+from stores.memory.records import Entity, Fact, Namespace, Relation, Turn
+
+
+def write_graph(
+    db: sa.Connection, namespace: Namespace, turn: Turn, fact: int, turn_id: int, now: float
+) -> None:
+    """Keep what ``turn`` names, and link it to the fact ``fact``."""
+    ids: dict[tuple[str, str], int] = {}
+    fe = tables.fact_entities.c
+    linked = set(db.scalars(sa.select(fe.entity_id).where(fe.fact_id == fact)))
+    named = [*turn.entities, *(e for r in turn.relations for e in (r.subject, r.object))]
+    for entity in named:
+        key = (entity.kind, entity.name)
+        if key not in ids:
+            ids[key] = _write_entity(db, namespace, entity, now)
+            if ids[key] not in linked:
+                link = {"fact_id": fact, "entity_id": ids[key]}
+                db.execute(tables.fact_entities.insert().values(**link))
+    for relation in dict.fromkeys(
+        (ids[r.subject.kind, r.subject.name], r.relation, ids[r.object.kind, r.object.name])
+        for r in turn.relations
+    ):
+        _write_relation(db, relation, turn_id, now)
+
+
+def _write_entity(db: sa.Connection, namespace: Namespace, entity: Entity, now: float) -> int:
+    e = tables.entities.c
+    query = sa.select(tables.entities).where(
+        *within(tables.entities, namespace), e.kind == entity.kind, e.name == entity.name
+    )
+    known = db.execute(query).first()
+    if known is None:
+        attributes = json.dumps(dict(entity.attributes))
+        values = {"kind": entity.kind, "name": entity.name, "attributes": attributes}
+        made = db.execute(
+            tables.entities.insert().values(**vars(namespace), **values, times=1, updated=now)
+        )
+        return key_of(made)
+    merged = json.dumps(_merged(json.loads(known.attributes), entity.attributes))
+    change = {"times": known.times + 1, "updated": now, "attributes": merged}
+    db.execute(tables.entities.update().where(e.id == known.id).values(**change))
+    return int(known.id)
+
+
+def _merged(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both; lists are joined, of single values the newer one stays."""
+    both = {**known, **new}
+    for key in known.keys() & new.keys():
+        if isinstance(known[key], list) and isinstance(new[key], list):
+            both[key] = list(dict.fromkeys([*known[key], *new[key]]))
+    return both
+
+
+def _write_relation(
+    db: sa.Connection, relation: tuple[int, str, int], turn: int, now: float
+) -> None:
+    r = tables.entity_relations.c
+    subject, name, object_ = relation
+    same = (r.subject_id == subject, r.relation == name, r.object_id == object_)
+    change = {"times": r.times + 1, "updated": now}
+    done = db.execute(tables.entity_relations.update().where(*same).values(**change))
+    if not done.rowcount:
+        values = {"subject_id": subject, "relation": name, "object_id": object_}
+        db.execute(
+            tables.entity_relations.insert().values(**values, turn_id=turn, times=1, updated=now)
+        )
+
+
+def read_graph(
+    db: sa.Connection,
+    namespace: Namespace,
+    about: str,
+    facts: Sequence[Fact],
+    entities: int,
+    relations: int,
+) -> tuple[list[Entity], list[Relation]]:
+    """Return entities named in ``about`` or by ``facts``, and the relations that touch them."""
+    e, r, fe = tables.entities.c, tables.entity_relations.c, tables.fact_entities.c
+    query = sa.select(tables.entities).where(*within(tables.entities, namespace))
+    rows = list(db.execute(query.order_by(e.times.desc(), e.id)))
+    by_fact = set(db.scalars(sa.select(fe.entity_id).where(fe.fact_id.in_([f.id for f in facts]))))
+    text = f" {about.lower()} "
+    named = [row for row in rows if _is_named(row, text)]
+    chosen = [*named, *(row for row in rows if row.id in by_fact and row not in named)][:entities]
+    known = {row.id: Entity(row.kind, row.name, json.loads(row.attributes)) for row in rows}
+    ids = [row.id for row in chosen]
+    found = db.execute(
+        sa.select(tables.entity_relations)
+        .where(sa.or_(r.subject_id.in_(ids), r.object_id.in_(ids)))
+        .order_by(r.times.desc(), r.id)
+        .limit(relations)
+    )
+    related = [
+        Relation(known[row.subject_id], row.relation, known[row.object_id])
+        for row in found
+        if row.subject_id in known and row.object_id in known
+    ]
+    return [known[row.id] for row in chosen], related
+
+
+def _is_named(row: Any, text: str) -> bool:
+    """Say whether ``text`` (lower case) holds the entity's name or another name of it."""
+    others = json.loads(row.attributes).get("also_known_as", [])
+    return any(str(name).lower() in text for name in (row.name, *others))

@@ -1,0 +1,125 @@
+"""Long-term memory: facts, entities and relations that outlive a conversation, in SQL.
+
+SQLite (in WAL) by default, PostgreSQL by URL. Everything belongs to a namespace (user, agent). One
+turn is one transaction, keyed by (episode, step): written once or not at all, however often tried.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from stores.home import home
+from stores.memory import schema as tables
+from stores.memory.database import Database, key_of, within
+from stores.memory.facts import all_facts, all_turns, decayed, search_facts, write_fact
+from stores.memory.forget import forget_facts
+from stores.memory.graph import read_graph, write_graph
+from stores.memory.records import Entity, Fact, Namespace, Relation, Turn, Vector, tidy
+
+__all__ = [
+    "Entity", "Fact", "LongTerm", "Namespace", "Relation", "Turn", "Vector", "decayed",
+    "default_url", "open_long_term",
+]  # fmt: skip
+
+
+class LongTerm(Database):
+    """One memory database. Safe for threads and processes; raises ``UserError`` if unusable."""
+
+    def write(self, namespace: Namespace, turn: Turn) -> int | None:
+        """Keep ``turn`` and return its fact's id, None if the turn was written before."""
+        turn = tidy(turn)
+        now = time.time() if turn.at is None else turn.at
+        with self.transaction(namespace) as db:
+            if _is_written(db, namespace, turn):
+                return None
+            made = db.execute(
+                tables.turns.insert().values(
+                    **vars(namespace), thread_id=turn.thread_id, episode_id=turn.episode_id,
+                    step=turn.step, question=turn.question, answer=turn.answer,
+                    about=turn.about, at=now,
+                )
+            )  # fmt: skip
+            turn_id = key_of(made)
+            fact_id = write_fact(db, namespace, turn, now)
+            db.execute(tables.fact_turns.insert().values(fact_id=fact_id, turn_id=turn_id))
+            write_graph(db, namespace, turn, fact_id, turn_id, now)
+        return fact_id
+
+    def search(
+        self,
+        namespace: Namespace,
+        vector: Vector | None,
+        embedder: str,
+        k: int = 5,
+        min_salience: float = 0.3,
+        now: float | None = None,
+    ) -> list[Fact]:
+        """Return up to ``k`` facts by relevance: cosine, weighed by salience after decay.
+
+        A fact under ``min_salience`` by now is not read, nor one with nothing in common with what
+        was asked. Without ``vector`` the newest come first.
+        """
+        with self.transaction(namespace, writes=False) as db:
+            return search_facts(db, namespace, vector, embedder, k, min_salience, now)
+
+    def graph(
+        self, namespace: Namespace, about: str, facts: Sequence[Fact], entities: int, relations: int
+    ) -> tuple[list[Entity], list[Relation]]:
+        """Return entities named in ``about`` or by ``facts``, and the relations that touch them."""
+        with self.transaction(namespace, writes=False) as db:
+            return read_graph(db, namespace, about, facts, entities, relations)
+
+    def facts(self, namespace: Namespace) -> list[Fact]:
+        """Return every fact, oldest first."""
+        with self.transaction(namespace, writes=False) as db:
+            return all_facts(db, namespace)
+
+    def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
+        """Return every turn with its fact's salience and success, oldest first."""
+        with self.transaction(namespace, writes=False) as db:
+            return all_turns(db, namespace)
+
+    def namespaces(self) -> list[Namespace]:
+        """Return every user and agent of whom facts are remembered."""
+        f = tables.facts.c
+        with self.transaction(None, writes=False) as db:
+            found = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
+            return [Namespace(*row) for row in found]
+
+    def forget(self, namespace: Namespace, ids: Sequence[int] | None = None) -> int:
+        """Delete facts (all of the namespace without ``ids``), their turns, and entities left alone.
+
+        Returns how many facts went. The turns' texts go too: what is forgotten is nowhere in here.
+        """
+        with self.transaction(namespace) as db:
+            return forget_facts(db, namespace, ids)
+
+
+def _is_written(db: sa.Connection, namespace: Namespace, turn: Turn) -> bool:
+    query = sa.select(tables.turns.c.id).where(
+        *within(tables.turns, namespace),
+        tables.turns.c.episode_id == turn.episode_id,
+        tables.turns.c.step == turn.step,
+    )
+    return db.scalar(query) is not None
+
+
+def default_url() -> str:
+    """Return the URL of this machine's own memory."""
+    return f"sqlite:///{home() / 'long_term.sqlite'}"
+
+
+def open_long_term(url: str | None = None) -> LongTerm:
+    """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
+    if url is None:
+        return _opened(default_url())
+    return _opened(url if "://" in url else f"sqlite:///{Path(url).expanduser()}")
+
+
+@lru_cache(maxsize=16)
+def _opened(url: str) -> LongTerm:
+    return LongTerm(url)

@@ -1,0 +1,1 @@
+"""What a model remembers of each document, on disk."""

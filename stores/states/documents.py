@@ -1,0 +1,237 @@
+"""What a model remembers of each document, on disk: memory-mapped, sharded, quantised.
+
+    states/
+      index.json        {"version", "fingerprint", "dtype"}
+      entries.jsonl     one line a document (its hash, where its arrays lie), or its deletion
+      shard-00000.bin   arrays, one after the other, never rewritten
+
+A document's key is the SHA-256 of its text. Its entry is written after its arrays, so a build that
+was killed goes on where it stopped and a torn line or an unfinished array is never read. Reading
+maps the file: only the documents that are asked for come into memory.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.errors import UserError
+from stores.states.packing import Dtype, Entry, entry_of, pack, unpack
+
+Arrays = Mapping[str, NDArray[Any]]
+_VERSION = 1
+
+
+def document_key(text: str) -> str:
+    """Return the key of a document: the SHA-256 of what the model reads, 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class DocumentStates:
+    """An index of document states. One process writes at a time; any number read.
+
+    ``dtype`` is how arrays are kept: ``int8`` has one scale for each matrix (the last two axes).
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        fingerprint: str,
+        dtype: Dtype = "fp16",
+        shard_bytes: int = 1 << 30,
+    ) -> None:
+        """Open or make the index. Raises ``UserError`` for another model's, or another dtype."""
+        self.folder = Path(folder)
+        self.dtype: Dtype = dtype
+        self._shard_bytes = shard_bytes
+        self._entries: dict[str, Entry] = {}
+        self._maps: dict[int, NDArray[np.uint8]] = {}
+        self._end = (0, 0)  # where the next array goes: after the last one logged, deleted or not
+        self._log_size = -1
+        wanted = {"version": _VERSION, "fingerprint": fingerprint, "dtype": dtype}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            head = self.folder / "index.json"
+            if head.exists():
+                self._check(json.loads(head.read_text("utf-8")), wanted)
+            else:
+                partial = head.with_name(f"index.{os.getpid()}.part")
+                partial.write_text(json.dumps(wanted) + "\n", "utf-8")
+                partial.replace(head)
+            self._read_entries()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"cannot use the document states in '{folder}' ({error}): delete the folder"
+            ) from None
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        """Say whether a document's state is here."""
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the keys, in the order in which they were added."""
+        return iter(tuple(self._entries))
+
+    @property
+    def bytes_per_document(self) -> float:
+        """The mean size of a document's arrays on disk (0 of nothing)."""
+        sizes = [entry.size for entry in self._entries.values()]
+        return float(np.mean(sizes)) if sizes else 0.0
+
+    def add(self, key: str, arrays: Arrays) -> None:
+        """Append a document's arrays, quantised; a key that is here already is left alone."""
+        from filelock import FileLock
+
+        if key in self._entries:
+            return
+        packed = [pack(np.asarray(array), self.dtype) for array in arrays.values()]
+        blob = b"".join(packed)
+        parts = [[name, list(np.shape(array))] for name, array in arrays.items()]
+        with FileLock(self.folder / ".lock"):
+            self._read_entries()
+            if key in self._entries:
+                return
+            shard, offset = self._end
+            if offset and offset + len(blob) > self._shard_bytes:
+                shard, offset = shard + 1, 0
+            self._write(shard, offset, blob)
+            row = {"key": key, "at": [shard, offset, len(blob)], "parts": parts}
+            self._log(row)
+            self._entries[key] = entry_of(row)
+            self._end = (shard, offset + len(blob))
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Forget documents; return how many were here. :meth:`compact` frees their space."""
+        gone = [key for key in dict.fromkeys(keys) if key in self._entries]
+        for key in gone:
+            self._log({"key": key, "deleted": True})
+            del self._entries[key]
+        return len(gone)
+
+    def get(self, key: str) -> dict[str, NDArray[np.float32]]:
+        """Return a document's arrays as float32. Raises ``KeyError`` if it is not here."""
+        entry = self._entries[key]
+        blob = self._blob(entry)
+        arrays = {}
+        start = 0
+        for part in entry.parts:
+            array, used = unpack(blob[start:], part.shape, self.dtype)
+            arrays[part.name] = array
+            start += used
+        return arrays
+
+    def missing(self, keys: Sequence[str]) -> list[str]:
+        """Return the keys that are not here, in order, once each."""
+        return [key for key in dict.fromkeys(keys) if key not in self._entries]
+
+    def compact(self) -> int:
+        """Copy the living documents into new shards and drop the old ones; return the bytes freed.
+
+        Only while nobody else has the index open. A kill leaves either the old or the new index.
+        """
+        old = sorted(self.folder.glob("shard-*.bin"))
+        before = sum(path.stat().st_size for path in old)
+        shard, offset = max((self._number(path) for path in old), default=-1) + 1, 0
+        lines = []
+        for key, entry in self._entries.items():
+            blob = self._blob(entry).tobytes()
+            if offset and offset + len(blob) > self._shard_bytes:
+                shard, offset = shard + 1, 0
+            self._write(shard, offset, blob)
+            parts = [[part.name, list(part.shape)] for part in entry.parts]
+            lines.append(_line_of({"key": key, "at": [shard, offset, len(blob)], "parts": parts}))
+            offset += len(blob)
+        partial = self.folder / f"entries.{os.getpid()}.part"
+        partial.write_bytes(b"".join(lines))
+        partial.replace(self.folder / "entries.jsonl")
+        self._maps.clear()
+        for path in old:
+            path.unlink()
+        self._read_entries()
+        return before - sum(path.stat().st_size for path in self.folder.glob("shard-*.bin"))
+
+    def _check(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+        if found.get("version") != wanted["version"]:
+            raise ValueError(f"its format is {found.get('version')}, not {wanted['version']}")
+        if found.get("fingerprint") != wanted["fingerprint"]:
+            raise UserError(
+                f"the document states in '{self.folder}' are those of another model or text format "
+                f"({found.get('fingerprint')}, not {wanted['fingerprint']}): name another folder"
+            )
+        if found.get("dtype") != wanted["dtype"]:
+            raise UserError(
+                f"the document states in '{self.folder}' are kept as {found.get('dtype')}: "
+                f"ask for {found.get('dtype')}, or name another folder"
+            )
+
+    def _read_entries(self) -> None:
+        """Read the log if it grew or shrank since; a torn last line counts as not there."""
+        path = self.folder / "entries.jsonl"
+        size = path.stat().st_size if path.exists() else 0
+        if size == self._log_size:
+            return
+        raw = path.read_bytes() if size else b""
+        entries: dict[str, Entry] = {}
+        end = (0, 0)
+        for line in raw[: raw.rfind(b"\n") + 1].splitlines():
+            row = json.loads(line)
+            if row.get("deleted"):
+                entries.pop(row["key"], None)
+                continue
+            entry = entry_of(row)
+            entries[row["key"]] = entry
+            end = max(end, (entry.shard, entry.offset + entry.size))
+        self._entries, self._end, self._log_size = entries, end, len(raw)
+
+    def _log(self, row: Mapping[str, Any]) -> None:
+        with (self.folder / "entries.jsonl").open("a+b") as log:
+            size = log.seek(0, os.SEEK_END)
+            if size:
+                log.seek(size - 1)
+                if log.read(1) != b"\n":  # a line torn by a kill: cut it off
+                    log.seek(0)
+                    log.truncate(log.read().rfind(b"\n") + 1)
+            log.write(_line_of(row))
+            log.flush()
+            os.fsync(log.fileno())
+            self._log_size = log.seek(0, os.SEEK_END)
+
+    def _write(self, shard: int, offset: int, blob: bytes) -> None:
+        with self._shard_path(shard).open("r+b" if offset else "wb") as file:
+            file.truncate(offset)  # drop what a killed build left behind
+            file.seek(offset)
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @staticmethod
+    def _number(path: Path) -> int:
+        return int(path.stem.removeprefix("shard-"))
+
+    def _shard_path(self, shard: int) -> Path:
+        return self.folder / f"shard-{shard:05d}.bin"
+
+    def _blob(self, entry: Entry) -> NDArray[np.uint8]:
+        end = entry.offset + entry.size
+        return self._map(entry.shard, end)[entry.offset : end]
+
+    def _map(self, shard: int, end: int) -> NDArray[np.uint8]:
+        """Return a shard's bytes, mapped again if it grew (another process may write) past it."""
+        found = self._maps.get(shard)
+        if found is None or len(found) < end:
+            found = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
+            self._maps[shard] = found
+        return found
+
+
+def _line_of(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row).encode() + b"\n"

@@ -1,0 +1,49 @@
+"""Events, and the store that keeps every event of every episode."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened: ``t`` is the step (from 0) in which it did."""
+
+    kind: EventKind
+    text: str
+    t: int
+
+    def to_list(self) -> list[Any]:
+        """Return the form held in graph state and in checkpoints."""
+        return [self.kind, self.text, self.t]
+
+    @classmethod
+    def from_list(cls, row: Sequence[Any]) -> "Event":
+        """Read :meth:`to_list` back."""
+        return cls(row[0], str(row[1]), int(row[2]))
+
+
+@dataclass(frozen=True)
+class ContextPiece:
+    """What became of one chunk in the context that step ``t`` was decided from, without its text.
+
+    ``score`` is the builder's own, such as a document's weight (None if it does not score).
+    ``tokens_before`` is the chunk's size, ``tokens_after`` what was shown of it (0: nothing).
+    """
+
+    t: int
+    id: str
+    kind: str
+    score: float | None
+    tokens_before: int
+    tokens_after: int
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TraceStore":  # the store imports Event from here
+        from stores.traces.store import TraceStore
+
+        return TraceStore
+    raise AttributeError(f"module 'stores.traces' has no attribute '{name}'")

@@ -1,0 +1,1 @@
+"""Makers of banks of experience."""

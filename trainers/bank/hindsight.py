@@ -1,0 +1,208 @@
+"""Hindsight annotation: a model reads a whole episode once and says what each decision was worth.
+
+One call an episode, at most three attempts; the answer is a JSON array of ``{state, q_value,
+experience}``. A state that the answer leaves out gets worth 5 and no advice. An episode whose answer
+cannot be read three times is left out of the bank and named, so that the next build tries again.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from nodes.experience.asking import Usage, ask, asking_problems, json_in, objects_in, price_of
+from nodes.experience.returns import Annotation
+from nodes.experience.states import gist
+from nodes.experience.trajectory import Trajectory
+from stores.tokens import count_tokens, truncate
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+ATTEMPTS = 3
+NEUTRAL = 5.0
+_OUT = 60  # tokens that the answer needs for one state
+_DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
+SYSTEM = """You judge, in hindsight, each decision of an agent that worked on a task. For each \
+numbered state give q_value, from 0 (this decision spoiled the task) to 10 (it was right), and \
+experience: one or two sentences of advice for someone in a like state of another task. Say what to do \
+and why. Never give the answer itself, product codes or names. Answer with a JSON array only, one \
+object a state: [{"state": 1, "q_value": 7, "experience": "..."}]"""
+
+
+@dataclass
+class Hindsight:
+    """The annotator. ``tokens`` is what prompt and answer may have together.
+
+    ``concurrency`` calls run at once, at most ``per_minute`` are started a minute (0: no limit).
+    ``usage`` counts what was used.
+    """
+
+    model: "BaseChatModel"
+    name: str = "model"
+    tokens: int = 3600
+    concurrency: int = 1
+    per_minute: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+    def __call__(
+        self, episodes: Sequence[Trajectory]
+    ) -> Iterator[tuple[Trajectory, Sequence[Annotation] | str]]:
+        """Yield each episode with its annotations, or with why it has none, as they come."""
+        limiter = self._limiter()
+        waiting = iter(episodes)
+        running: dict[Future[Sequence[Annotation] | str], Trajectory] = {}
+        with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
+            try:
+                while True:
+                    for episode in islice(waiting, self.concurrency - len(running)):
+                        running[pool.submit(self._annotate, episode, limiter)] = episode
+                    if not running:
+                        return
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield running.pop(future), future.result()
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def estimate(self, episodes: Iterable[Trajectory]) -> tuple[int, int, float | None]:
+        """Return the tokens in, tokens out and US dollars that one attempt each will take."""
+        tokens_in = tokens_out = 0
+        for episode in episodes:
+            tokens_in += count_tokens(SYSTEM) + count_tokens(told(episode, self.tokens))
+            tokens_out += _OUT * len(episode.steps)
+        return tokens_in, tokens_out, price_of(self.model, tokens_in, tokens_out)
+
+    def cost(self) -> float | None:
+        """Return the US dollars used so far (None where the price is unknown)."""
+        return price_of(self.model, self.usage.tokens_in, self.usage.tokens_out)
+
+    def _annotate(self, episode: Trajectory, limiter: Any) -> Sequence[Annotation] | str:
+        from stores.errors import ModelUnavailable
+
+        messages = [SystemMessage(SYSTEM), HumanMessage(_content(episode, self.tokens))]
+        problem = ""
+        for _ in range(ATTEMPTS):
+            if limiter is not None:
+                limiter.acquire()
+            try:
+                states = len(episode.steps)
+                reply = ask(self.model, messages, answer_schema(states), self.usage, _room(states))
+            except ModelUnavailable:
+                raise
+            except asking_problems() as error:
+                problem = f"the model failed ({' '.join(str(error).split())[:120]})"
+                continue
+            notes = read_answer(reply, len(episode.steps), self.name)
+            if notes is not None:
+                return notes
+            problem = f"the model's answer is no annotation ({' '.join(reply.split())[:60]!r})"
+        return f"{problem}, {ATTEMPTS} times: run the same command to try again"
+
+    def _limiter(self) -> Any:
+        if self.per_minute <= 0:
+            return None
+        from langchain_core.rate_limiters import InMemoryRateLimiter
+
+        return InMemoryRateLimiter(
+            requests_per_second=self.per_minute / 60, check_every_n_seconds=0.05
+        )
+
+
+def told(episode: Trajectory, tokens: int) -> str:
+    """Return the whole episode as text within ``tokens``, answer included; long pages are cut."""
+    steps = episode.steps
+    ended = "succeeded" if episode.correct else f"failed (reward {episode.reward:.2f} of 1)"
+    head = [f"Image description: {episode.caption}"] if episode.caption else []
+    head.append(f"Task: {truncate(episode.question, 200)}")
+    if episode.task:
+        head.append(f"Sub-task: {truncate(episode.task, 100)}")
+    head.append(f"The agent {ended}.")
+    room = tokens - count_tokens(SYSTEM) - count_tokens("\n".join(head)) - _OUT * len(steps)
+    each = max(room // max(len(steps), 1) - 60, 12)
+    lines = [*head]
+    for i, step in enumerate(steps, 1):
+        lines.append(f"State {i}: {gist(step.before, episode.question, each) or '(start)'}")
+        if step.thought:
+            lines.append(f"Thought {i}: {truncate(step.thought, 30)}")
+        lines.append(f"Decision {i}: {truncate(step.action, 30)}")
+    return "\n".join(lines)
+
+
+def answer_schema(states: int) -> dict[str, Any]:
+    """Return the JSON schema of the answer, for servers that hold a model to it."""
+    one = {
+        "type": "object",
+        "properties": {
+            "state": {"type": "integer"},
+            "q_value": {"type": "number"},
+            "experience": {"type": "string", "maxLength": 200},
+        },
+        "required": ["state", "q_value", "experience"],
+        "additionalProperties": False,
+    }
+    return {"type": "array", "items": one, "minItems": states, "maxItems": states}
+
+
+def read_answer(reply: str, states: int, name: str = "model") -> list[Annotation] | None:
+    """Return one annotation a state, None where the reply holds no usable array.
+
+    States are numbered from 1; what is missing, doubled or out of range counts as missing. Of an
+    array that broke off, the whole objects count. Where no object says its state and there is one
+    for each, they go by their order.
+    """
+    found = json_in(reply, list)
+    if not found or not any(isinstance(item, dict) for item in found):
+        found = objects_in(reply)
+    items = [item for item in found if isinstance(item, dict)]
+    if len(items) == states and not any("state" in item for item in items):
+        items = [{"state": i, **item} for i, item in enumerate(items, 1)]
+    by = f"hindsight:{name}"
+    notes: dict[int, Annotation] = {}
+    for item in items:
+        number, q = _number(item.get("state")), _number(item.get("q_value"))
+        if number is None or q is None or not number.is_integer():
+            continue
+        number = int(number)
+        if not 1 <= number <= states or number in notes:
+            continue
+        words = item.get("experience")
+        words = " ".join(words.split())[:400] if isinstance(words, str) else ""
+        notes[number] = Annotation(min(max(q, 0.0), 10.0), words, by)
+    if not notes:
+        return None
+    return [notes.get(i, Annotation(NEUTRAL, "", by)) for i in range(1, states + 1)]
+
+
+def _number(value: Any) -> float | None:
+    """Read 7, "7", "7/10" or "State 7"; None where there is no finite number."""
+    if isinstance(value, str):
+        found = _DIGITS.search(value)
+        value = found[0] if found else None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _room(states: int) -> int:
+    """Return the tokens that an answer for so many states may have: more than they should need."""
+    return 2 * _OUT * states + _OUT
+
+
+def _content(episode: Trajectory, tokens: int) -> Any:
+    """Return the message's content: text, with the images that load where there are any."""
+    text = told(episode, tokens)
+    if not episode.images or episode.caption:
+        return text
+    from trainers.bank.captions import image_parts
+
+    parts, _ = image_parts(episode.images)
+    return [{"type": "text", "text": text}, *parts] if parts else text

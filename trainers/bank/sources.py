@@ -1,0 +1,231 @@
+"""Read episodes from any recorder: our trace store, its JSONL export, `trace.json` files, ReAct logs.
+
+A broken, empty or half-written record is left out and named in ``problems``; it never ends a build.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nodes.experience.trajectory import Step, Trajectory, bought, from_events, parse_action
+from stores.errors import UserError
+from stores.traces import Event
+from stores.traces.store import TraceStore
+
+
+@dataclass
+class Episodes:
+    """What was read: episodes in order, and one line for each record that could not be used."""
+
+    found: list[Trajectory] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_episodes(paths: Sequence[str | Path], include_incorrect: bool = False) -> Episodes:
+    """Read all episodes in files and folders. Raises ``UserError`` where a path is not there."""
+    read = Episodes()
+    seen: set[str] = set()
+    for given in paths:
+        path = Path(given).expanduser()
+        if not path.exists():
+            raise UserError(
+                f"no traces at '{given}': give a trace database, a JSON(L) file or a folder"
+            )
+        files = sorted(p for p in path.rglob("*.json*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            for episode in _file(file, read.problems):
+                if episode.id in seen:
+                    continue
+                seen.add(episode.id)
+                if episode.correct or include_incorrect:
+                    read.found.append(episode)
+    return read
+
+
+def _file(path: Path, problems: list[str]) -> Iterator[Trajectory]:
+    try:
+        with path.open("rb") as file:
+            is_database = file.read(15) == b"SQLite format 3"
+        if is_database:
+            yield from _database(path, problems)
+            return
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None
+    for place, record in _records(text, path, problems):
+        try:
+            yield _episode(record, path.stem)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            problems.append(f"{path.name} {place}: {_told(error)}")
+
+
+def _records(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield (place, record) of a JSON document (one record or a list) or of JSON lines."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        whole = None
+    if whole is not None:
+        for i, record in enumerate(whole if isinstance(whole, list) else [whole], 1):
+            yield f"record {i}", record
+        return
+    if not text.strip():
+        problems.append(f"{path.name}: empty")
+    for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
+        if not line.strip():
+            continue
+        try:
+            yield f"line {number}", json.loads(line)
+        except ValueError:
+            problems.append(f"{path.name} line {number}: no JSON (half-written?)")
+
+
+def _episode(record: Any, source: str) -> Trajectory:
+    if not isinstance(record, Mapping):
+        raise ValueError("no JSON object")
+    for key, reader in _READERS.items():
+        if key in record:
+            return reader(record, source)
+    raise ValueError(f"an unknown form: none of {', '.join(_READERS)} is there")
+
+
+def _exported(record: Mapping[str, Any], source: str) -> Trajectory:
+    """Read a line of the trace store's export."""
+    events = [Event(e["event_type"], str(e["text"]), int(e["t"])) for e in record["events"]]
+    if not record.get("done", True):
+        raise ValueError("the episode did not end")
+    return from_events(
+        str(record["episode_id"]),
+        events,
+        question=str(record.get("instruction") or ""),
+        reward=float(record["reward"]),
+        task_id=task_name(record.get("task") or {}),
+        source=source,
+    )
+
+
+def _database(path: Path, problems: list[str]) -> Iterator[Trajectory]:
+    store = TraceStore(path)
+    for row in reversed(store.episodes(done=True)):
+        try:
+            yield from_events(
+                row["episode_id"],
+                store.events(row["episode_id"]),
+                question=row["instruction"] or "",
+                reward=float(row["reward"]),
+                task_id=task_name(row["task"]),
+                source=path.stem,
+            )
+        except ValueError as error:
+            problems.append(f"{path.name} episode {row['episode_id']}: {_told(error)}")
+
+
+def task_name(task: Mapping[str, Any]) -> str:
+    """Return a name that attempts at one task share, such as ``webshop/goal=3`` ("" if unknown)."""
+    facts = [f"{key}={value}" for key, value in sorted(task.items()) if key != "env"]
+    return f"{task.get('env', 'task')}/{','.join(facts)}" if facts else ""
+
+
+def _reference(record: Mapping[str, Any], source: str) -> Trajectory:
+    """Read ``{task_id, input, sub_task, trace, answer, is_correct, ground_truth?}``."""
+    given = record.get("input") or {}
+    question, images = (
+        (given, [])
+        if isinstance(given, str)
+        else (str(given.get("question") or ""), given.get("images") or [])
+    )
+    if not question:
+        raise ValueError("input has no question")
+    steps: list[Step] = []
+    thought, page = "", ""
+    for entry in record["trace"]:
+        kind, body = _entry(entry)
+        if kind == "think":
+            thought = f"{thought} {body}".strip()
+        elif kind == "action":
+            properties = body.get("properties", body.get("params", ""))
+            params = properties if isinstance(properties, str) else json.dumps(properties)
+            after = body.get("observation", "")
+            after = after if isinstance(after, str) else json.dumps(after)
+            steps.append(Step(str(body["tool"]), params, page, after, thought))
+            thought, page = "", after
+        elif kind == "answer":
+            steps.append(Step("answer", str(body), page, "", thought))
+            thought = ""
+    answer = str(record.get("answer") or "")
+    if answer and not any(step.tool == "answer" for step in steps):
+        steps.append(Step("answer", answer, page, "", thought))
+    if not steps:
+        raise ValueError("the trace holds no decision")
+    correct = bool(record.get("is_correct"))
+    known = [answer, *_texts(record.get("ground_truth"))]
+    known += [step.params for step in steps if step.tool == "answer"]
+    return Trajectory(
+        id=f"{source}/{record['task_id']}/{record.get('id', '')}".rstrip("/"),
+        task_id=str(record["task_id"]),
+        question=question,
+        steps=tuple(steps),
+        reward=float(correct),
+        correct=correct,
+        task=str(record.get("sub_task") or ""),
+        images=tuple(str(image) for image in images),
+        answers=tuple(dict.fromkeys(a for a in known if a)),
+        source=source,
+    )
+
+
+def _entry(entry: Mapping[str, Any]) -> tuple[str, Any]:
+    """Read ``{"think": ...}`` as well as ``{"type": "think", "content": ...}``."""
+    if "type" in entry:
+        kind = str(entry["type"])
+        return kind, entry.get("content", entry.get(kind, entry))
+    for kind in ("think", "action", "answer"):
+        if kind in entry:
+            return kind, entry[kind]
+    raise ValueError(f"a trace entry is think, action or answer, not {sorted(entry)}")
+
+
+def _react(record: Mapping[str, Any], source: str) -> Trajectory:
+    """Read ``{session, instruction, steps: [{action, observation}], reward}`` with think[...]."""
+    steps: list[Step] = []
+    thought, page = "", ""
+    for entry in record["steps"]:
+        tool, params = parse_action(str(entry["action"]))
+        seen = str(entry.get("observation") or "")
+        if tool == "think":
+            thought = f"{thought} {params}".strip()
+            continue
+        if tool != "answer" or params != "reset":
+            params = params.lower() if tool == "click" else params
+            steps.append(Step(tool, params, page, seen, thought))
+            thought = ""
+        page = seen
+    if not steps:
+        raise ValueError("the trace holds no decision")
+    reward = float(record.get("reward") or 0.0)
+    session = str(record["session"])
+    return Trajectory(
+        f"{source}/{session}", session, str(record["instruction"]), tuple(steps), reward,
+        reward >= 1.0, answers=bought(steps), source=source,
+    )  # fmt: skip
+
+
+def _texts(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [str(item) for item in value] if isinstance(value, list) else [str(value)]
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], str], Trajectory]] = {
+    "events": _exported,
+    "trace": _reference,
+    "steps": _react,
+}

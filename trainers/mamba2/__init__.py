@@ -1,0 +1,1 @@
+"""A small Mamba-2 language model, trained for RICO."""

@@ -1,0 +1,1 @@
+"""Trainers of the recurrent state and of what reads it."""

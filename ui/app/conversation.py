@@ -1,0 +1,223 @@
+"""One browser tab's conversation with the QA agent, and the files that it asks about.
+
+Like a workspace it only keeps things together: asking is ``graph.Session``, files are
+``stores.corpus.corpus``. It is found again after a reload through the checkpointer.
+"""
+
+import hashlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from graph.build import Graph
+from graph.config import Config, load_config
+from graph.history import write_head
+from graph.session import Session, StepResult
+from stores.corpus.chunking import Chunking
+from stores.corpus.corpus import Changes, Corpus
+from stores.corpus.documents import read_file
+from stores.corpus.prepared import titled
+from stores.errors import UserError
+from ui.app.tab_sessions import TabSessions
+
+#: Passages embedded at once while files are indexed.
+_BATCH = 16
+
+Progress = Callable[[str, int, int], Any]
+
+
+class Conversation:
+    """A thread of the QA agent. Questions take turns; a second one at once is refused."""
+
+    def __init__(
+        self, tab: str, agents: Any, models: Callable[[], Config], tabs: TabSessions | None = None
+    ) -> None:
+        self.tab = tab
+        self._agents = agents
+        self._models = models
+        self._tabs = tabs
+        self._turn = threading.Lock()
+        self.stopping = False
+        #: Counts the questions that were left; who waits for an answer sees it change.
+        self.epoch = 0
+        self.last: StepResult | None = None
+        self.options: dict[str, Any] = {
+            "corpus": "sample", "context": "recall", "actor": "extract", "user": user_of(tab),
+        }  # fmt: skip
+        self.thread = _new_thread()
+        kept = tabs.read(f"{tab}/qa") if tabs is not None else None
+        if kept is not None:
+            self.thread = str(kept.get("thread") or self.thread)
+            self.options.update(kept.get("options") or {})
+
+    @property
+    def config(self) -> Config:
+        """The agent: the preset ``qa`` with this tab's choices, and the models of its settings."""
+        place = {"user": self.options["user"]}
+        values: dict[str, Any] = load_config(
+            "qa",
+            [f"actor.kind={self.options['actor']}", f"context.kind={self.options['context']}"],
+        ).model_dump(mode="json")
+        values["env"]["corpus"] = self.options["corpus"]
+        models = self._models().model_dump(mode="json")
+        values |= {slot: models[slot] for slot in ("llm", "embedder")}
+        if "memory" in values["context"]:
+            values["context"]["memory"] = {"place": place}
+        for writer in values["memory"]:
+            if "place" in writer:
+                writer["place"] = place
+        return load_config(values)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of :attr:`config`."""
+        graph: Graph = self._agents(self.config)
+        return graph
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The recent end of the conversation, as role and content."""
+        values = Session(self.graph, self.thread).values
+        said: Sequence[Any] = values.get("messages") or ()
+        roles = {"human": "user", "ai": "assistant"}
+        return [{"role": roles.get(m.type, "user"), "content": str(m.text)} for m in said]
+
+    def choose(self, **options: Any) -> None:
+        """Set corpus, context, actor or user; the conversation goes on."""
+        before = dict(self.options)
+        self.options.update({k: v for k, v in options.items() if v not in (None, "")})
+        try:
+            _ = self.config
+        except UserError:
+            self.options = before
+            raise
+        self.keep()
+
+    def ask(self, question: str, on_text: Callable[[str], Any] | None = None) -> StepResult:
+        """Put a question; ``on_text`` hears the answer as it is written.
+
+        A question that an error cut short is answered when it is asked again.
+        """
+        asked = question.strip()
+        if not asked:
+            raise UserError("the question is empty: ask something")
+        turn = self._turn
+        if not turn.acquire(blocking=False):
+            raise UserError("a question is being answered: wait for it, or stop it")
+        try:
+            thread = self.thread
+            session = Session(self.graph, thread)
+            if not self._is_open(session, asked):
+                session.start({"question": asked})
+            result = session.step(on_text)
+            if self._turn is turn:  # not left in the meantime
+                self.last = result
+                self.keep()
+            return result
+        finally:
+            turn.release()
+
+    def abandon(self) -> None:
+        """Leave a question that is not answered: the conversation goes on without it, on a copy."""
+        self.epoch += 1
+        self._turn = threading.Lock()
+        old = Session(self.graph, self.thread)
+        self.thread = _new_thread()
+        values = old.values
+        if values.get("messages"):
+            new = Session(old.graph, self.thread)
+            write_head(new.graph, new.config, {**values, "done": True}, "observe")
+        self.keep()
+
+    def begin_anew(self) -> None:
+        """Begin another conversation; what is in long-term memory stays."""
+        self._turn = threading.Lock()
+        self.thread, self.last = _new_thread(), None
+        self.keep()
+
+    def add_files(self, files: Sequence[str], progress: Progress) -> tuple[Changes, int]:
+        """Read files into this tab's corpus and index them; returns changes and passages.
+
+        The sample and folders are not added to: a corpus of the tab's own is made. A file of the same
+        name replaces the earlier one. ``progress(what, done, total)`` may raise to stop.
+        """
+        name = str(self.options["corpus"])
+        is_place = name == "sample" or Path(name).expanduser().exists()
+        corpus = Corpus(f"uploads-{uuid.uuid4().hex[:6]}" if is_place else name)
+        total = Changes()
+        for number, file in enumerate(files):
+            path = Path(file)
+            progress(f"reading {path.name}", number, len(files))
+            origin = f"upload:{path.name}"
+            changes = corpus.sync(origin, [read_file(path, path.name, origin)])
+            for field in ("added", "updated", "unchanged", "removed", "skipped"):
+                getattr(total, field).extend(getattr(changes, field))
+        if not (total.added or total.updated or total.unchanged):
+            why = "; ".join(f"{s.id}: {s.why}" for s in total.skipped) or "no file"
+            raise UserError(f"nothing could be read ({why})")
+        count = self._index(corpus, progress)
+        self.choose(corpus=corpus.name)
+        return total, count
+
+    def _index(self, corpus: Corpus, progress: Progress) -> int:
+        """Embed the passages in small batches, which are kept, so that one sees how far it is."""
+        config = load_config({**self.config.model_dump(mode="json"), "env": {
+            "kind": "qa", "corpus": corpus.name,
+        }})  # fmt: skip
+        bound = self._agents(config).agent.bound()
+        env: Any = config.env
+        texts = [titled(p) for p in corpus.passages(Chunking.parse(env.chunking))]
+        for start in range(0, len(texts), _BATCH):
+            progress("embedding passages", start, len(texts))
+            bound.resources.embedder.embed(texts[start : start + _BATCH])
+        progress("indexing", len(texts), len(texts))
+        return len(env.index(bound.resources).passages)
+
+    def keep(self) -> None:
+        """Write down which thread this tab is on."""
+        if self._tabs is not None:
+            values: Mapping[str, Any] = {"thread": self.thread, "options": self.options}
+            self._tabs.write(f"{self.tab}/qa", values)
+
+    def _is_open(self, session: Session, question: str) -> bool:
+        """Say whether this very question was cut short on this thread."""
+        values = session.values
+        following = session.graph.get_state(session.config).next
+        if not following or not values.get("session"):
+            return False
+        world = session.agent.bound().world
+        return bool(world.instruction(values.get("before") or values["session"]) == question)
+
+
+class Conversations:
+    """All tabs' conversations; ``models`` names the config whose models a tab's agent uses."""
+
+    def __init__(
+        self, agents: Any, models: Callable[[str], Config], tabs: TabSessions | None = None
+    ) -> None:
+        self._agents, self._models, self._tabs = agents, models, tabs
+        self._open: dict[str, Conversation] = {}
+        self._lock = threading.Lock()
+
+    def of(self, tab: str | None) -> Conversation:
+        """Return the conversation of ``tab``: open, kept from earlier, or new."""
+        if not tab:
+            raise UserError("this page has lost its name: reload it")
+        with self._lock:
+            if tab not in self._open:
+                models = partial(self._models, tab)
+                self._open[tab] = Conversation(tab, self._agents, models, self._tabs)
+            return self._open[tab]
+
+
+def user_of(tab: str) -> str:
+    """Return whose long-term memory a tab reads and writes at first: its own."""
+    return f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"
+
+
+def _new_thread() -> str:
+    return f"ui-qa-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"

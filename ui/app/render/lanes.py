@@ -1,0 +1,158 @@
+"""Fork and compare: the same moment through several context builders, chunk beside chunk."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from nodes.protocols import BuiltContext, Chunk, Decision, Piece
+from ui.app.render.actions import action_chip
+from ui.app.render.context import fold_history, lost_line, meter, render_piece, shading
+from ui.app.render.html import brief, el, join, note, plural, short
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One builder's view of the moment: what it built and what the actor would do, or why not."""
+
+    name: str
+    kind: str
+    budget: int
+    context: BuiltContext | None = None
+    decision: Decision | None = None
+    build_seconds: float = 0.0
+    act_seconds: float = 0.0
+    problem: str = ""
+    waiting: bool = False
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+def render_lanes(lanes: Sequence[Lane], chunks: Sequence[Chunk], moment: str = "") -> Markup:
+    """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
+
+    Where the page is narrow the lanes follow one another.
+    """
+    whole = {chunk.id: chunk for chunk in chunks}
+    order = piece_order([lane.context for lane in lanes if lane.context is not None], chunks)
+    cells: list[Markup] = []
+    about = {a: str(c.data["title"]) for c in chunks if "title" in c.data for a in c.actions}
+    votes = [lane.decision.action for lane in lanes if lane.decision is not None]
+    for number, lane in enumerate(lanes):
+        cells.append(_head(lane, number, votes, about))
+        shades: dict[str, tuple[Piece, float]] = {}
+        if lane.context is not None:
+            pieces = fold_history(lane.context.pieces)
+            shades = dict(
+                zip((p.id for p in pieces), zip(pieces, shading(pieces), strict=True), strict=True)
+            )
+        for row in order:
+            if row in shades:
+                cells.append(render_piece(*shades[row], whole))
+            else:
+                cells.append(el("div", cls="sg-piece sg-absent", aria_hidden="true"))
+    rows = f"--lanes:{len(lanes)};--rows:{len(order) + 1}"
+    return el(
+        "div",
+        el("div", moment, cls="sg-moment") if moment else None,
+        _verdict(lanes),
+        el("div", cells, cls="sg-lanes", style=rows),
+        cls="sg-compare",
+    )
+
+
+def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[Chunk]) -> list[str]:
+    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest."""
+    rank = {chunk.id: i for i, chunk in enumerate(chunks)}
+    seen: dict[str, tuple[int, int]] = {}
+    for context in contexts:
+        for place, piece in enumerate(fold_history(context.pieces)):
+            if piece.id == "instruction":
+                key = (0, 0)
+            elif piece.id in rank:
+                key = (1, rank[piece.id])
+            else:
+                key = (2, place)
+            seen.setdefault(piece.id, key)
+    return sorted(seen, key=lambda id_: seen[id_])
+
+
+def _head(lane: Lane, number: int, votes: Sequence[str], about: Mapping[str, str]) -> Markup:
+    letter = "ABCD"[number % 4]
+    title = el(
+        "div",
+        el("span", letter, cls=f"sg-letter sg-lane-{letter.lower()}"),
+        el("b", lane.kind),
+        el("span", f"budget {lane.budget:,}", cls="sg-muted"),
+        cls="sg-lane-title",
+    )
+    if lane.waiting:
+        return el(
+            "div", title, el("div", el("span", cls="sg-spin"), "building …", cls="sg-row"),
+            cls="sg-lane-head",
+        )  # fmt: skip
+    if lane.context is None:
+        told = note(lane.problem, "bad") if lane.problem else el("div", "waits", cls="sg-muted")
+        return el("div", title, told, cls="sg-lane-head")
+    return el(
+        "div",
+        title,
+        _choice(lane, votes, about),
+        meter(lane.context, lane.budget),
+        el("div", _seconds(lane), cls="sg-muted sg-lane-cost"),
+        lost_line(lane.context),
+        el(
+            "button", f"Continue with {letter}", type="button", data_continue=str(number),
+            cls="sg-btn sg-primary",
+        ),
+        cls="sg-lane-head",
+    )  # fmt: skip
+
+
+def _choice(lane: Lane, votes: Sequence[str], about: Mapping[str, str]) -> Markup:
+    if lane.decision is None:
+        return note(lane.problem or "no action", "bad")
+    same = votes.count(lane.decision.action)
+    agree = "alone" if same == 1 else f"like {same - 1} other" + ("s" if same > 2 else "")
+    mark = el("span", agree, cls="sg-badge" + (" sg-badge-warn" if same == 1 else ""))
+    return el(
+        "div",
+        el("div", el("span", "would", cls="sg-muted"), action_chip(lane.decision.action),
+           mark if len(votes) > 1 else None, cls="sg-row"),
+        el("div", short(about[lane.decision.action], 90), cls="sg-about")
+        if lane.decision.action in about
+        else None,
+        el("div", lane.decision.fallback, cls="sg-fallback") if lane.decision.fallback else None,
+        el("div", lane.decision.reason, cls="sg-reason") if lane.decision.reason else None,
+        cls="sg-would",
+    )  # fmt: skip
+
+
+def _seconds(lane: Lane) -> str:
+    told = f"built in {brief(lane.build_seconds)}, chose in {brief(lane.act_seconds)}"
+    decision = lane.decision
+    if decision is not None and (decision.tokens_in or decision.tokens_out):
+        told += f" · model {decision.tokens_in:,} in, {decision.tokens_out:,} out"
+    return told
+
+
+def _verdict(lanes: Sequence[Lane]) -> Markup:
+    """Say in one line whether the builders agree, and who reads least."""
+    ready = [lane for lane in lanes if lane.decision is not None and lane.context is not None]
+    if len(ready) < 2:
+        return Markup("")
+    actions = {lane.decision.action for lane in ready if lane.decision}
+    least = min(ready, key=lambda lane: lane.context.tokens if lane.context else 0)
+    most = max(ready, key=lambda lane: lane.context.tokens if lane.context else 0)
+    agreement = (
+        f"All {len(ready)} would do the same."
+        if len(actions) == 1
+        else f"{plural(len(actions), 'different action')} from the same moment."
+    )
+    parts: list[object] = [el("b", agreement), " "]
+    if least.context and most.context and least.context.tokens < most.context.tokens:
+        parts.append(
+            f"{least.kind} reads {least.context.tokens:,} tokens, "
+            f"{most.kind} reads {most.context.tokens:,}."
+        )
+    return el("div", join(parts), cls="sg-verdict", role="status")

@@ -1,0 +1,97 @@
+"""The recurrent state over an episode, and what it made the builder keep."""
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from nodes.protocols import BuiltContext
+from ui.app.render.charts import Cell, Path, heatmap, scatter
+from ui.app.render.context import fold_history, kept_share, piece_name, size
+from ui.app.render.html import el, percent
+
+
+def render_similarity(cosines: Sequence[Sequence[float]]) -> Markup:
+    """Draw how alike the states of the steps are; the near diagonal is that of successive ones."""
+    steps = [str(i + 1) for i in range(len(cosines))]
+    lowest = min((min(row) for row in cosines), default=0.0)
+    span = (1.0 - lowest) or 1.0
+    cells = [
+        [
+            Cell(
+                max((value - lowest) / span, 0.0), f"{value:.2f}",
+                f"steps {i + 1} and {j + 1}: cosine {value:.3f}", "ring" if j == i + 1 else "",
+            )
+            for j, value in enumerate(row)
+        ]
+        for i, row in enumerate(cosines)
+    ]  # fmt: skip
+    successive = [cosines[i][i + 1] for i in range(len(cosines) - 1)]
+    line = [
+        el("span", el("i", style=f"height:{percent(max(value, 0.02))}"), f"{value:.2f}",
+           cls="sg-column", title=f"step {i + 1} to {i + 2}: cosine {value:.3f}")
+        for i, value in enumerate(successive)
+    ]  # fmt: skip
+    caption = "Similarity of states (cosine); successive steps are ringed"
+    return el("div", heatmap(steps, steps, cells, caption, corner="step"),
+              el("div", line, cls="sg-columns") if line else None)  # fmt: skip
+
+
+def render_foresight(chances: Sequence[Mapping[str, float]], classes: Sequence[str]) -> Markup:
+    """Draw the foreseen class of each next action; the one that was taken is ringed."""
+    names = list(chances[0]) if chances else []
+    rows = []
+    for name in names:
+        line = []
+        for i, step in enumerate(chances):
+            value = step[name]
+            is_true = i < len(classes) and classes[i] == name
+            mark = (
+                ("hit" if max(step, key=lambda k: step[k]) == name else "miss") if is_true else ""
+            )
+            line.append(
+                Cell(value, f"{100 * value:.0f}", f"step {i + 1}: {name} {value:.3f}", mark)
+            )
+        rows.append(line)
+    taken = [(i, name) for i, name in enumerate(classes) if name and i < len(chances)]
+    right = sum(max(chances[i], key=lambda k: chances[i][k]) == name for i, name in taken)
+    caption = (
+        f"Foreseen next action, in %: right at {right} of {len(taken)} steps "
+        "(ringed: what was done, green if it was the likeliest)"
+    )
+    return heatmap(names, [str(i + 1) for i in range(len(chances))], rows, caption, corner="step")
+
+
+def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
+    """Draw, for every chunk and step, the share of its tokens that the model got to read."""
+    columns = [fold_history(context.pieces) for context in contexts]
+    names: dict[str, str] = {}
+    for column in columns:
+        for piece in column:
+            names.setdefault(piece.id, piece_name(piece))
+    rows = []
+    for id_ in names:
+        line = []
+        for i, pieces in enumerate(columns):
+            found = next((p for p in pieces if p.id == id_), None)
+            if found is None:
+                line.append(Cell(None))
+                continue
+            told = f"step {i + 1}: {found.tokens_after} of {size(found)} tokens"
+            mark = "lost" if found.dropped_actions else ""
+            line.append(Cell(kept_share(found), f"{found.tokens_after}", told, mark))
+        rows.append(line)
+    caption = "Allocation: tokens kept of each chunk, step by step (ringed: actions were lost)"
+    steps = [str(i + 1) for i in range(len(contexts))]
+    return heatmap(list(names.values()), steps, rows, caption, corner="step")
+
+
+def render_projection(
+    own: Sequence[tuple[float, float]],
+    classes: Sequence[str],
+    others: Sequence[tuple[str, Sequence[tuple[float, float]], Sequence[str]]],
+) -> Markup:
+    """Draw the episode's way through the plane of states, over reference episodes."""
+    paths = [Path(name, points, kinds) for name, points, kinds in others]
+    paths.append(Path("this episode", own, classes, bold=True))
+    told = f"over {len(others)} reference episodes" if others else "without reference episodes yet"
+    return scatter(paths, f"States in the plane of their two main axes, {told}")

@@ -1,0 +1,154 @@
+"""Banks of experience: browse, search, edit, forget and export their rows, with their provenance."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from nodes.experience.grow import make_of
+from nodes.experience.states import state_text
+from nodes.protocols import Embedder
+from stores.bank.bank import Bank, Row
+from stores.bank.files import export_rows, open_bank
+from stores.bank.state_bank import StateBank
+from stores.bank.trace_bank import TraceBank
+from stores.errors import UserError
+from stores.home import home
+from ui.app.render.html import empty, note
+from ui.app.render.memories import render_rows
+from ui.app.tabs.common import EVENTS_JS, SAVE_JS, App, data_of, failed
+
+#: Rows shown at once.
+SHOWN = 12
+
+Update = dict[Any, Any]
+
+
+def find_banks() -> list[str]:
+    """Return the bank folders under ``banks/`` here and in the cache folder."""
+    roots = (Path("banks"), home() / "banks")
+    return sorted(str(path.parent) for root in roots for path in root.glob("**/bank.sqlite"))
+
+
+class BanksPanel:
+    """The panel's components and what they do."""
+
+    def __init__(self, app: App, embedder: Callable[[], Embedder]) -> None:
+        self.app = app
+        self._embedder = embedder
+        with gr.Row():
+            self.choice = gr.Dropdown([], label="Bank (choose, or type its folder)", scale=2,
+                                      allow_custom_value=True, elem_id="sg-bank",
+                                      min_width=200)  # fmt: skip
+            self.words = gr.Textbox(label="Search by meaning (empty: most worth)", lines=1, scale=3,
+                                    elem_id="sg-bank-words", min_width=200)  # fmt: skip
+            self.find = gr.Button("Show", variant="primary", size="md", min_width=90, scale=0,
+                                  elem_id="sg-bank-find")  # fmt: skip
+            self.export = gr.Button("Export", size="md", min_width=90, scale=0,
+                                    elem_id="sg-bank-export")  # fmt: skip
+        self.status = gr.HTML(elem_id="sg-bank-status")
+        with gr.Group(visible=False) as self.editor:
+            self.advice = gr.Textbox(label="Advice", lines=2, elem_id="sg-bank-advice")
+            self.worth = gr.Slider(0, 10, step=0.1, label="Worth (q)", elem_id="sg-bank-q")
+            self.save = gr.Button("Save", variant="primary", size="md", elem_id="sg-bank-save")
+        self.rows = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-bank-rows")
+        self.edited = gr.State(None)
+        self.text = gr.Textbox(visible="hidden")
+
+    def choices(self) -> Any:
+        """List the banks there are."""
+        return gr.update(choices=find_banks())
+
+    def look(self, folder: str | None, words: str) -> Update:
+        """Show the rows of most worth, or the nearest to ``words``."""
+        if not folder:
+            hint = "`stategate bank build` makes one from recorded episodes."
+            return {self.rows: empty("No bank open", hint), self.status: ""}
+        try:
+            bank = open_bank(folder)
+            rows, scores = self._found(bank, folder, words or "")
+            count = len(bank)
+        except UserError as error:
+            return {self.status: failed(error)}
+        facts = {"kind": bank.kind, "made with": bank.makes(), "rows": count}
+        drawn = render_rows(rows, count, facts, scores)
+        return {self.rows: drawn, self.status: "", self.editor: gr.update(visible=False)}
+
+    def _found(self, bank: Bank, folder: str, words: str) -> tuple[list[Row], dict[str, float]]:
+        if not words.strip():
+            rows = sorted(bank.rows(), key=lambda row: (-row.q, row.n))
+            return rows[:SHOWN], {}
+        embedder = self._embedder()
+        if bank.kind == "trace":
+            hits = TraceBank(folder, make_of(embedder)).search(embedder.embed([words]), SHOWN)
+        else:
+            asked = (
+                words if "Question: " in words else state_text(words, [], start="WebShop Search")
+            )
+            vector = embedder.embed([asked])[0]
+            hits = StateBank(folder, make_of(embedder)).nearest_text(vector, SHOWN)
+        return [hit.row for hit in hits], {hit.row.id: hit.score for hit in hits}
+
+    def touch(self, folder: str | None, words: str, event: gr.EventData) -> Update:
+        """Edit or forget the row whose button was pressed."""
+        data = data_of(event)
+        try:
+            bank = open_bank(folder or "")
+            if "drop" in data:
+                bank.remove([bank.row(str(data["drop"])).n])
+                return {**self.look(folder, words), self.status: note("1 row forgotten.", "good")}
+            row = bank.row(str(data.get("fact", "")))
+        except UserError as error:
+            return {self.status: failed(error)}
+        return {
+            self.editor: gr.update(visible=True),
+            self.advice: str(row.data.get("experience") or ""),
+            self.worth: row.q,
+            self.edited: row.id,
+            self.status: note(f"Editing row {row.id}.", "info"),
+        }
+
+    def store(
+        self, folder: str | None, words: str, row: str | None, advice: str, worth: float
+    ) -> Update:
+        """Write an edited row."""
+        try:
+            if not row:
+                raise UserError("choose a row to edit first")
+            bank = open_bank(folder or "")
+            changes = {} if advice == str(bank.row(row).data.get("experience") or "") else {
+                "experience": advice, "by": "edited",
+            }  # fmt: skip
+            bank.change(row, q=worth, **changes)
+        except UserError as error:
+            return {self.status: failed(error)}
+        return {**self.look(folder, words), self.status: note("The row is changed.", "good")}
+
+    def write_out(self, folder: str | None) -> Update:
+        """Hand the rows to the browser as a file."""
+        try:
+            with tempfile.TemporaryDirectory() as place:
+                target = Path(place) / "bank.jsonl"
+                count = export_rows(open_bank(folder or ""), target)
+                text = target.read_text(encoding="utf-8")
+        except UserError as error:
+            return {self.status: failed(error), self.text: ""}
+        return {
+            self.text: f"bank.jsonl\n{text}",
+            self.status: note(f"{count} rows exported.", "good"),
+        }
+
+    def wire(self) -> None:
+        """Connect the panel's own events."""
+        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        seen = [self.choice, self.words]
+        places = [self.rows, self.status, self.editor]
+        self.find.click(self.look, seen, places, **how)
+        self.choice.change(self.look, seen, places, **how)
+        self.words.submit(self.look, seen, places, **how)
+        self.rows.click(self.touch, seen, [*places, self.advice, self.worth, self.edited], **how)
+        self.save.click(self.store, [*seen, self.edited, self.advice, self.worth], places, **how)
+        out = self.export.click(self.write_out, [self.choice], [self.text, self.status], **how)
+        out.success(None, [self.text], None, js=SAVE_JS)

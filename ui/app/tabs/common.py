@@ -1,0 +1,150 @@
+"""What all tabs share: the server's workspaces, long moves under watch, and errors as messages."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from stores.errors import ModelUnavailable, UserError
+from ui.app.render.html import el, note
+from ui.app.workspace import Workspace, Workspaces
+
+#: Seconds before a move that is still going on says so, and between two such messages.
+PATIENCE, BEAT = 0.25, 0.5
+
+#: Saves a text as a file of the browser's, without a second click; the server names the file.
+SAVE_JS = """
+text => {
+  if (!text) return;
+  const at = text.indexOf('\\n');
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text.slice(at + 1)], {type: 'text/plain'}));
+  link.download = text.slice(0, at);
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+"""
+
+#: Clicks and searches inside drawn HTML become events with the element's data; focus survives.
+EVENTS_JS = """
+const keys = ['action', 'look', 'goal', 'turn', 'continue', 'pick', 'drop', 'fact'];
+const marked = keys.map(k => `[data-${k}]`).join(',');
+let last = null;
+element.addEventListener('click', e => {
+  const hit = e.target.closest(marked);
+  if (!hit || hit.disabled) return;
+  const key = keys.find(k => k in hit.dataset);
+  last = `[data-${key}="${CSS.escape(hit.dataset[key])}"]`;
+  trigger('click', {...hit.dataset});
+});
+element.addEventListener('submit', e => {
+  e.preventDefault();
+  const words = e.target.elements.words.value.trim();
+  if (words) trigger('submit', {action: `${e.target.dataset.verb}[${words}]`});
+});
+element.addEventListener('keydown', e => {
+  if (e.key !== 'Enter' && e.key !== ' ') return;
+  const hit = e.target.closest('g[role=button]');
+  if (hit) { e.preventDefault(); trigger('click', {...hit.dataset}); }
+});
+watch('value', () => {
+  const strip = element.querySelector('.sg-trail');
+  if (strip) strip.scrollLeft = strip.scrollWidth;
+  if (last && document.activeElement === document.body) {
+    const again = element.querySelector(last);
+    if (again && !again.disabled) again.focus({preventScroll: true});
+  }
+});
+"""
+
+
+@dataclass
+class App:
+    """One server: its tabs' workspaces, and the component that names the tab in every event."""
+
+    workspaces: Workspaces
+    tab: Any = None
+
+    def of(self, tab: str | None) -> Workspace:
+        """Return the workspace of a browser tab."""
+        return self.workspaces.of(tab)
+
+
+def leaving(holder: Any) -> Callable[[], bool]:
+    """Return what says whether the move that now begins was left (see ``abandon``)."""
+    epoch = holder.epoch
+    return lambda: bool(holder.epoch != epoch)
+
+
+def data_of(event: Any) -> dict[str, Any]:
+    """Return what an HTML element's event carried."""
+    carried = getattr(event, "_data", None)
+    return carried if isinstance(carried, dict) else {}
+
+
+def problem_of(error: BaseException) -> str:
+    """Tell an error in one line."""
+    if isinstance(error, UserError):
+        return " ".join(str(error).split())
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def worth_retrying(error: BaseException) -> bool:
+    """Say whether the same move may succeed when it is made again."""
+    return isinstance(error, ModelUnavailable) or not isinstance(error, UserError)
+
+
+def working(label: str, since: float) -> Markup:
+    """Draw that something goes on, and for how long."""
+    return el(
+        "div", el("span", cls="sg-spin"), label, " ",
+        el("span", f"{time.monotonic() - since:.0f} s", cls="sg-muted"),
+        cls="sg-note sg-note-busy", role="status",
+    )  # fmt: skip
+
+
+def failed(error: BaseException) -> Markup:
+    """Draw an error as a message."""
+    return note(problem_of(error), "bad", "That did not work.")
+
+
+class Watch:
+    """A move in a thread of its own: iterate over it to learn that it still goes on.
+
+    ``is_left`` says that nobody waits for it any more: the iteration ends, and the thread by itself.
+    """
+
+    def __init__(
+        self, move: Callable[[], Any], label: str, is_left: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._label = label
+        self._is_left = is_left
+        self._error: BaseException | None = None
+        self.result: Any = None
+        self.since = time.monotonic()
+        self._done = threading.Event()
+        threading.Thread(target=self._run, args=(move,), daemon=True).start()
+
+    def _run(self, move: Callable[[], Any]) -> None:
+        try:
+            self.result = move()
+        except BaseException as error:  # told to whoever watches
+            self._error = error
+        finally:
+            self._done.set()
+
+    def __iter__(self) -> Iterator[Markup]:
+        """Yield a message now and then until the move ends; raises what it raised."""
+        wait = PATIENCE
+        while not self._done.wait(wait):
+            if self._is_left():
+                return
+            yield working(self._label, self.since)
+            wait = BEAT
+        if self._is_left():
+            return
+        if self._error is not None:
+            raise self._error

@@ -1,0 +1,208 @@
+"""Fork and compare: the same moment through two to four context builders; go on with any of them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from nodes.registry import registry
+from stores.errors import UserError
+from ui.app.render.episode import render_trail
+from ui.app.render.html import empty
+from ui.app.render.lanes import Lane, render_lanes
+from ui.app.tabs.common import EVENTS_JS, App, Watch, data_of, failed, leaving, problem_of
+from ui.app.tabs.webshop_view import stop_of
+from ui.app.workspace import Workspace
+
+#: How many builders fit side by side, and at least make a comparison.
+MOST, LEAST = 4, 2
+#: What is compared at first.
+FIRST = ("full", "query_rag", "compress")
+
+Update = dict[Any, Any]
+
+
+class CompareTab:
+    """The tab's components and what they do."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        config = app.workspaces.config
+        kinds = sorted(registry().kinds("context"))
+        with gr.Row(elem_classes="sg-agentbar"):
+            self.kinds = gr.Dropdown(
+                kinds, value=[kind for kind in FIRST if kind in kinds], multiselect=True,
+                max_choices=MOST, allow_custom_value=True, scale=3, min_width=260,
+                label="Context builders to compare (kind, or kind@budget such as compress@120)",
+                elem_id="sg-compare-kinds",
+            )  # fmt: skip
+            self.budget = gr.Slider(
+                20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
+                elem_id="sg-compare-budget", min_width=220, scale=2,
+            )  # fmt: skip
+        with gr.Row(elem_classes="sg-controls"):
+            self.go = gr.Button("Compare", variant="primary", elem_id="sg-compare", size="md",
+                                min_width=110, scale=0)  # fmt: skip
+            self.stop = gr.Button("Stop", variant="stop", visible=False, size="md", min_width=84,
+                                  elem_id="sg-compare-stop", scale=0)  # fmt: skip
+            self.trail = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-moments")
+        self.status = gr.HTML(elem_id="sg-compare-status")
+        self.lanes = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-lanes")
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What a comparison may change."""
+        return [self.go, self.stop, self.trail, self.status, self.lanes]
+
+    def show(self, tab: str) -> Update:
+        """Draw the moments to choose from, and the last comparison."""
+        try:
+            workspace = self.app.of(tab)
+        except UserError as error:
+            return {self.status: failed(error)}
+        return {
+            self.trail: self._moments(workspace),
+            self.lanes: self._drawn(workspace),
+            self.status: "",
+            **self._buttons(False),
+        }
+
+    def _buttons(self, is_busy: bool) -> Update:
+        return {
+            self.go: gr.update(interactive=not is_busy),
+            self.stop: gr.update(visible=is_busy),
+        }
+
+    def _moments(self, workspace: Workspace) -> Any:
+        if workspace.session is None:
+            return ""
+        stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
+        at = workspace.compared_at
+        return render_trail(stops, at if at is None or at < len(stops) else None, _over(workspace))
+
+    def _drawn(self, workspace: Workspace) -> Any:
+        lanes = workspace.lanes
+        if not lanes:
+            hint = (
+                "Choose two to four context builders and a moment of the episode, then Compare: "
+                "what each would read, what it would lose, and what the actor would do with it."
+            )
+            return empty("The same moment, another memory", hint)
+        return render_lanes(lanes, workspace.compared_chunks, workspace.compared_label)
+
+    def choose(self, tab: str, event: gr.EventData) -> Update:
+        """Choose the moment to compare at."""
+        workspace = self.app.of(tab)
+        at = str(data_of(event).get("look", "now"))
+        workspace.compared_at = int(at) if at.isdigit() else None
+        return {self.trail: self._moments(workspace)}
+
+    def compare(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
+        """Build each context and ask the actor, one builder after the other, drawing as they come."""
+        workspace = self.app.of(tab)
+        try:
+            lanes = [self._lane(workspace, name, int(budget)) for name in kinds or ()]
+            if not LEAST <= len(lanes) <= MOST:
+                raise UserError(f"choose {LEAST} to {MOST} context builders")
+            step = self._moment(workspace)
+        except UserError as error:
+            yield {self.status: failed(error)}
+            return
+        workspace.lanes = lanes
+        is_left = leaving(workspace)
+        for number, lane in enumerate(lanes):
+            workspace.lanes[number] = replace(lane, waiting=True)
+            try:
+                watch = Watch(partial(workspace.look, lane.params, step), f"{lane.name} …", is_left)
+                for message in watch:
+                    yield {self.status: message, self.lanes: self._drawn(workspace),
+                           **self._buttons(True)}  # fmt: skip
+                if is_left():
+                    break
+                seen = watch.result
+                chunks = workspace.config.env.chunk(seen.observation)
+                workspace.compared_chunks = chunks
+                workspace.lanes[number] = replace(
+                    lane, context=seen.context, decision=seen.decision, budget=seen.budget,
+                    build_seconds=seen.build_seconds, act_seconds=seen.act_seconds,
+                )  # fmt: skip
+            except Exception as error:  # one builder that fails must not hide the others
+                workspace.lanes[number] = replace(lane, problem=problem_of(error))
+            yield {self.lanes: self._drawn(workspace), self.status: "", **self._buttons(True)}
+        yield self.show(tab)
+
+    def _moment(self, workspace: Workspace) -> int | None:
+        session = workspace.running
+        at = workspace.compared_at
+        if at is not None and at < len(workspace.trail):
+            workspace.compared_label = f"Step {at + 1}, before it was taken"
+            return at
+        if not session.done:
+            workspace.compared_label = f"Now: step {len(workspace.trail) + 1}"
+            return None
+        if not workspace.trail:
+            raise UserError("this episode has no moment to compare: start one")
+        workspace.compared_at = last = len(workspace.trail) - 1  # the episode is over
+        workspace.compared_label = f"Step {last + 1}, the last"
+        return last
+
+    def _lane(self, workspace: Workspace, name: str, budget: int) -> Lane:
+        kind, at, own = name.strip().partition("@")
+        if at:
+            if not own.strip().isdigit() or int(own) < 1:
+                raise UserError(f"write {kind}@TOKENS, such as {kind}@150, not '{name}'")
+            budget = int(own)
+        context = workspace.config.context
+        base = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
+        registry().parse("context", {**base, "budget": budget})  # an unknown kind is told at once
+        return Lane(name=name, kind=kind, budget=budget, params={**base, "budget": budget})
+
+    def proceed(self, tab: str, event: gr.EventData) -> Any:
+        """Go on with one of the compared builders, from the compared moment."""
+        workspace = self.app.of(tab)
+        number = str(data_of(event).get("continue", ""))
+        if not number.isdigit() or int(number) >= len(workspace.lanes):
+            raise UserError("compare first, then choose one to continue with")
+        lane = workspace.lanes[int(number)]
+        at = workspace.compared_at
+        step = at if at is not None and at < len(workspace.trail) else None
+        workspace.fork({"context": dict(lane.params)}, step)
+        workspace.compared_at = None
+        return workspace
+
+    def halt(self, tab: str) -> Update:
+        """Leave the comparison; what came is kept."""
+        workspace = self.app.of(tab)
+        workspace.abandon()
+        workspace.lanes = [
+            replace(lane, waiting=False, problem="stopped") if lane.waiting else lane
+            for lane in workspace.lanes
+        ]
+        return self.show(tab)
+
+    def wire(
+        self, opened: Any, shown: Callable[[Workspace], Mapping[Any, Any]], places: list[Any]
+    ) -> None:
+        """Connect: ``opened`` is the tab, ``shown`` draws the WebShop tab's ``places``."""
+        tab = self.app.tab
+        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+        def go_on(tab: str, event: gr.EventData) -> dict[Any, Any]:
+            try:
+                workspace = self.proceed(tab, event)
+            except Exception as error:
+                return {self.status: failed(error)}
+            return {**shown(workspace), **self.show(tab)}
+
+        opened.select(self.show, [tab], self.outputs, **how)
+        self.app.tab.change(self.show, [tab], self.outputs, **how)
+        self.trail.click(self.choose, [tab], [self.trail], **how)
+        self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **how)
+        self.stop.click(self.halt, [tab], self.outputs, **how)
+        self.lanes.click(go_on, [tab], [*places, *self.outputs], **how)
+
+
+def _over(workspace: Workspace) -> bool:
+    return workspace.session is not None and workspace.session.done

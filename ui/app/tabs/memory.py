@@ -1,0 +1,220 @@
+"""The Memory tab: facts and entities of long-term memory; see ``banks`` for experience."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from nodes.protocols import Embedder
+from stores.errors import UserError
+from stores.memory.edit import edit_fact
+from stores.memory.io import export_turns
+from stores.memory.long_term import LongTerm, Namespace, open_long_term
+from ui.app.conversation import Conversations
+from ui.app.render.html import note
+from ui.app.render.memories import render_entities, render_facts
+from ui.app.tabs.banks import BanksPanel
+from ui.app.tabs.common import EVENTS_JS, SAVE_JS, App, data_of, failed
+
+#: Names and relations drawn at most.
+NAMES, RELATIONS = 40, 80
+#: Facts that a search brings.
+FOUND = 12
+
+Update = dict[Any, Any]
+
+
+class MemoryTab:
+    """The tab's components and what they do. A namespace is shown as ``user / agent``."""
+
+    def __init__(
+        self, app: App, conversations: Conversations, embedder: Callable[[], Embedder]
+    ) -> None:
+        self.app = app
+        self.conversations = conversations
+        self._embedder = embedder
+        with gr.Row(elem_classes="sg-agentbar"):
+            self.whose = gr.Dropdown([], label="Whose memory", elem_id="sg-memory-whose",
+                                     allow_custom_value=True, min_width=180)  # fmt: skip
+            self.words = gr.Textbox(label="Search by meaning (empty: all)", lines=1, scale=3,
+                                    elem_id="sg-memory-words", min_width=220)  # fmt: skip
+        with gr.Row(elem_classes="sg-controls"):
+            self.find = gr.Button("Search", variant="primary", size="md", scale=0, min_width=100,
+                                  elem_id="sg-memory-find")  # fmt: skip
+            self.export = gr.Button("Export as JSON lines", size="md", scale=0, min_width=170,
+                                    elem_id="sg-memory-export")  # fmt: skip
+            self.forget_all = gr.Button("Forget everything", variant="stop", size="md", scale=0,
+                                        min_width=150, elem_id="sg-memory-forget-all")  # fmt: skip
+            self.sure = gr.Button("Yes, forget all of it", variant="stop", size="md", scale=0,
+                                  visible=False, min_width=170, elem_id="sg-memory-sure")  # fmt: skip
+        self.status = gr.HTML(elem_id="sg-memory-status")
+        with gr.Group(visible=False) as self.editor:
+            self.question = gr.Textbox(label="Question", elem_id="sg-edit-question")
+            self.answer = gr.Textbox(label="Answer", lines=3, elem_id="sg-edit-answer")
+            self.salience = gr.Slider(0, 1, step=0.05, label="Salience", elem_id="sg-edit-salience")
+            with gr.Row():
+                self.save = gr.Button("Save", variant="primary", size="md", elem_id="sg-edit-save")
+                self.cancel = gr.Button("Cancel", size="md")
+        with gr.Row(elem_classes="sg-stage"):
+            with gr.Column(scale=6, min_width=320):
+                self.facts = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-facts")
+            with gr.Column(scale=5, min_width=320):
+                self.names = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-entities")
+        self.edited = gr.State(None)
+        self.text = gr.Textbox(visible="hidden")
+        with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
+            self.banks = BanksPanel(app, embedder)
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What looking at a memory may change."""
+        return [self.status, self.facts, self.names, self.whose, self.editor, self.sure]
+
+    def _memory(self) -> LongTerm:
+        return open_long_term()
+
+    def show(self, tab: str) -> Update:
+        """Show the memory that this tab's conversation writes."""
+        try:
+            talk = self.conversations.of(tab)
+            mine = _told(Namespace(str(talk.options["user"])))
+            known = [_told(namespace) for namespace in self._memory().namespaces()]
+        except UserError as error:
+            return {self.status: failed(error)}
+        choices = list(dict.fromkeys([mine, *known]))
+        return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
+
+    def look(self, whose: str, words: str, name: str | None = None) -> Update:
+        """Show facts (all, or the nearest to ``words``, or those that tell of ``name``)."""
+        try:
+            memory, namespace = self._memory(), _read(whose)
+            every = memory.facts(namespace)
+            facts = every[::-1]
+            if (words or "").strip():
+                embedder = self._embedder()
+                vector = embedder.embed([words])[0]
+                facts = memory.search(namespace, vector, embedder.name, FOUND, 0.0)
+            if name:
+                lower = name.lower()
+                facts = [f for f in facts if lower in f"{f.question} {f.answer}".lower()]
+            names, relations = memory.graph(namespace, "", every, NAMES, RELATIONS)
+        except UserError as error:
+            return {self.status: failed(error)}
+        told = note(f"what is remembered of {name}", "info") if name else ""
+        return {
+            self.status: told,
+            self.facts: render_facts(facts, len(every)),
+            self.names: render_entities(names, relations, name),
+            self.editor: gr.update(visible=False),
+            self.sure: gr.update(visible=False),
+        }
+
+    def touch(self, whose: str, words: str, event: gr.EventData) -> Update:
+        """Edit or forget the fact whose button was pressed."""
+        data = data_of(event)
+        try:
+            memory, namespace = self._memory(), _read(whose)
+            if "drop" in data:
+                gone = memory.forget(namespace, [int(data["drop"])])
+                told = f"Fact {data['drop']} and the turns it came from are forgotten."
+                update = self.look(whose, words)
+                return {
+                    **update,
+                    self.status: note(told if gone else "It was gone already.", "good"),
+                }
+            wanted = str(data.get("fact", ""))
+            fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
+            if fact is None:
+                raise UserError("that fact is gone: search again")
+        except (UserError, ValueError) as error:
+            return {self.status: failed(error)}
+        return {
+            self.editor: gr.update(visible=True),
+            self.question: fact.question,
+            self.answer: fact.answer,
+            self.salience: min(fact.salience, 1.0),
+            self.edited: fact.id,
+            self.status: note(f"Editing fact {fact.id}; its provenance stays.", "info"),
+        }
+
+    def store(
+        self, whose: str, words: str, fact: int | None, question: str, answer: str, salience: float
+    ) -> Update:
+        """Write an edited fact."""
+        try:
+            if fact is None:
+                raise UserError("choose a fact to edit first")
+            embedder = self._embedder()
+            edit_fact(
+                self._memory(), _read(whose), fact, question=question, answer=answer,
+                salience=salience, embed=embedder.embed, embedder=embedder.name,
+            )  # fmt: skip
+        except UserError as error:
+            return {self.status: failed(error)}
+        return {**self.look(whose, words), self.status: note(f"Fact {fact} is changed.", "good")}
+
+    def pick(self, whose: str, event: gr.EventData) -> Update:
+        """Show what is remembered of the name that was clicked."""
+        return self.look(whose, "", str(data_of(event).get("pick", "")) or None)
+
+    def write_out(self, whose: str) -> Update:
+        """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                target = Path(folder) / "memory.jsonl"
+                count = export_turns(self._memory(), _read(whose), target)
+                text = target.read_text(encoding="utf-8")
+        except UserError as error:
+            return {self.status: failed(error), self.text: ""}
+        return {
+            self.text: f"memory.jsonl\n{text}",
+            self.status: note(f"{count} turns exported.", "good"),
+        }
+
+    def forget_everything(self, whose: str) -> Update:
+        """Forget all facts of this namespace."""
+        try:
+            gone = self._memory().forget(_read(whose))
+        except UserError as error:
+            return {self.status: failed(error)}
+        return {**self.look(whose, ""), self.status: note(f"{gone} facts are forgotten.", "good")}
+
+    def wire(self, opened: Any) -> None:
+        """Connect; ``opened`` is the tab."""
+        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        seen = [self.whose, self.words]
+        places = self.outputs
+        form = [self.question, self.answer, self.salience, self.edited]
+        opened.select(self.show, [self.app.tab], places, **how)
+        self.app.tab.change(self.show, [self.app.tab], places, **how)
+        opened.select(self.banks.choices, None, [self.banks.choice], **how)
+        self.find.click(self.look, seen, places, **how)
+        self.words.submit(self.look, seen, places, **how)
+        self.whose.input(self.look, seen, places, **how)
+        self.facts.click(self.touch, seen, [*places, *form], **how)
+        self.names.click(self.pick, [self.whose], places, **how)
+        self.save.click(
+            self.store,
+            [*seen, self.edited, self.question, self.answer, self.salience],
+            places,
+            **how,
+        )
+        self.cancel.click(self.look, seen, places, **how)
+        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **how)
+        out.success(None, [self.text], None, js=SAVE_JS)
+        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
+        self.sure.click(self.forget_everything, [self.whose], places, **how)
+        self.banks.wire()
+
+
+def _told(namespace: Namespace) -> str:
+    return f"{namespace.user} / {namespace.agent}"
+
+
+def _read(whose: str | None) -> Namespace:
+    user, slash, agent = (whose or "").partition(" / ")
+    if not user.strip():
+        raise UserError("whose memory? Choose one")
+    return Namespace(user.strip(), agent.strip() if slash else Namespace().agent)

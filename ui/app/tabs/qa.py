@@ -1,0 +1,232 @@
+"""The QA tab: a conversation over a corpus, streamed, with everything that the answer was made from."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from nodes.registry import registry
+from stores.corpus.corpus import corpus_names
+from stores.errors import UserError
+from ui.app.conversation import Conversation, Conversations
+from ui.app.render.answers import render_sources
+from ui.app.render.html import el, empty, note
+from ui.app.tabs.common import App, Watch, failed, leaving, working, worth_retrying
+
+#: Kinds that make sense for a conversation; others are for Settings and YAML.
+_CONTEXTS = ("recall", "rico", "query_rag")
+_ACTORS = ("extract", "answer")
+_EXAMPLES = ("Why does a brinicle grow?", "What colour is Blood Falls, and why?")
+
+Update = dict[Any, Any]
+
+
+class QaTab:
+    """The tab's components and what they do."""
+
+    def __init__(self, app: App, conversations: Conversations) -> None:
+        self.app = app
+        self.conversations = conversations
+        contexts = [kind for kind in _CONTEXTS if kind in registry().kinds("context")]
+        with gr.Row(elem_classes="sg-agentbar"):
+            self.corpus = gr.Dropdown(
+                ["sample"], value="sample", label="Corpus (or a folder)", allow_custom_value=True,
+                elem_id="sg-qa-corpus", min_width=170, scale=2,
+            )  # fmt: skip
+            self.context = gr.Radio(contexts, value="recall", label="Context builder",
+                                    elem_id="sg-qa-context", min_width=230, scale=2)  # fmt: skip
+            self.actor = gr.Radio(list(_ACTORS), value="extract", min_width=190, scale=2,
+                                  label="Actor (extract: no model)", elem_id="sg-qa-actor")  # fmt: skip
+            self.user = gr.Textbox(label="Whose long-term memory", lines=1, elem_id="sg-qa-user",
+                                   min_width=150)  # fmt: skip
+        with gr.Row(elem_classes="sg-controls"):
+            self.upload = gr.UploadButton(
+                "Add files to the corpus", file_count="multiple", size="md", min_width=170,
+                file_types=[".txt", ".md", ".html", ".pdf", ".json"], elem_id="sg-qa-upload", scale=0,
+            )  # fmt: skip
+            self.anew = gr.Button("New conversation", size="md", min_width=150, scale=0,
+                                  elem_id="sg-qa-new")  # fmt: skip
+            self.stop = gr.Button("Stop", variant="stop", size="md", visible=False, min_width=84,
+                                  elem_id="sg-qa-stop", scale=0)  # fmt: skip
+            self.retry = gr.Button("Retry", size="md", visible=False, min_width=84, scale=0,
+                                   elem_id="sg-qa-retry")  # fmt: skip
+        self.status = gr.HTML(elem_id="sg-qa-status")
+        with gr.Row(elem_classes="sg-stage"):
+            with gr.Column(scale=6, min_width=320):
+                self.chat = gr.Chatbot(
+                    height=520, show_label=False, elem_id="sg-chat", buttons=["copy"], layout="bubble",
+                    placeholder=f"Ask something, such as: {_EXAMPLES[0]}", feedback_options=None,
+                    allow_tags=False, render_markdown=False, label="conversation",
+                )  # fmt: skip
+                with gr.Row(elem_classes="sg-controls"):
+                    self.question = gr.Textbox(
+                        placeholder="your question", lines=1, show_label=False, container=False,
+                        scale=6, elem_id="sg-question", label="your question",
+                    )  # fmt: skip
+                    self.send = gr.Button("Ask", variant="primary", size="md", min_width=80, scale=0,
+                                          elem_id="sg-ask")  # fmt: skip
+            with gr.Column(scale=5, min_width=320):
+                self.sources = gr.HTML(elem_id="sg-sources")
+        self.asked = gr.State("")
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What a question may change."""
+        return [
+            self.chat, self.question, self.sources, self.status, self.stop, self.retry, self.send,
+            self.asked, self.corpus, self.context, self.actor, self.user,
+        ]  # fmt: skip
+
+    def show(self, tab: str) -> Update:
+        """Draw the tab's conversation."""
+        try:
+            talk = self.conversations.of(tab)
+            messages = talk.messages
+        except Exception as error:
+            return {self.status: failed(error)}
+        names = list(dict.fromkeys(["sample", *corpus_names(), talk.options["corpus"]]))
+        return {
+            self.chat: messages,
+            self.sources: self._sources(talk),
+            self.status: "",
+            self.corpus: gr.update(choices=names, value=talk.options["corpus"]),
+            self.context: talk.options["context"],
+            self.actor: talk.options["actor"],
+            self.user: talk.options["user"],
+            **self._buttons(is_busy=False),
+        }
+
+    def _buttons(self, *, is_busy: bool) -> Update:
+        return {
+            self.stop: gr.update(visible=is_busy),
+            self.send: gr.update(interactive=not is_busy),
+            self.retry: gr.update(visible=False),
+        }
+
+    def _sources(self, talk: Conversation) -> Any:
+        last = talk.last
+        if last is None:
+            hint = (
+                "Passages with their scores and sources, the recent turns, and what is remembered "
+                "of earlier conversations stand here once a question was answered."
+            )
+            return empty("What an answer is made from", hint)
+        config = talk.config
+        agent: Any = talk.graph.agent  # type: ignore[attr-defined]
+        env: Any = config.env
+        chunks = env.source(last.observation, agent.bound().resources).all()
+        return render_sources(
+            last.context, config.context.budget, chunks, config.context.kind, (last.seconds, 0.0)
+        )
+
+    def ask(self, tab: str, question: str) -> Iterator[Update]:
+        """Put a question and show the answer as it is written."""
+        question = (question or "").strip()
+        try:
+            talk = self.conversations.of(tab)
+            if not question:
+                raise UserError("the question is empty: ask something")
+            before = [m for m in talk.messages if m["content"]]
+        except Exception as error:
+            yield {self.status: failed(error)}
+            return
+        if before and before[-1] == {"role": "user", "content": question}:
+            before = before[:-1]
+        said = [*before, {"role": "user", "content": question}]
+        yield {self.chat: said, self.question: "", self.asked: question, self.status: "",
+               **self._buttons(is_busy=True)}  # fmt: skip
+        written: list[str] = []
+        try:
+            label = f"{talk.options['actor']} is answering …"
+            is_left = leaving(talk)
+            for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
+                answer = "".join(written)
+                turns = [*said, {"role": "assistant", "content": answer}] if answer else said
+                yield {self.chat: turns, self.status: message}
+        except Exception as error:
+            yield {
+                self.chat: said,
+                self.status: failed(error),
+                **self._buttons(is_busy=False),
+                self.retry: gr.update(visible=worth_retrying(error)),
+            }
+            return
+        update = self.show(tab)
+        if is_left():
+            yield update
+            return
+        fallback = talk.last.decision.fallback if talk.last else None
+        yield {**update, self.status: note(fallback, "warn") if fallback else ""}
+
+    def halt(self, tab: str) -> Update:
+        """Leave the question that is being answered, or the files that are being read."""
+        talk = self.conversations.of(tab)
+        talk.stopping = True
+        talk.abandon()
+        return self.show(tab)
+
+    def begin_anew(self, tab: str) -> Update:
+        """Begin another conversation."""
+        self.conversations.of(tab).begin_anew()
+        return self.show(tab)
+
+    def choose(self, tab: str, corpus: str, context: str, actor: str, user: str) -> Update:
+        """Take another corpus, builder, actor or memory."""
+        try:
+            talk = self.conversations.of(tab)
+            talk.choose(corpus=corpus, context=context, actor=actor, user=user)
+        except Exception as error:
+            return {self.status: failed(error)}
+        return {self.status: ""}
+
+    def add(self, tab: str, files: list[str] | None) -> Iterator[Update]:
+        """Read uploaded files into the tab's corpus, telling how far it is."""
+        talk = self.conversations.of(tab)
+        talk.stopping = False
+        at: list[Any] = ["reading", 0, len(files or ())]
+
+        def tell(what: str, done: int, total: int) -> None:
+            at[:] = [what, done, total]
+            if talk.stopping:
+                raise UserError("stopped: what was read so far stays in the corpus")
+
+        is_left = leaving(talk)
+        watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
+        try:
+            for _ in watch:
+                told = working(f"{at[0]}: {at[1]} of {at[2]}", watch.since)
+                bar = el("progress", value=str(at[1]), max=str(max(at[2], 1)), cls="sg-progress")
+                yield {self.status: told + bar, **self._buttons(is_busy=True)}
+        except Exception as error:
+            yield {self.status: failed(error), **self._buttons(is_busy=False)}
+            return
+        if is_left():
+            yield {**self.show(tab), self.status: note("Stopped reading files.", "info")}
+            return
+        changes, passages = watch.result
+        names = ", ".join([*changes.added, *changes.updated, *changes.unchanged][:5])
+        skipped = "".join(f"; skipped {s.id}: {s.why}" for s in changes.skipped)
+        summary = f"{names} in corpus {talk.options['corpus']}: {passages} passages{skipped}"
+        yield {
+            **self.show(tab),
+            self.status: note(summary, "warn" if skipped else "good", "Added."),
+        }
+
+    def wire(self, opened: Any) -> None:
+        """Connect; ``opened`` is the tab."""
+        tab, outputs = self.app.tab, self.outputs
+        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        opened.select(self.show, [tab], outputs, **how)
+        self.app.tab.change(self.show, [tab], outputs, **how)
+        self.send.click(self.ask, [tab, self.question], outputs, **how)
+        self.question.submit(self.ask, [tab, self.question], outputs, **how)
+        self.retry.click(self.ask, [tab, self.asked], outputs, **how)
+        self.upload.upload(self.add, [tab, self.upload], outputs, **how)
+        self.stop.click(self.halt, [tab], outputs, **how)
+        self.chat.clear(self.begin_anew, [tab], outputs, **how)
+        self.anew.click(self.begin_anew, [tab], outputs, **how)
+        bar = [tab, self.corpus, self.context, self.actor, self.user]
+        for box in (self.corpus, self.context, self.actor):
+            box.input(self.choose, bar, [self.status], **how)
+        self.user.blur(self.choose, bar, [self.status], **how)
+        self.user.submit(self.choose, bar, [self.status], **how)

@@ -1,0 +1,218 @@
+"""The Runs tab: open a run directory, filter and replay its episodes, compare it with another."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from evals.read_run import Run, find_runs, pairs, read_run, replay, select
+from nodes.registry import registry
+from stores.errors import UserError
+from ui.app.render.html import empty, join, note
+from ui.app.render.page import render_page
+from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
+from ui.app.tabs.common import EVENTS_JS, App, data_of, failed, problem_of
+
+#: Where runs are looked for: this folder's, and the published ones.
+ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
+_OUTCOMES = ["all", "success", "partial", "failed", "errors"]
+_ALL = "all agents"
+_HINT = (
+    "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
+    "stategate eval live --goals 0-19 --out runs/first"
+)
+
+Update = dict[Any, Any]
+
+
+@dataclass
+class Opened:
+    """What one browser tab has open."""
+
+    run: Run
+    episode: tuple[str, int] | None = None
+    at: int = 0
+
+
+class RunsTab:
+    """The tab's components and what they do."""
+
+    def __init__(self, app: App, resources: Any) -> None:
+        self.app = app
+        self._resources = resources
+        with gr.Row(elem_classes="sg-agentbar"):
+            self.choice = gr.Dropdown(
+                [], label="Run directory (choose one, or type a path)", allow_custom_value=True,
+                elem_id="sg-run", scale=3, min_width=260,
+            )  # fmt: skip
+            self.agent = gr.Dropdown([_ALL], value=_ALL, label="Agent", elem_id="sg-run-agent",
+                                     min_width=130)  # fmt: skip
+            self.outcome = gr.Dropdown(_OUTCOMES, value="all", label="Outcome", min_width=120,
+                                       elem_id="sg-run-outcome", filterable=False)  # fmt: skip
+            self.low = gr.Slider(0, 1, value=0, step=0.05, label="Reward from", min_width=140)
+            self.high = gr.Slider(0, 1, value=1, step=0.05, label="Reward to", min_width=140)
+        self.status = gr.HTML(elem_id="sg-run-status")
+        with gr.Row(elem_classes="sg-stage"):
+            with gr.Column(scale=5, min_width=320):
+                self.facts = gr.HTML(empty("No run open", _HINT), elem_id="sg-run-facts")
+            with gr.Column(scale=5, min_width=320):
+                self.episodes = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-episodes")
+        self.steps = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-run-steps")
+        self.page = gr.HTML(elem_id="sg-run-page")
+        with gr.Accordion("Compare with another run, episode by episode", open=False):
+            with gr.Row():
+                self.other = gr.Dropdown([], label="The other run", allow_custom_value=True,
+                                         elem_id="sg-run-other", scale=3, min_width=240)  # fmt: skip
+                self.first = gr.Dropdown([], label="Agent of this run", min_width=130)
+                self.second = gr.Dropdown([], label="Agent of the other", min_width=130)
+                self.compare = gr.Button("Compare runs", size="md", elem_id="sg-run-compare",
+                                         min_width=120)  # fmt: skip
+            self.pairs = gr.HTML(elem_id="sg-run-pairs")
+        self.state = gr.State(None)
+
+    def choices(self) -> Update:
+        """List the runs there are."""
+        names = [str(folder) for folder in find_runs(ROOTS)]
+        options = [(_shown(name), name) for name in names]
+        return {
+            self.choice: gr.update(choices=options),
+            self.other: gr.update(choices=options),
+        }
+
+    def open(self, folder: str | None) -> Update:
+        """Open a run directory."""
+        blank: Update = {self.facts: "", self.episodes: "", self.steps: "", self.page: "",
+                         self.state: None, self.pairs: ""}  # fmt: skip
+        if not folder:
+            return {**blank, self.facts: empty("No run open", _HINT)}
+        try:
+            run = read_run(folder)
+        except UserError as error:
+            return {**blank, self.status: failed(error)}
+        agents = run.agents
+        return {
+            **blank,
+            self.status: "",
+            self.state: Opened(run),
+            self.facts: join([render_run(run), render_rows(run.tables)]),
+            self.episodes: self._listed(Opened(run), _ALL, "all", 0.0, 1.0),
+            self.agent: gr.update(choices=[_ALL, *agents], value=_ALL),
+            self.outcome: "all",
+            self.low: 0,
+            self.high: 1,
+            self.first: gr.update(choices=agents, value=agents[0] if agents else None),
+        }
+
+    def _listed(self, opened: Opened, agent: str, outcome: Any, low: float, high: float) -> Any:
+        rows = opened.run.episodes
+        if not rows:
+            return note("This run directory holds no episodes: only its summary was kept.", "info")
+        wanted = None if agent == _ALL else agent
+        return render_episodes(select(rows, wanted, outcome, low, high), len(rows), opened.episode)
+
+    def filter(
+        self, opened: Opened | None, agent: str, outcome: str, low: float, high: float
+    ) -> Update:
+        """Show the episodes that pass the filters."""
+        if opened is None:
+            return {self.status: ""}
+        return {self.episodes: self._listed(opened, agent, outcome, low, high)}
+
+    def pick(self, opened: Opened | None, event: gr.EventData) -> Update:
+        """Open the replay of an episode."""
+        agent, _, goal = str(data_of(event).get("pick", "")).rpartition("|")
+        if opened is None or not goal.lstrip("-").isdigit():
+            return {self.status: ""}
+        chosen = Opened(opened.run, (agent, int(goal)), 0)
+        return {self.state: chosen, **self._replayed(chosen)}
+
+    def look(self, opened: Opened | None, event: gr.EventData) -> Update:
+        """Look at another step of the episode."""
+        at = str(data_of(event).get("look", ""))
+        if opened is None or opened.episode is None or not at.isdigit():
+            return {self.status: ""}
+        moved = Opened(opened.run, opened.episode, int(at))
+        return {self.state: moved, **self._replayed(moved)}
+
+    def _replayed(self, opened: Opened) -> Update:
+        agent, goal = opened.episode or ("", 0)
+        run = opened.run
+        rows = [r for r in run.episodes if r.get("agent") == agent and r.get("goal") == goal]
+        if not rows:
+            return {self.steps: note("This episode is not in the run.", "bad"), self.page: ""}
+        steps = run.steps(agent, goal)
+        update: Update = {self.steps: render_steps(steps, opened.at, rows[0])}
+        try:
+            update[self.page] = self._page(run, agent, goal, steps, opened.at)
+        except Exception as error:  # the steps are there even where the world is not
+            update[self.page] = note(problem_of(error), "info", "The page cannot be drawn:")
+        return update
+
+    def _page(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
+        env = registry().parse("env", (run.args.get("agents") or {})[agent]["env"])
+        world: Any = self._resources.get(env)
+        known = (run.args.get("data") or {}).get("sha256")
+        here = getattr(getattr(world, "catalogue", None), "fingerprint", known)
+        if known and here != known:
+            raise UserError("the run's data is not the data that is here")
+        actions = [str(step.get("action", "")) for step in steps]
+        moments = replay(world, {"goal": goal}, actions)
+        session, seen = moments[min(at, len(moments) - 1)]
+        taken = actions[at] if at < len(actions) else None
+        chunks = env.chunk(seen)  # type: ignore[attr-defined]
+        return render_page(
+            chunks, world.instruction(session), taken=taken, live=False,
+            address=f"{env.kind} / goal {goal} / step {min(at, len(actions)) + 1}",
+        )  # fmt: skip
+
+    def other_agents(self, folder: str | None) -> Update:
+        """List the agents of the other run."""
+        try:
+            agents = read_run(folder).agents if folder else []
+        except UserError as error:
+            return {self.pairs: failed(error)}
+        return {self.second: gr.update(choices=agents, value=agents[0] if agents else None)}
+
+    def compare_runs(
+        self, opened: Opened | None, folder: str | None, first: str | None, second: str | None
+    ) -> Update:
+        """Compare two runs episode by episode."""
+        try:
+            if opened is None or not folder or not first or not second:
+                raise UserError("open a run, choose another, and an agent of each")
+            other = read_run(folder)
+            found = pairs(opened.run, first, other, second)
+        except UserError as error:
+            return {self.pairs: failed(error)}
+        names = (f"{opened.run.folder.name}: {first}", f"{other.folder.name}: {second}")
+        return {self.pairs: render_pairs(found, *names)}
+
+    def wire(self, opened: Any) -> None:
+        """Connect; ``opened`` is the tab."""
+        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        everything = [
+            self.status, self.facts, self.episodes, self.steps, self.page, self.state, self.pairs,
+            self.agent, self.outcome, self.low, self.high, self.first,
+        ]  # fmt: skip
+        opened.select(self.choices, None, [self.choice, self.other], **how)
+        self.choice.change(self.open, [self.choice], everything, **how)
+        filters = [self.state, self.agent, self.outcome, self.low, self.high]
+        for box in (self.agent, self.outcome, self.low, self.high):
+            box.input(self.filter, filters, [self.status, self.episodes], **how)
+        shown = [self.status, self.state, self.steps, self.page]
+        self.episodes.click(self.pick, [self.state], shown, **how)
+        self.steps.click(self.look, [self.state], shown, **how)
+        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **how)
+        self.compare.click(
+            self.compare_runs,
+            [self.state, self.other, self.first, self.second],
+            [self.pairs],
+            **how,
+        )
+
+
+def _shown(name: str) -> str:
+    """Return a run's name with the folder it lies in."""
+    path = Path(name)
+    return f"{path.parent.name}/{path.name}"

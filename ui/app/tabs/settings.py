@@ -1,0 +1,241 @@
+"""The Settings tab: any kind in any slot, by forms from the registry's schemas; YAML in and out."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gradio as gr
+import yaml
+
+from graph.config import Config, load_config, presets
+from nodes.protocols import SLOTS
+from nodes.registry import registry
+from stores.errors import UserError
+from ui.app.forms import Field, fields_of, shown, values_of
+from ui.app.render.html import el, note
+from ui.app.tabs.common import SAVE_JS, App, failed
+from ui.app.workspace import Workspace
+
+#: Names the browser tab also where it is opened before the page has told its name.
+NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
+_NOTHING = "(none)"
+_SINGLE = [slot for slot in SLOTS if slot != "memory"]
+
+Update = dict[Any, Any]
+Draft = dict[str, Any]
+
+
+class SettingsTab:
+    """The tab's components and what they do. The draft is a config as plain values."""
+
+    def __init__(
+        self, app: App, shown_elsewhere: Callable[[Workspace], Mapping[Any, Any]], places: list[Any]
+    ) -> None:
+        self.app = app
+        self._shown = shown_elsewhere
+        self._places = places
+        with gr.Row(elem_classes="sg-controls"):
+            self.preset = gr.Dropdown(presets(), value=None, label="Start from a preset",
+                                      elem_id="sg-preset", min_width=160, scale=0)  # fmt: skip
+            self.upload = gr.UploadButton("Load YAML", file_types=[".yaml", ".yml"], size="md",
+                                          type="filepath", elem_id="sg-load", scale=0,
+                                          min_width=120)  # fmt: skip
+        self.status = gr.HTML(elem_id="sg-settings-status")
+        self.draft = gr.State(None)
+        self.base = gr.State(None)
+        self.file = gr.Textbox(visible="hidden")
+        broken = registry().broken
+        if broken:
+            lines = [el("div", el("b", name), f": {why}") for name, why in broken.items()]
+            gr.HTML(note(el("div", lines), "warn", "Plug-ins that did not load."))
+        gr.render(inputs=[self.draft], triggers=[self.draft.change])(self._forms)
+        self.yaml = gr.Code(language="yaml", label="YAML", visible=False, elem_id="sg-yaml",
+                            interactive=False)  # fmt: skip
+
+    def _forms(self, draft: Draft | None) -> None:
+        """Build the forms of ``draft``: a group a slot, a control a parameter."""
+        if draft is None:
+            return
+        boxes: list[Any] = []  # every control, in the order in which `_gather` reads them
+        plan: list[tuple[str, str, list[Field]]] = []
+        swaps: list[tuple[Any, str, int]] = []
+        with gr.Row(elem_classes="sg-forms"):
+            for slot in _SINGLE:
+                with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
+                    values = draft.get(slot) or {}
+                    kinds = sorted(registry().kinds(slot))
+                    options = [_NOTHING, *kinds] if slot == "llm" else kinds
+                    choice = gr.Dropdown(options, value=values.get("kind", _NOTHING), label=slot,
+                                         interactive=True, elem_id=f"sg-slot-{slot}")  # fmt: skip
+                    swaps.append((choice, slot, -1))
+                    self._kind(slot, values, boxes, plan)
+            for place, values in enumerate(draft.get("memory") or ()):
+                with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
+                    kinds = sorted(registry().kinds("memory"))
+                    choice = gr.Dropdown([_NOTHING, *kinds], value=values["kind"],
+                                         label=f"memory {place + 1} ((none) removes it)",
+                                         elem_id=f"sg-slot-memory-{place}",
+                                         interactive=True)  # fmt: skip
+                    swaps.append((choice, "memory", place))
+                    self._kind("memory", values, boxes, plan)
+            with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
+                more = gr.Dropdown(sorted(registry().kinds("memory")), value=None,
+                                   label="add a memory writer", interactive=True,
+                                   elem_id="sg-slot-memory")  # fmt: skip
+                swaps.append((more, "memory", len(draft.get("memory") or ())))
+                limit = gr.Number(draft.get("max_steps", 20), label="max_steps", precision=0,
+                                  interactive=True, elem_id="sg-max-steps")  # fmt: skip
+        with gr.Row(elem_classes="sg-controls"):
+            apply = gr.Button("Apply to this tab", variant="primary", size="md", scale=0,
+                              min_width=150, elem_id="sg-apply")  # fmt: skip
+            save = gr.Button("Save as YAML", size="md", scale=0, min_width=130, elem_id="sg-save")
+        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+        def gather(raw: tuple[Any, ...]) -> Draft:
+            limit_value, *values = raw
+            return _gather(draft, plan, values, limit_value)
+
+        for choice, slot, place in swaps:
+
+            def swap(kind: str, *raw: Any, slot: str = slot, place: int = place) -> Update:
+                try:
+                    return {self.draft: swapped(gather(raw), slot, place, kind), self.status: ""}
+                except UserError as error:
+                    return {self.status: failed(error)}
+
+            choice.input(swap, [choice, limit, *boxes], [self.draft, self.status], **how)
+
+        def use(tab: str, *raw: Any) -> Update:
+            try:
+                workspace = self.app.of(tab)
+                self._configure(workspace, load_config(gather(raw)))
+            except Exception as error:  # a stranger's kind may raise anything
+                return {self.status: failed(error)}
+            told = note("Applied: this browser tab plays with it from now on.", "good")
+            return {**self._shown(workspace), self.status: told}
+
+        def write(*raw: Any) -> Update:
+            try:
+                text = as_yaml(load_config(gather(raw)))
+            except UserError as error:
+                return {self.status: failed(error), self.file: ""}
+            named = f"stategate.yaml\n{text}"
+            return {
+                self.yaml: gr.update(value=text, visible=True),
+                self.file: named,
+                self.status: "",
+            }
+
+        apply.click(use, [self.app.tab, limit, *boxes], [self.status, *self._places], **how)
+        saved = save.click(write, [limit, *boxes], [self.yaml, self.file, self.status], **how)
+        saved.success(None, [self.file], None, js=SAVE_JS)
+
+    def _kind(
+        self, slot: str, values: Mapping[str, Any], boxes: list[Any], plan: list[Any]
+    ) -> None:
+        kind = registry().kinds(slot).get(values.get("kind", ""))
+        if kind is None:
+            plan.append((slot, "", []))
+            return
+        about = (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("``", "")
+        gr.HTML(el("div", " ".join(about.split()), el("span", f" · {kind.owner}"),
+                   cls="sg-kind-about"))  # fmt: skip
+        fields = fields_of(kind.cls)
+        plan.append((slot, values["kind"], fields))
+        boxes += [_control(slot, field, values.get(field.name, field.default)) for field in fields]
+
+    def _configure(self, workspace: Workspace, config: Config) -> None:
+        """Give the tab this agent; an episode of the same world begins again with it."""
+        session = workspace.session
+        task = dict(session.values.get("episode") or {}) if session is not None else {}
+        workspace.configure(self.app.workspaces.graphs(config))
+        if task.pop("env", None) == config.env.kind and task:
+            workspace.start(task)
+
+    def show(self, tab: str, draft: Draft | None, base: Draft | None) -> Update:
+        """Fill the forms with the agent of the tab; edits stay while it is the same agent."""
+        try:
+            values = self.app.of(tab).config.model_dump(mode="json")
+        except UserError as error:
+            return {self.status: failed(error)}
+        if draft is not None and values == base:
+            return {self.status: ""}
+        return {self.draft: values, self.base: values, self.status: ""}
+
+    def read(self, source: str | None) -> Update:
+        """Fill the forms from a preset or a YAML file."""
+        if not source:
+            return {self.status: ""}
+        try:
+            config = load_config(source)
+        except UserError as error:
+            return {self.status: failed(error)}
+        told = note("Loaded: look it over, then Apply.", "info")
+        return {self.draft: config.model_dump(mode="json"), self.status: told}
+
+    def wire(self, opened: Any) -> None:
+        """Connect; ``opened`` is the tab."""
+        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        opened.select(
+            self.show, [self.app.tab, self.draft, self.base], [self.draft, self.base, self.status],
+            js=NAMED_JS, **how,
+        )  # fmt: skip
+        self.preset.input(self.read, [self.preset], [self.draft, self.status], **how)
+        self.upload.upload(self.read, [self.upload], [self.draft, self.status], **how)
+
+
+def swapped(draft: Draft, slot: str, place: int, kind: str) -> Draft:
+    """Return the draft with another kind in a slot; a context keeps its budget."""
+    after = dict(draft)
+    if slot == "memory":
+        items = list(after.get("memory") or ())
+        if kind == _NOTHING:
+            del items[place]
+        else:
+            items[place : place + 1] = [{"kind": kind}]
+        after["memory"] = items
+        return after
+    old = after.get(slot) or {}
+    kept = {"budget": old["budget"]} if slot == "context" and "budget" in old else {}
+    after[slot] = None if kind == _NOTHING else {"kind": kind, **kept}
+    return after
+
+
+def as_yaml(config: Config) -> str:
+    """Return a config as YAML that ``load_config`` reads back."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _gather(
+    draft: Draft, plan: list[tuple[str, str, list[Field]]], values: list[Any], limit: Any
+) -> Draft:
+    after: Draft = {**draft, "memory": []}
+    at = 0
+    for slot, kind, fields in plan:
+        found = values_of(fields, values[at : at + len(fields)])
+        at += len(fields)
+        item = {"kind": kind, **found} if kind else None
+        if slot == "memory":
+            after["memory"] = [*after["memory"], item]
+        else:
+            after[slot] = item
+    after["max_steps"] = int(limit or 0)
+    return after
+
+
+def _control(slot: str, field: Field, value: Any) -> Any:
+    """Return the Gradio control of a field."""
+    about: dict[str, Any] = {
+        "label": field.name + (" (required)" if field.required else ""),
+        "info": field.description or None,
+        "elem_id": f"sg-field-{slot}-{field.name}",
+        "interactive": True,
+    }
+    now = shown(field, value)
+    if field.control == "choice":
+        return gr.Dropdown(list(field.choices), value=now, **about)
+    if field.control == "flag":
+        return gr.Checkbox(value=now, **about)
+    if field.control in ("integer", "number"):
+        # Bounds are the schema's to check: its message names the parameter.
+        return gr.Number(now, precision=0 if field.control == "integer" else None, **about)
+    return gr.Textbox(now, lines=1, max_lines=6, **about)

@@ -1,0 +1,320 @@
+"""The WebShop tab: choose a goal, step, run, go back, act yourself, and see what the model reads."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gradio as gr
+
+from envs.protocols import SEARCH
+from nodes.registry import registry
+from stores.errors import UserError
+from ui.app.render.html import note
+from ui.app.tabs.common import (
+    BEAT,
+    EVENTS_JS,
+    App,
+    Watch,
+    data_of,
+    failed,
+    leaving,
+    working,
+    worth_retrying,
+)
+from ui.app.tabs.goals import GoalPicker
+from ui.app.tabs.webshop_view import View, draw
+from ui.app.workspace import Workspace
+
+#: Seconds that Auto-run lets each step stand.
+PACE = 0.5
+#: What a tab opens with, so that there is something to see.
+FIRST_TASK = {"goal": 3}
+#: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
+_NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "recall")
+
+Update = dict[Any, Any]
+
+
+def draw_is_busy(update: Update, stop: Any) -> bool:
+    """Say whether an update draws a tab in the middle of a move: its Stop button shows."""
+    return bool(update[stop].get("visible"))
+
+
+def quick(slot: str, now: str) -> list[str]:
+    """Return the kinds of a slot that need nothing else to be told, and the one of today."""
+    return sorted({kind for kind in registry().kinds(slot) if kind not in _NOT_QUICK} | {now})
+
+
+class WebShopTab:
+    """The tab's components and what they do. Build it inside ``gr.Blocks``."""
+
+    def __init__(self, app: App, pipeline: Any) -> None:
+        self.app = app
+        self.pipeline = pipeline
+        self.picker = GoalPicker(app)
+        self._agent_bar()
+        self._controls()
+        self.status = gr.HTML(elem_id="sg-status")
+        with gr.Row(elem_classes="sg-retry-row"):
+            self.retry = gr.Button("Retry", visible=False, size="sm", elem_id="sg-retry")
+        self.trail = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-trail")
+        with gr.Row(elem_classes="sg-stage"):
+            with gr.Column(scale=6, min_width=320):
+                self.page = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-page")
+            with gr.Column(scale=5, min_width=320):
+                self.side = gr.HTML(elem_id="sg-side")
+        self._wire()
+
+    def _agent_bar(self) -> None:
+        config = self.app.workspaces.config
+        with gr.Row(elem_classes="sg-agentbar"):
+            self.context = gr.Radio(
+                quick("context", config.context.kind), value=config.context.kind,
+                label="Context builder",
+                elem_id="sg-context-kind", min_width=320, scale=4,
+            )  # fmt: skip
+            self.budget = gr.Slider(
+                20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
+                elem_id="sg-budget", min_width=220, scale=2,
+            )  # fmt: skip
+            self.actor = gr.Radio(
+                quick("actor", config.actor.kind), value=config.actor.kind,
+                label="Actor", elem_id="sg-actor-kind", min_width=150, scale=2,
+            )  # fmt: skip
+
+    def _controls(self) -> None:
+        def button(label: str, name: str, width: int, **more: Any) -> Any:
+            return gr.Button(label, elem_id=f"sg-{name}", size="md", min_width=width, **more)
+
+        with gr.Row(elem_classes="sg-controls"):
+            self.step = button("Step", "step", 84, variant="primary")
+            self.run = button("Auto-run", "run", 96)
+            self.pause = button("Pause", "pause", 84, visible=False)
+            self.stop = button("Stop", "stop", 84, visible=False, variant="stop")
+            self.back = button("Back", "back", 84)
+            self.back_here = button("Back to this step", "back-here", 140, visible=False)
+            self.fork_here = button("Fork here", "fork-here", 100, visible=False)
+            self.typed = gr.Textbox(
+                placeholder="act yourself: click on the page, or type search[red shoes]", lines=1,
+                show_label=False, container=False, elem_id="sg-typed", scale=4, min_width=200,
+                label="your action",
+            )  # fmt: skip
+            self.act = button("Act", "act", 64)
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Every component that a move may change."""
+        return [
+            self.pipeline, self.status, self.retry, self.trail, self.page, self.side, self.step,
+            self.run, self.pause, self.stop, self.back, self.back_here, self.fork_here, self.typed,
+            self.act, self.context, self.budget, self.actor,
+        ]  # fmt: skip
+
+    def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
+        """Return the update that draws the tab as the workspace stands."""
+        view = draw(workspace)
+        problem = error or view.problem
+        return {
+            self.pipeline: view.pipeline,
+            self.status: failed(problem) if problem is not None else "",
+            self.retry: gr.update(visible=problem is not None and worth_retrying(problem)),
+            self.trail: view.trail,
+            self.page: view.page,
+            self.side: view.side,
+            self.typed: "" if error is None else gr.update(),
+            self.context: self._choice(workspace, "context"),
+            self.budget: self._budget(workspace),
+            self.actor: self._choice(workspace, "actor"),
+            **self._buttons(view, "busy" if view.busy else "idle"),
+        }
+
+    def _choice(self, workspace: Workspace, slot: str) -> Any:
+        kind = getattr(workspace.config, slot).kind
+        return gr.update(choices=quick(slot, kind), value=kind)
+
+    def _budget(self, workspace: Workspace) -> Any:
+        budget = workspace.config.context.budget
+        return gr.update(value=budget, maximum=max(2000, budget))
+
+    def _buttons(self, view: View, mode: str) -> Update:
+        """Return which buttons there are: ``mode`` is idle, busy (a step) or running (auto-run)."""
+        is_idle = mode == "idle"
+        can_act = is_idle and view.has_session and not view.over and not view.looks_back
+        return {
+            self.step: gr.update(interactive=is_idle and view.has_session and not view.over),
+            self.run: gr.update(visible=mode != "running",
+                                interactive=is_idle and view.has_session and not view.over),
+            self.pause: gr.update(visible=mode == "running"),
+            self.stop: gr.update(visible=not is_idle),
+            self.back: gr.update(interactive=is_idle and view.steps > 0),
+            self.back_here: gr.update(visible=is_idle and view.looks_back),
+            self.fork_here: gr.update(visible=is_idle and view.looks_back),
+            self.act: gr.update(interactive=can_act),
+        }  # fmt: skip
+
+    def _busy(self, workspace: Workspace, mode: str = "busy") -> Update:
+        view = View("", has_session=True, steps=len(workspace.trail))  # type: ignore[arg-type]
+        return self._buttons(view, mode)
+
+    # What the buttons do.
+
+    def load(self, tab: str) -> Iterator[Update]:
+        """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
+        try:
+            workspace = self.app.of(tab)
+        except UserError as error:
+            yield {self.status: failed(error)}
+            return
+        workspace.pausing = True  # a run that the old page watched ends
+        problem: BaseException | None = None
+        if workspace.is_new:
+            try:
+                workspace.start(FIRST_TASK)
+            except UserError:  # another world: one starts by hand
+                problem = None
+            except Exception as raised:
+                problem = raised
+        since = time.monotonic()
+        update = self.show(workspace, problem)
+        while draw_is_busy(update, self.stop):
+            yield {**update, self.status: working("a step is being taken", since)}
+            time.sleep(BEAT)
+            update = self.show(workspace)
+        yield update
+
+    def move(self, tab: str, what: Callable[[Workspace], Any], label: str) -> Iterator[Update]:
+        """Make a move of the workspace under watch; an error becomes a message."""
+        workspace = self.app.of(tab)
+        is_left = leaving(workspace)
+        error: BaseException | None = None
+        try:
+            for message in Watch(lambda: what(workspace), label, is_left):
+                yield {self.status: message, **self._busy(workspace)}
+        except Exception as raised:  # whatever a node raises must not end the page
+            error = raised
+        yield self._silence() if is_left() else self.show(workspace, error)
+
+    def _silence(self) -> Update:
+        """Change nothing: who left a move has drawn the tab since.
+
+        Gradio sends a generator's last update once more when it ends, which may be after that; so the
+        last one must not be that the move goes on.
+        """
+        return {self.status: gr.skip()}
+
+    def take_step(self, tab: str) -> Iterator[Update]:
+        """Let the actor take a step."""
+        kind = self.app.of(tab).config.actor.kind
+        yield from self.move(tab, lambda w: w.step(), f"{kind} is choosing …")
+
+    def auto_run(self, tab: str) -> Iterator[Update]:
+        """Take steps until the end, a pause, or an error."""
+        workspace = self.app.of(tab)
+        workspace.pausing = False
+        is_left = leaving(workspace)
+        error: BaseException | None = None
+        try:
+            while not (workspace.running.done or workspace.pausing or is_left()):
+                for message in Watch(workspace.step, f"{workspace.config.actor.kind} …", is_left):
+                    yield {self.status: message, **self._busy(workspace, "running")}
+                if is_left():
+                    break
+                yield {**self.show(workspace), **self._busy(workspace, "running")}
+                time.sleep(PACE)
+        except Exception as raised:
+            error = raised
+        yield self._silence() if is_left() else self.show(workspace, error)
+
+    def ask_to_pause(self, tab: str) -> Update:
+        """Let the run end after the step that is being taken."""
+        self.app.of(tab).pausing = True
+        return {self.status: note("pausing after this step", "info")}
+
+    def halt(self, tab: str) -> Update:
+        """Leave the step that is being taken, and the run."""
+        workspace = self.app.of(tab)
+        workspace.pausing = True
+        workspace.abandon()
+        return self.show(workspace)
+
+    def by_hand(self, tab: str, typed: str) -> Iterator[Update]:
+        """Take a person's own action."""
+        action = (typed or "").strip()
+        if action and "[" not in action:
+            action = f"click[{action}]"
+        yield from self.move(tab, lambda w: w.act(action), "acting …")
+
+    def clicked(self, tab: str, event: gr.EventData) -> Iterator[Update]:
+        """Take the action of the element that was clicked on the page."""
+        action = str(data_of(event).get("action", ""))
+        if action and action != SEARCH:
+            yield from self.move(tab, lambda w: w.act(action), "acting …")
+
+    def look(self, tab: str, event: gr.EventData) -> Update:
+        """Show an earlier step, or now."""
+        workspace = self.app.of(tab)
+        at = str(data_of(event).get("look", "now"))
+        known = at.isdigit() and int(at) < len(workspace.trail)
+        workspace.looked_at = int(at) if known else None
+        return self.show(workspace)
+
+    def go_back(self, tab: str) -> Iterator[Update]:
+        """Undo one step."""
+        yield from self.move(tab, lambda w: w.back(), "going back …")
+
+    def go_back_here(self, tab: str) -> Iterator[Update]:
+        """Undo the step that is looked at and all after it."""
+        workspace = self.app.of(tab)
+        at = workspace.looked_at
+        if at is not None:
+            steps = len(workspace.trail) - at
+            yield from self.move(tab, lambda w: w.back(steps), "going back …")
+
+    def fork(self, tab: str) -> Iterator[Update]:
+        """Go on from the step that is looked at, on a copy."""
+        at = self.app.of(tab).looked_at
+        yield from self.move(tab, lambda w: w.fork(step=at), "forking …")
+
+    def swap(self, tab: str, kind: str, budget: float, actor: str) -> Iterator[Update]:
+        """Go on with the context builder, budget and actor that the bar says."""
+
+        def change(workspace: Workspace) -> None:
+            context, acting = workspace.config.context, workspace.config.actor
+            same = kind == context.kind
+            values = context.model_dump(mode="json") if same else {"kind": kind}
+            slots: dict[str, Any] = {"context": {**values, "budget": int(budget)}}
+            if actor != acting.kind:
+                slots["actor"] = {"kind": actor}
+            workspace.swap(slots)
+
+        yield from self.move(tab, change, "swapping …")
+
+    def begin(self, tab: str, task: dict[str, Any]) -> Iterator[Update]:
+        """Start an episode."""
+        yield from self.move(tab, lambda w: w.start(task), "opening the shop …")
+
+    def _wire(self) -> None:
+        tab, outputs = self.app.tab, self.outputs
+        how: dict[str, Any] = {
+            "outputs": outputs,
+            "show_progress": "hidden",
+            "api_visibility": "private",
+        }
+        self.step.click(self.take_step, [tab], **how)
+        self.run.click(self.auto_run, [tab], **how)
+        self.retry.click(self.take_step, [tab], **how)
+        self.pause.click(self.ask_to_pause, [tab], **how)
+        self.act.click(self.by_hand, [tab, self.typed], **how)
+        self.typed.submit(self.by_hand, [tab, self.typed], **how)
+        self.page.click(self.clicked, [tab], **how)
+        self.page.submit(self.clicked, [tab], **how)
+        self.stop.click(self.halt, [tab], **how)
+        self.trail.click(self.look, [tab], **how)
+        self.back.click(self.go_back, [tab], **how)
+        self.back_here.click(self.go_back_here, [tab], **how)
+        self.fork_here.click(self.fork, [tab], **how)
+        bar = [tab, self.context, self.budget, self.actor]
+        self.context.input(self.swap, bar, **how)
+        self.actor.input(self.swap, bar, **how)
+        self.budget.input(self.swap, bar, trigger_mode="always_last", **how)
+        self.picker.wire(self.begin, outputs)

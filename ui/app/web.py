@@ -1,0 +1,222 @@
+"""The Gradio app: composes the tabs, and serves them from this machine to this machine."""
+
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from importlib.resources import files
+from typing import Any
+
+import gradio as gr
+from starlette.middleware import Middleware
+
+from graph.config import Config
+from stores.errors import UserError
+from stores.home import home
+from ui.app.agents import Agents
+from ui.app.conversation import Conversations
+from ui.app.render.frame import render_head
+from ui.app.tab_sessions import TabSessions
+from ui.app.tabs.common import App
+from ui.app.tabs.compare import CompareTab
+from ui.app.tabs.memory import MemoryTab
+from ui.app.tabs.qa import QaTab
+from ui.app.tabs.runs import RunsTab
+from ui.app.tabs.settings import SettingsTab
+from ui.app.tabs.state import StateTab
+from ui.app.tabs.webshop import WebShopTab
+from ui.app.workspace import Workspaces
+
+#: The browser itself refuses to fetch anything from elsewhere, whatever a page or a model says.
+CONTENT_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'self'; form-action 'self'"
+)
+#: Names the browser tab: survives a reload, is no other tab's (a duplicated tab gets its own name).
+TAB_JS = """
+async () => {
+  const key = 'stategate-tab';
+  const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))]
+    .map(b => b.toString(16).padStart(2, '0')).join('');
+  let id = sessionStorage.getItem(key);
+  const line = new BroadcastChannel('stategate-tabs');
+  if (id) {
+    const taken = await new Promise(done => {
+      line.onmessage = e => { if (e.data.taken === id) done(true); };
+      line.postMessage({asks: id});
+      setTimeout(() => done(false), 120);
+    });
+    if (taken) id = null;
+  }
+  id = id || fresh();
+  sessionStorage.setItem(key, id);
+  line.onmessage = e => { if (e.data.asks === id) line.postMessage({taken: id}); };
+  window.stategateTab = line;
+  return id;
+}
+"""
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class ContentPolicy:
+    """Sends the content policy with every page."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+        """Pass the request on; add headers to the answer."""
+
+        async def send_with_policy(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(b"content-security-policy", CONTENT_POLICY.encode()),
+                         (b"referrer-policy", b"no-referrer")]  # fmt: skip
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        await self._app(scope, receive, send_with_policy)
+
+
+def make_theme() -> Any:
+    """Return the theme: fonts that ship with Gradio, so that none is fetched."""
+    font = gr.themes.utils.fonts.LocalFont
+    theme = gr.themes.Soft(
+        primary_hue="indigo",
+        secondary_hue="teal",
+        neutral_hue="slate",
+        font=[
+            font("IBM Plex Sans", weights=(400, 700)),
+            "ui-sans-serif",
+            "system-ui",
+            "sans-serif",
+        ],
+        font_mono=[font("IBM Plex Mono", weights=(400, 700)), "ui-monospace", "monospace"],
+        spacing_size=gr.themes.sizes.spacing_sm,
+        text_size=gr.themes.sizes.text_sm,
+    )
+    return theme.set(
+        block_title_background_fill="transparent",
+        block_title_background_fill_dark="transparent",
+        block_title_text_color="*neutral_500",
+        block_title_text_color_dark="*neutral_400",
+        block_title_padding="0",
+        block_label_background_fill="transparent",
+        block_label_background_fill_dark="transparent",
+        block_label_text_color="*neutral_500",
+        block_label_text_color_dark="*neutral_400",
+        block_shadow="none",
+        block_border_width="1px",
+        block_border_color="*neutral_200",
+        block_border_color_dark="*neutral_700",
+        input_border_width="1px",
+        input_border_color="*neutral_200",
+        input_border_color_dark="*neutral_600",
+        input_shadow="none",
+        button_primary_shadow="none",
+        button_secondary_shadow="none",
+        button_border_width="1px",
+        button_secondary_border_color="*neutral_200",
+        button_secondary_border_color_dark="*neutral_600",
+    )
+
+
+def make_app(config: Config, agents: Agents) -> gr.Blocks:
+    """Return the app for agents that start as ``config``."""
+    tabs = TabSessions(home() / "ui" / "tabs")
+    tabs.prune()
+    app = App(Workspaces(config, agents, tabs))
+    with gr.Blocks(title="Stategate", analytics_enabled=False, fill_width=True) as blocks:
+        app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
+        with gr.Row(elem_classes="sg-top"):
+            gr.HTML(render_head(), scale=3, min_width=300)
+            pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
+        with gr.Tabs(elem_id="sg-tabs") as places:
+            with gr.Tab("WebShop", id="webshop"):
+                webshop = WebShopTab(app, pipeline)
+            with gr.Tab("Fork and compare", id="compare") as compare_tab:
+                compare = CompareTab(app)
+            with gr.Tab("State", id="state") as state_tab:
+                StateTab(app, agents.resources).wire(state_tab)
+            with gr.Tab("QA", id="qa") as qa_tab:
+                talks = Conversations(agents, lambda tab: app.of(tab).config, tabs)
+                QaTab(app, talks).wire(qa_tab)
+            with gr.Tab("Memory", id="memory") as memory_tab:
+                MemoryTab(app, talks, lambda: agents.resources.embedder).wire(memory_tab)
+            with gr.Tab("Runs", id="runs") as runs_tab:
+                RunsTab(app, agents.resources).wire(runs_tab)
+            with gr.Tab("Settings", id="settings") as settings_tab:
+                SettingsTab(app, webshop.show, webshop.outputs).wire(settings_tab)
+        compare.wire(
+            compare_tab,
+            lambda workspace: {**webshop.show(workspace), places: gr.Tabs(selected="webshop")},
+            [*webshop.outputs, places],
+        )
+
+        def open_page(tab: str) -> Iterator[dict[Any, Any]]:
+            for update in webshop.load(tab):
+                yield {app.tab: tab, **update}
+
+        blocks.load(
+            open_page, [app.tab], [app.tab, *webshop.outputs],
+            js=TAB_JS, show_progress="hidden", api_visibility="private",
+        )  # fmt: skip
+    app_blocks: gr.Blocks = blocks
+    return app_blocks
+
+
+def serve(
+    config: Config,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    auth: tuple[str, str] | None = None,
+    block: bool = True,
+) -> str:
+    """Serve the app and return its address; ``block`` waits until it is interrupted.
+
+    ``port`` None takes the first free one from 7860 on. Raises ``UserError`` if the port is taken.
+    """
+    _quiet()
+    agents = Agents(config)
+    blocks = make_app(config, agents)
+    threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
+    try:
+        _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
+            server_name=host,
+            server_port=port,
+            auth=auth,
+            ssr_mode=False,
+            share=False,
+            quiet=True,
+            show_error=True,
+            footer_links=[],
+            prevent_thread_lock=True,
+            theme=make_theme(),
+            css=files("ui").joinpath("assets", "style.css").read_text(encoding="utf-8"),
+            app_kwargs={"middleware": [Middleware(ContentPolicy)]},
+            max_file_size="50mb",
+        )
+    except OSError as error:
+        where = f"port {port}" if port else "a port from 7860 on"
+        problem = " ".join(str(error).split())
+        raise UserError(f"cannot listen on {host}, {where} ({problem}): choose another") from None
+    if block:
+        blocks.block_thread()
+    return str(url)
+
+
+def _quiet() -> None:
+    """Switch off what libraries would send home."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+    os.environ.setdefault("LANGSMITH_TRACING", "false")
+
+
+def _warm_up(agents: Agents, config: Config) -> None:
+    try:
+        agents.warm_up(config)
+    except UserError:
+        return  # the page tells it where it matters

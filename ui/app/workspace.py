@@ -1,0 +1,282 @@
+"""What one browser tab works with: its agent, its session, and the steps it has seen.
+
+A workspace only keeps things together: every move is a method of ``graph.Session``. It belongs to the
+tab that named it, is found again after a reload, and is found again after the server's restart through
+the checkpointer.
+"""
+
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from graph.build import Graph
+from graph.config import Config, load_config
+from graph.session import Session, StepResult
+from graph.steps import Preview
+from stores.errors import UserError
+from ui.app.tab_sessions import TabSessions
+
+#: Slots that one may change in the middle of an episode (a session's overrides).
+SWAPPABLE = ("context", "actor")
+#: Workspaces held in memory at most; the others are read again when their tab comes back.
+_OPEN_TABS = 256
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A step as this tab saw it, and the overrides that it was taken with."""
+
+    result: StepResult
+    overrides: Mapping[str, Any]
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person took the step."""
+        return self.result.decision.reason == "a person's own action"
+
+
+class Workspace:
+    """One tab's agent and episode. Moves take turns; a second one at once is refused."""
+
+    def __init__(self, tab: str, graph: Graph, tabs: TabSessions | None = None) -> None:
+        self.tab = tab
+        self.graph = graph
+        self.session: Session | None = None
+        self.trail: list[Seen] = []
+        self.looked_at: int | None = None
+        self.pausing = False
+        #: Counts the moves that were left; who waits for one sees it change.
+        self.epoch = 0
+        self.lanes: list[Any] = []
+        self.compared_at: int | None = None
+        self.compared_chunks: Sequence[Any] = ()
+        self.compared_label = ""
+        self._tabs = tabs
+        self._turn = threading.Lock()
+        self._overrides: dict[str, Any] = {}
+        self._was_used = False
+
+    @property
+    def config(self) -> Config:
+        """The agent's config, with what this tab swapped for the running episode."""
+        base: Config = self.graph.agent.config  # type: ignore[attr-defined]
+        return base.model_copy(update=self.overrides)
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The slots that this tab swapped, by name."""
+        return dict(self.session.overrides if self.session is not None else self._overrides)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever started here."""
+        return self.session is None and not self._was_used
+
+    @property
+    def running(self) -> Session:
+        """The session. Raises ``UserError`` before there is one."""
+        if self.session is None:
+            raise UserError("no episode yet: choose a goal, or write an instruction")
+        return self.session
+
+    def start(self, task: Mapping[str, Any]) -> None:
+        """Begin an episode on a thread of its own."""
+        with self._move(optional=True):
+            session = Session(self.graph, self._new_thread(), context=_dumped(self._overrides))
+            session.start(task)
+            _ = session.observation  # an unknown goal fails here, before the old episode is left
+            self.session, self.trail, self.looked_at = session, [], None
+            self.lanes, self.compared_at = [], None
+            self._was_used = True
+
+    def step(self) -> StepResult:
+        """Let the actor take a step."""
+        return self._take(lambda session: session.step())
+
+    def act(self, action: str) -> StepResult:
+        """Take a person's own action."""
+        return self._take(lambda session: session.act(action))
+
+    def back(self, n: int = 1) -> None:
+        """Undo ``n`` steps."""
+        with self._move() as session:
+            session.back(n)
+            self._cut(len(self.trail) - n)
+
+    def look(self, context: Mapping[str, Any], step: int | None) -> Preview:
+        """Say what a builder makes of this moment, or of where ``step`` began."""
+        with self._move() as session:
+            seen: Preview = session.look({"context": context}, step)
+            return seen
+
+    def swap(self, slots: Mapping[str, Any]) -> None:
+        """Go on with other nodes in :data:`SWAPPABLE` slots (``{"context": {...}}``)."""
+        if self.session is None:
+            self._overrides.update(Session(self.graph, "unused", context=slots).overrides)
+            return
+        with self._move() as session:
+            session.use(slots)
+            self._overrides.update(session.overrides)
+
+    def fork(self, context: Mapping[str, Any] | None = None, step: int | None = None) -> None:
+        """Go on from this moment (or where ``step`` began) on a copy, perhaps with other nodes."""
+        with self._move() as session:
+            at = len(self.trail) if step is None else step
+            now = at == len(self.trail)
+            self.session = session.fork(context, self._new_thread(), None if now else at)
+            self._overrides.update(self.session.overrides)
+            self._cut(at)
+
+    def abandon(self) -> None:
+        """Leave a step that does not end: go on from before it, on a copy.
+
+        The forsaken call may still end by itself, on a thread that nobody looks at any more.
+        """
+        self.epoch += 1
+        self._turn = threading.Lock()
+        if self.session is not None:
+            step = len(self.trail)
+            taken = self.session.values.get("steps", 0)
+            self.session = self.session.fork(
+                None, self._new_thread(), step if taken > step else None
+            )
+            self._keep()
+
+    def configure(self, graph: Graph) -> None:
+        """Take another agent; the running episode, which was the old agent's, ends."""
+        with self._move(optional=True):
+            self.graph, self.session, self.trail = graph, None, []
+            self.looked_at, self._overrides = None, {}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Find the episode again that :meth:`_keep` told of, through the checkpointer."""
+        self._was_used = True
+        overrides = kept.get("overrides") or {}
+        self._overrides = Session(self.graph, "unused", context=overrides).overrides
+        if not kept.get("thread"):
+            return
+        session = Session(self.graph, str(kept["thread"]), context=overrides)
+        if "session" not in session.values:
+            return
+        steps = kept.get("steps") or []
+        read_with = {i: step["overrides"] for i, step in enumerate(steps)}
+        self.session = session
+        self.trail = [
+            Seen(result, read_with.get(result.step, {})) for result in session.replay(read_with)
+        ]
+
+    @contextmanager
+    def quiet(self, patience: float = 0.2) -> Iterator[bool]:
+        """Hold the turn to look at the episode; yields False where a move is being made."""
+        turn = self._turn
+        is_free = turn.acquire(timeout=patience)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                turn.release()
+
+    def stopped(self, seen: int) -> Seen:
+        """Return the step number ``seen``. Raises ``UserError`` if it was not taken."""
+        if not 0 <= seen < len(self.trail):
+            raise UserError(f"no step {seen + 1}: {len(self.trail)} were taken")
+        return self.trail[seen]
+
+    def _take(self, move: Any) -> StepResult:
+        with self._move() as session:
+            turn = self._turn
+            overrides = {"context": self.config.context.model_dump(mode="json")}
+            overrides |= _dumped(session.overrides)
+            result: StepResult = move(session)
+            if self._turn is turn:  # not forsaken in the meantime
+                self.trail.append(Seen(result, overrides))
+                self.looked_at = None
+            return result
+
+    def _cut(self, steps: int) -> None:
+        self.trail = self.trail[: max(steps, 0)]
+        self.looked_at = None
+
+    @contextmanager
+    def _move(self, optional: bool = False) -> Iterator[Any]:
+        """Hold this tab's turn; the episode is kept when the move is over."""
+        turn = self._turn
+        if not turn.acquire(blocking=False):
+            raise UserError("a step is being taken: wait for it, or stop it")
+        try:
+            yield self.session if optional else self.running
+        finally:
+            turn.release()
+            if self._turn is turn:
+                self._keep()
+
+    def _keep(self) -> None:
+        if self._tabs is None:
+            return
+        session = self.session
+        self._tabs.write(
+            self.tab,
+            {
+                "config": self.graph.agent.config.model_dump(mode="json"),  # type: ignore[attr-defined]
+                "thread": session.thread_id if session is not None else None,
+                "overrides": _dumped(self.overrides),
+                "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
+                "kept": time.time(),
+            },
+        )
+
+    def _new_thread(self) -> str:
+        return f"ui-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"
+
+
+class Workspaces:
+    """All tabs of one server. ``graphs`` builds (or remembers) the graph of a config."""
+
+    def __init__(self, config: Config, graphs: Any, tabs: TabSessions | None = None) -> None:
+        self.config = config
+        self.graphs = graphs
+        self._tabs = tabs
+        self._open: OrderedDict[str, Workspace] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, tab: str | None) -> Workspace:
+        """Return the workspace of ``tab``: open, kept from earlier, or new."""
+        if not tab:
+            raise UserError("this page has lost its name: reload it")
+        with self._lock:
+            known = self._open.get(tab)
+        found = known or self._found(tab)  # may load a catalogue: others must not wait for it
+        with self._lock:
+            found = self._open.setdefault(tab, found)
+            self._open.move_to_end(tab)
+            while len(self._open) > _OPEN_TABS:  # found again through the checkpointer
+                self._open.popitem(last=False)
+            return found
+
+    def _found(self, tab: str) -> Workspace:
+        kept = self._tabs.read(tab) if self._tabs is not None else None
+        if kept is not None:
+            try:
+                config = load_config(kept["config"])
+                workspace = Workspace(tab, self.graphs(config), self._tabs)
+                workspace.restore(kept)
+            except (UserError, KeyError, TypeError):
+                pass  # its plug-in, data or checkpoints are gone: begin anew
+            else:
+                return workspace
+        return Workspace(tab, self.graphs(self.config), self._tabs)
+
+
+def _dumped(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return overrides as plain values."""
+    return {
+        slot: [item.model_dump(mode="json") for item in value]
+        if isinstance(value, list | tuple)
+        else value.model_dump(mode="json")
+        for slot, value in overrides.items()
+    }

@@ -1,0 +1,1 @@
+"""The `stategate` command: one file a command."""

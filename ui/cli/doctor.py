@@ -1,0 +1,164 @@
+"""``stategate doctor``: whether everything is here that is needed."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from ui.cli.output import console, examples, write_json
+
+EXAMPLES = examples("stategate doctor", "stategate doctor --json")
+_TOLD = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: ``ok`` is None where it is worth knowing but not wrong."""
+
+    what: str
+    ok: bool | None
+    told: str
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+) -> None:
+    """Check the installation: versions, assets, cache folder, loopback, plug-ins. Fetches nothing.
+
+    Exit code 1 if something is wrong.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    found = list(findings())
+    wrong = sum(finding.ok is False for finding in found)
+    if as_json:
+        write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in found]})
+    else:
+        out = console()
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, style="bold")
+        table.add_column(overflow="fold")
+        marks = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
+        for finding in found:
+            table.add_row(Text(*marks[finding.ok]), finding.what, Text(finding.told))
+        out.print(table)
+        out.print(f"[bold red]{wrong} wrong[/bold red]" if wrong else "[green]all is well[/green]")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def findings() -> Iterator[Finding]:
+    """Look at everything, one thing at a time; a check that breaks is itself a finding."""
+    for check in (_python, _packages, _home, _loopback, _plugins, _tokens, _assets, _data):
+        yield from _guarded(check)
+
+
+def _guarded(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except Exception as error:  # a doctor that dies of what it finds helps nobody
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        yield Finding(check.__name__.strip("_"), False, problem)
+
+
+def _python() -> Iterator[Finding]:
+    version = sys.version.split()[0]
+    yield Finding("python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
+
+
+def _packages() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    from packaging.requirements import Requirement
+
+    wrong = []
+    needed = [Requirement(line) for line in requires("stategate") or ()]
+    needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
+    for requirement in needed:
+        try:
+            found = version(requirement.name)
+        except PackageNotFoundError:
+            wrong.append(f"{requirement.name} is missing")
+            continue
+        if not requirement.specifier.contains(found, prereleases=True):
+            wrong.append(f"{requirement.name} is {found}, needed {requirement.specifier}")
+    told = ", ".join(f"{name} {version(name)}" for name in _TOLD)
+    yield Finding("packages", not wrong, "; ".join(wrong) or told)
+
+
+def _home() -> Iterator[Finding]:
+    import shutil
+    import tempfile
+
+    from stores.home import home
+
+    try:
+        folder = home()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        yield Finding("cache", False, f"not writable ({error}): set STATEGATE_HOME")
+        return
+    free = shutil.disk_usage(folder).free / 1e9
+    yield Finding("cache", True, f"{folder} is writable, {free:.0f} GB free")
+
+
+def _loopback() -> Iterator[Finding]:
+    import socket
+
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            with socket.create_connection(("127.0.0.1", port), timeout=5):
+                pass
+    except OSError as error:
+        yield Finding("loopback", False, f"no port on 127.0.0.1 ({error})")
+        return
+    yield Finding("loopback", True, "a free port on 127.0.0.1 answers")
+
+
+def _plugins() -> Iterator[Finding]:
+    from nodes.protocols import SLOTS
+    from nodes.registry import registry
+
+    known = registry()
+    count = sum(len(known.kinds(slot)) for slot in SLOTS)
+    yield Finding("plug-ins", True, f"{count} kinds in {len(SLOTS)} slots")
+    for name, why in known.broken.items():
+        yield Finding("plug-in", False, f"{name}: {why}")
+
+
+def _tokens() -> Iterator[Finding]:
+    from stores.tokens import count_tokens
+
+    yield Finding("tokens", count_tokens("hello world") == 2, "cl100k counts offline")
+
+
+def _assets() -> Iterator[Finding]:
+    from stores.assets.fetch import status
+
+    for asset in status():
+        size = f"{asset.bytes / 1e6:,.0f} MB"
+        if not asset.present:
+            yield Finding(asset.name, None, f"not here yet; {size}, fetched on first use")
+        elif not asset.verified:
+            yield Finding(asset.name, None, f"here, {size}; its SHA-256 is checked on first use")
+        else:
+            yield Finding(asset.name, True, f"here and checked, {size}")
+
+
+def _data() -> Iterator[Finding]:
+    from envs.webshop.data import read_manifest
+    from stores.home import home
+
+    records = read_manifest(home() / "data" / "webshop")
+    if records:
+        official = all(record.official for record in records)
+        told = "the official files" if official else "files that differ from the official ones"
+        yield Finding("webshop", True, f"{told} are here: --set env.data=official")
+    else:
+        yield Finding("webshop", None, "the sample ships; the real one: stategate data webshop")

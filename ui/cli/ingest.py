@@ -1,0 +1,120 @@
+"""``stategate ingest``: files, pages and Wikipedia articles into a corpus."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ui.cli.output import console, examples, write_json
+
+if TYPE_CHECKING:
+    from stores.corpus.corpus import Changes, Corpus
+
+EXAMPLES = examples(
+    "stategate ingest notes/ --corpus notes",
+    "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
+    "stategate ask 'What is a brinicle?' --corpus nature",
+    "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
+)
+
+
+def ingest(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="FOLDER|FILE|URL|wikipedia:TITLE…", show_default=False)
+    ],
+    corpus: Annotated[str, typer.Option(metavar="NAME", help="The corpus to fill.")],
+    chunking: Annotated[
+        str, typer.Option(help="KIND-SIZE-OVERLAP in tokens: fixed-256-50, recursive-512-50.")
+    ] = "fixed-256-50",
+    embedder: Annotated[
+        str, typer.Option(help="Kind of embedder: minilm, openai, hashing.")
+    ] = "minilm",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Fetch pages again.")] = False,
+    max_mb: Annotated[float, typer.Option(help="Skip larger files.", min=0.001)] = 20,
+    vectors: Annotated[
+        str | None, typer.Option(metavar="URL", help="A Chroma server; else a folder.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="embedder.FIELD=VALUE", help="The embedder's fields. Repeatable."
+        ),
+    ] = None,
+    json_target: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write what changed; - is stdout.")
+    ] = None,
+) -> None:
+    """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
+    from graph.config import load_config
+    from nodes.observe.qa import QaEnv
+    from nodes.resources import Resources
+    from stores.corpus.corpus import Corpus
+
+    chosen = [f"embedder.kind={embedder}", *(overrides or ())]
+    settled = load_config({"env": {"kind": "qa"}}, chosen)
+    kept = Corpus(corpus)
+    changes = _read(kept, sources, fresh, int(max_mb * 1e6))
+    env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
+    index = env.index(Resources(None, settled.embedder))
+    told = {
+        **{
+            name: len(getattr(changes, name))
+            for name in ("added", "updated", "unchanged", "removed")
+        },
+        "skipped": [{"id": s.id, "why": s.why} for s in changes.skipped],
+        "passages": len(index.passages),
+    }
+    if json_target is not None:
+        write_json(json_target, told)
+        return
+    out = console()
+    for skipped in changes.skipped:
+        told_why = f"skipped {skipped.id}: {skipped.why}"
+        out.print(told_why, style="yellow", markup=False, soft_wrap=True)
+    counts = ", ".join(
+        f"{len(getattr(changes, name))} {name}"
+        for name in ("added", "updated", "unchanged", "removed")
+    )
+    out.print(
+        f"corpus {corpus}: {counts}; {len(index.passages)} passages ({chunking})",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> "Changes":
+    from tqdm import tqdm
+
+    from stores.corpus.corpus import Changes
+    from stores.corpus.documents import files_in, read_file
+    from stores.corpus.web_pages import is_web, read_web
+    from stores.errors import UserError
+
+    folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
+    listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
+    total = Changes()
+    count = sum(map(len, listed.values())) + len(sources) - len(folders)
+    with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
+        for name in sources:
+            if is_web(name):
+                found = [read_web(name, fresh, max_bytes=max_bytes)]
+                origin = name
+                bar.update(1)
+            else:
+                folder = folders[name]
+                origin = str(folder.resolve())
+                base = folder if folder.is_dir() else folder.parent
+                found = []
+                for path in listed[name]:
+                    id_ = path.relative_to(base).as_posix()
+                    found.append(read_file(path, id_, origin, max_bytes))
+                    bar.update(1)
+            changes = corpus.sync(origin, found)
+            for field in ("added", "updated", "unchanged", "removed", "skipped"):
+                getattr(total, field).extend(getattr(changes, field))
+    if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:
+        first = total.skipped[0]
+        raise UserError(
+            f"nothing could be read: {first.id}: {first.why} (check the name, or the network)"
+        )
+    return total

@@ -1,0 +1,125 @@
+"""``stategate kinds``: what can fill each slot, with every parameter."""
+
+import types
+import typing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ui.cli.output import console, examples, write_json
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from rich.console import Console
+
+    from nodes.registry import Registry
+
+
+EXAMPLES = examples("stategate kinds", "stategate kinds context", "stategate kinds --json")
+
+
+def kinds(
+    slot: Annotated[
+        str | None, typer.Argument(help="One slot, such as context; all of them if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+) -> None:
+    """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
+    from nodes.protocols import SLOTS
+    from nodes.registry import registry
+    from stores.errors import UserError
+
+    if slot is not None and slot not in SLOTS:
+        raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
+    known = registry()
+    slots = SLOTS if slot is None else (slot,)
+    if as_json:
+        write_json("-", catalogue(known, slots))
+    else:
+        _show(catalogue(known, slots), console())
+
+
+def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, Any]:
+    """Describe the kinds of ``slots``: ``{"slots": {slot: [kind, ...]}, "broken": {name: why}}``."""
+    described = {
+        slot: [
+            {
+                "kind": name,
+                "owner": kind.owner,
+                "summary": (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("\n", " "),
+                "parameters": [
+                    _parameter(field, info)
+                    for field, info in kind.cls.model_fields.items()
+                    if field != "kind"
+                ],
+            }
+            for name, kind in sorted(registry.kinds(slot).items())
+        ]
+        for slot in slots
+    }
+    return {"slots": described, "broken": dict(registry.broken)}
+
+
+def _parameter(name: str, info: "FieldInfo") -> dict[str, Any]:
+    from pydantic_core import to_jsonable_python
+
+    described: dict[str, Any] = {"name": name, "type": type_name(info.annotation)}
+    described["required"] = info.is_required()
+    if not info.is_required():
+        described["default"] = to_jsonable_python(
+            info.get_default(call_default_factory=True, validated_data={}), fallback=str
+        )
+    described["description"] = info.description or ""
+    return described
+
+
+def type_name(annotation: Any) -> str:
+    """Write a type as people do: ``int | null``, ``'text' | 'rich'``, ``list of str``."""
+    if annotation is None or annotation is type(None):
+        return "null"
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return type_name(inner[0])
+    if origin is typing.Literal:
+        return " | ".join(repr(value) for value in inner)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(type_name(part) for part in inner)
+    if origin in (list, tuple, set, frozenset) and inner:
+        return f"list of {type_name(inner[0])}"
+    if isinstance(annotation, type) and not inner:
+        return annotation.__name__
+    return str(annotation).replace("typing.", "")
+
+
+def _show(found: dict[str, Any], out: "Console") -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for slot, members in found["slots"].items():
+        out.rule(Text(slot, "bold cyan"), align="left", style="dim")
+        if not members:
+            out.print(Padding(Text("no kind yet", "dim"), (0, 0, 0, 2)))
+        for kind in members:
+            out.print(Text.assemble("  ", (kind["kind"], "bold"), (f"  {kind['owner']}", "dim")))
+            if kind["summary"]:
+                out.print(Padding(Text(kind["summary"]), (0, 0, 0, 4)))
+            for parameter in kind["parameters"]:
+                out.print(Padding(_line(parameter), (0, 0, 0, 6)))
+        out.print()
+    for name, why in found["broken"].items():
+        out.print(Text.assemble((f"broken plug-in {name}: ", "bold red"), why))
+
+
+def _line(parameter: dict[str, Any]) -> Any:
+    from rich.text import Text
+
+    text = Text.assemble((parameter["name"], "green"), f": {parameter['type']}")
+    if parameter["required"]:
+        text.append(" (required)", "yellow")
+    else:
+        import json
+
+        text.append(f" = {json.dumps(parameter['default'], ensure_ascii=False)}", "cyan")
+    if parameter["description"]:
+        text.append(f"  {parameter['description']}", "dim")
+    return text

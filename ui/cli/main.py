@@ -1,0 +1,138 @@
+"""The ``stategate`` command.
+
+Only typer is imported here: everything heavy is imported inside the command that needs it, so that
+``stategate --help`` answers at once. A mistake of the caller's is one line on stderr and exit code 2.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ui.cli import ask as cli_ask
+from ui.cli import doctor as cli_doctor
+from ui.cli import ingest as cli_ingest
+from ui.cli import kinds as cli_kinds
+from ui.cli import rank as cli_rank
+from ui.cli import run as cli_run
+from ui.cli import train as cli_train
+from ui.cli import ui as cli_ui
+from ui.cli.bank import bank_app
+from ui.cli.data import data_app
+from ui.cli.eval import eval_app
+from ui.cli.memory import memory_app
+from ui.cli.output import examples
+from ui.cli.traces import traces_app
+
+
+class Commands(TyperGroup):
+    """A command group that tells errors in one line: ``stategate: ...``, exit code 2."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line and exit with its code."""
+        extra["standalone_mode"] = False
+        code = 0
+        try:
+            code = super().main(*args, **extra) or 0
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _close_quietly()
+            code = 141  # as a program that SIGPIPE ended
+        except (KeyboardInterrupt, typer.Abort):
+            typer.echo("stategate: stopped", err=True)
+            code = 130
+        except Exception as error:
+            message = problem(error)
+            if message is None:
+                raise
+            typer.echo(f"stategate: {message}", err=True)
+            code = 2
+        sys.exit(code)
+
+
+def problem(error: BaseException) -> str | None:
+    """Return a caller's mistake as one line, or None if ``error`` is a fault of the program."""
+    from pydantic import ValidationError
+
+    from stores.errors import UserError
+
+    message = getattr(error, "format_message", None)  # a usage error of typer's
+    if message is not None:
+        return f"{_one_line(message())} (see --help)"
+    if isinstance(error, UserError):
+        return _one_line(str(error))
+    if isinstance(error, ValidationError):
+        from nodes.registry import first_problem
+
+        return _one_line(first_problem(error))
+    return None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _close_quietly() -> None:
+    """Point stdout nowhere, or the interpreter complains again about the closed pipe at exit."""
+    import os
+
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = None
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    rich_markup_mode="rich",
+    epilog=examples("stategate run demo --goal 3", "stategate kinds", "stategate doctor"),
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"stategate {version('stategate')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def stategate(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Run an agent whose memory is a set of plug-in nodes, and measure which of them help."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command(epilog=cli_run.EXAMPLES)(cli_run.run)
+app.command(epilog=cli_ask.ASK_EXAMPLES)(cli_ask.ask)
+app.command(epilog=cli_ask.CHAT_EXAMPLES)(cli_ask.chat)
+app.command(epilog=cli_ingest.EXAMPLES)(cli_ingest.ingest)
+app.add_typer(memory_app, name="memory")
+app.command(epilog=cli_kinds.EXAMPLES)(cli_kinds.kinds)
+app.add_typer(data_app, name="data")
+app.command(epilog=cli_train.EXAMPLES)(cli_train.train)
+app.add_typer(eval_app, name="eval")
+app.add_typer(bank_app, name="bank")
+app.add_typer(traces_app, name="traces")
+app.command(epilog=cli_rank.EXAMPLES)(cli_rank.rank)
+app.command(epilog=cli_ui.EXAMPLES)(cli_ui.ui)
+app.command(epilog=cli_doctor.EXAMPLES)(cli_doctor.doctor)
+
+
+def main() -> None:
+    """Run the command line (the console script's entry point)."""
+    app(prog_name="stategate")
+
+
+if __name__ == "__main__":
+    main()

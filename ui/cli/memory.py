@@ -1,0 +1,165 @@
+"""``stategate memory``: look into long-term memory, search it, forget, export and import."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ui.cli.output import console, examples, write_json
+
+if TYPE_CHECKING:
+    from nodes.write_memory.long_term import MemoryPlace
+    from stores.memory.long_term import Fact
+
+_EXAMPLES = examples(
+    "stategate memory list",
+    "stategate memory search 'where do stones move' --user ana",
+    "stategate memory forget 3 7",
+    "stategate memory export memory.jsonl",
+)
+memory_app = typer.Typer(epilog=_EXAMPLES)
+_Db = Annotated[
+    str | None, typer.Option(metavar="FILE|URL", help="SQLite file or postgresql:// URL.")
+]
+_User = Annotated[str, typer.Option(help="Whose memory.")]
+_Agent = Annotated[str, typer.Option(help="Which agent's memory.")]
+_Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+
+
+@memory_app.callback(invoke_without_command=True)
+def memory(context: typer.Context) -> None:
+    """Look into long-term memory: what is remembered of whom, and from which turn."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@memory_app.command("list", epilog=_EXAMPLES)
+def list_(
+    db: _Db = None, user: _User = "default", agent: _Agent = "stategate", as_json: _Json = False
+) -> None:
+    """List every fact, oldest first, with the turns it came from."""
+    place = _place(db, user, agent)
+    _show(place.open().facts(place.namespace), as_json)
+
+
+@memory_app.command(epilog=_EXAMPLES)
+def search(
+    words: Annotated[str, typer.Argument(show_default=False)],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many facts.")] = 5,
+    embedder: Annotated[
+        str, typer.Option(help="The one that the memory was written with.")
+    ] = "minilm",
+    db: _Db = None,
+    user: _User = "default",
+    agent: _Agent = "stategate",
+    as_json: _Json = False,
+) -> None:
+    """Find facts by relevance, as an agent would."""
+    from graph.config import load_config
+    from nodes.resources import Resources
+
+    place = _place(db, user, agent)
+    made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
+    vector = made.embed([words])[0]
+    _show(place.open().search(place.namespace, vector, made.name, k, 0.0), as_json)
+
+
+@memory_app.command(epilog=_EXAMPLES)
+def forget(
+    ids: Annotated[list[int] | None, typer.Argument(help="Numbers from the list.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of this user's facts.")] = False,
+    db: _Db = None,
+    user: _User = "default",
+    agent: _Agent = "stategate",
+) -> None:
+    """Delete facts, the turns that they came from, and names that nothing else mentions."""
+    from stores.errors import UserError
+
+    if bool(ids) == everything:
+        raise UserError("name the facts to forget by number, or --all")
+    place = _place(db, user, agent)
+    before = place.open().facts(place.namespace)
+    gone = place.open().forget(place.namespace, None if everything else ids)
+    if not gone and ids:
+        raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
+    out = console()
+    out.print(f"forgot {gone} fact{'' if gone == 1 else 's'}")
+    left = place.open().facts(place.namespace)
+    lost = [fact.answer for fact in before if fact.id not in {kept.id for kept in left}]
+    # An answer may have quoted what was remembered then; whoever forgets must know where.
+    quoting = [fact.id for fact in left if any(words in fact.answer for words in lost if words)]
+    if quoting:
+        told = ", ".join(map(str, quoting))
+        out.print(f"still quoted in the answer of: {told} (forget those, too?)", style="yellow")
+
+
+@memory_app.command(epilog=_EXAMPLES)
+def export(
+    target: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    db: _Db = None,
+    user: _User = "default",
+    agent: _Agent = "stategate",
+) -> None:
+    """Write the memory to a JSON Lines file, one turn a line, for `import`."""
+    from stores.memory.io import export_turns
+
+    place = _place(db, user, agent)
+    count = export_turns(place.open(), place.namespace, target.expanduser())
+    console().print(f"wrote {count} turns to {target}", soft_wrap=True, markup=False)
+
+
+@memory_app.command("import", epilog=_EXAMPLES)
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    db: _Db = None,
+    user: _User = "default",
+    agent: _Agent = "stategate",
+    embedder: Annotated[str, typer.Option(help="To find the facts by.")] = "minilm",
+) -> None:
+    """Read a file that `export` wrote; turns that are there already are left alone."""
+    from graph.config import load_config
+    from nodes.resources import Resources
+    from stores.memory.io import import_turns
+
+    place = _place(db, user, agent)
+    made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
+    count = import_turns(place.open(), place.namespace, source.expanduser(), made.embed, made.name)
+    console().print(f"read {count} new turns", markup=False)
+
+
+def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
+    from nodes.write_memory.long_term import MemoryPlace
+
+    return MemoryPlace(url=db, user=user, agent=agent)
+
+
+def _show(facts: "list[Fact]", as_json: bool) -> None:
+    if as_json:
+        write_json("-", [_plain(fact) for fact in facts])
+        return
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = console()
+    if not facts:
+        out.print("nothing is remembered")
+    for fact in facts:
+        day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.updated))
+        facts_of = f"{day}, salience {fact.salience:.2f}, seen {fact.times}×"
+        score = f", score {fact.score:.2f}" if fact.score else ""
+        also = f", otherwise in {', '.join(map(str, fact.contradicts))}" if fact.contradicts else ""
+        out.print(Text(f"{fact.id}. {fact.question}", style="bold"))
+        out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
+        source = fact.turns[-1] if fact.turns else {}
+        where = f"; from {source['thread_id']} step {source['step']}" if source else ""
+        facts_of = f"{facts_of}{score}{also}{where}"
+        out.print(Padding(Text(facts_of, style="dim"), (0, 0, 0, 3), expand=False))
+
+
+def _plain(fact: "Fact") -> dict[str, Any]:
+    return {
+        **vars(fact),
+        "contradicts": list(fact.contradicts),
+        "turns": list(map(dict, fact.turns)),
+    }

@@ -1,0 +1,156 @@
+"""``stategate traces``: look at recorded episodes and export them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stores.errors import UserError
+from ui.cli.output import console, examples, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stores.traces import ContextPiece
+    from stores.traces.store import TraceStore
+
+traces_app = typer.Typer(
+    epilog=examples("stategate traces list --min-reward 1", "stategate traces export all.jsonl")
+)
+Database = Annotated[
+    Path | None,
+    typer.Option("--db", metavar="FILE", help="The database; $STATEGATE_HOME/traces.sqlite."),
+]
+_BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+
+
+@traces_app.callback(invoke_without_command=True)
+def traces(context: typer.Context) -> None:
+    """Look at recorded episodes (every event of every episode) and export them."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@traces_app.command(
+    "list",
+    epilog=examples("stategate traces list", "stategate traces list --min-reward 1 --json"),
+)
+def list_traces(
+    db: Database = None,
+    min_reward: Annotated[
+        float | None, typer.Option(help="Only episodes with at least this.")
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Only episodes in this world.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List recorded episodes, newest first."""
+    import time
+
+    from rich.table import Table
+    from rich.text import Text
+
+    found = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
+    if as_json:
+        write_json("-", found)
+        return
+    out = console()
+    if not found:
+        out.print("no episodes are recorded yet: stategate run demo --goal 3")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("when", "reward", "steps", "task", "episode"):
+        right = name in ("reward", "steps")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in found:
+        task = ", ".join(f"{key} {value}" for key, value in row["task"].items() if key != "env")
+        reward = f"{row['reward']:.2f}" if row["done"] else "–"
+        when = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
+        style = "" if row["done"] else "dim"
+        cells = [when, reward, str(row["steps"]), task, row["episode_id"]]
+        table.add_row(*(Text(cell) for cell in cells), style=style)
+    out.print(table)
+
+
+@traces_app.command(epilog=examples("stategate traces show run-20260301-101500-ab12cd"))
+def show(
+    episode: Annotated[str, typer.Argument(help="An episode id, or the beginning of one.")],
+    db: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the events of one episode, and what its contexts were made of."""
+    from rich.text import Text
+
+    from stores.traces.files import exported
+
+    store = _open(db)
+    row = _find(store, episode)
+    if as_json:
+        write_json("-", exported(store, row))
+        return
+    told = _contexts(store.pieces(row["episode_id"]))
+    out = console()
+    out.print(Text(row["episode_id"], "bold cyan"))
+    out.print(Text(row["instruction"] or "", "bold"))
+    styles = {"ACT": "bold green", "ERROR": "bold red", "REWARD": "bold yellow"}
+    for event in store.events(row["episode_id"]):
+        if event.kind == "ACT" and event.t in told:
+            out.print(Text(f"{event.t + 1:>3} context {told[event.t]}", "dim"))
+        text = " ".join(event.text.split())
+        text = text if len(text) <= 200 or event.kind != "OBS" else text[:199] + "…"
+        head = f"{event.t + 1:>3} {event.kind:<7}"
+        out.print(Text.assemble((head, "dim"), (text, styles.get(event.kind, ""))))
+
+
+@traces_app.command(
+    epilog=examples(
+        "stategate traces export all.jsonl",
+        "stategate traces export one.jsonl --episode run-20260301-101500-ab12cd",
+    )
+)
+def export(
+    target: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
+    episode: Annotated[
+        list[str] | None, typer.Option(help="Only this episode; repeatable. All if not given.")
+    ] = None,
+    db: Database = None,
+) -> None:
+    """Write episodes to JSONL, one a line, whole or not at all."""
+    store = _open(db)
+    wanted = [_find(store, name)["episode_id"] for name in episode] if episode else None
+    count = store.export_jsonl(target, wanted)
+    console().print(f"{count} episodes in {target}", markup=False, soft_wrap=True)
+
+
+def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
+    """Return a line a step: tokens shown of tokens there were, and the best scored pieces."""
+    lines: dict[int, str] = {}
+    for step in dict.fromkeys(piece.t for piece in pieces):
+        own = [piece for piece in pieces if piece.t == step]
+        shown, whole = sum(p.tokens_after for p in own), sum(p.tokens_before for p in own)
+        scored = sorted(((p.score, p.id) for p in own if p.score is not None), reverse=True)
+        best = ", ".join(f"{name[:_ID]} {score:.2f}" for score, name in scored[:_BEST])
+        lines[step] = f"{shown} of {whole} tokens" + (f"; {best}" if best else "")
+    return lines
+
+
+def _open(db: Path | None) -> "TraceStore":
+    """Open a database; one that was named must be there, or a slip would look like no episodes."""
+    from stores.home import home
+    from stores.traces.store import TraceStore
+
+    if db is not None and not db.expanduser().is_file():
+        raise UserError(f"no trace database '{db}': the default one needs no --db")
+    return TraceStore(db or home() / "traces.sqlite")
+
+
+def _find(store: "TraceStore", name: str) -> dict[str, Any]:
+    rows = store.episodes()
+    exact = [row for row in rows if row["episode_id"] == name]
+    found = exact or [row for row in rows if row["episode_id"].startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UserError(f"{len(found)} episodes begin with '{name}': give more of the id")
+    raise UserError(f"no episode '{name}': see stategate traces list")

@@ -1,0 +1,67 @@
+"""``stategate ui``: the app in a browser."""
+
+from typing import Annotated
+
+import typer
+
+from stores.errors import UserError
+from ui.cli.output import examples
+
+EXAMPLES = examples(
+    "stategate ui",
+    "stategate ui --config webshop --set actor.kind=chat --port 8000",
+    "stategate ui --host 0.0.0.0 --auth me:a-long-password",
+)
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def ui(
+    config: Annotated[str, typer.Option(help="A preset or a YAML file to begin with.")] = "ui",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Change the config; repeatable."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="The first free one from 7860 if not given."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Who may connect: this machine only, by default.")] = (
+        "127.0.0.1"
+    ),
+    auth: Annotated[
+        str | None, typer.Option(metavar="USER:PASSWORD", help="Ask for a name and a password.")
+    ] = None,
+) -> None:
+    """Open the app: play, fork and compare, look into the state, the memory and the runs."""
+    from graph.config import load_config
+
+    settled = load_config(config, overrides or ())
+    login = parse_auth(auth)
+    if host not in _LOOPBACK:
+        told = (
+            "without a password (add --auth user:password)" if login is None else "over plain HTTP"
+        )
+        typer.echo(f"warning: {host} lets other machines in, {told}", err=True)
+    from ui.app.web import serve
+
+    typer.echo("starting …", err=True)
+    url = serve(settled, host=host, port=port, auth=login, block=False)
+    typer.echo(f"Stategate is at {url} (stop it with Ctrl-C)")
+    wait()
+
+
+def wait() -> None:
+    """Wait until interrupted."""
+    import threading
+
+    threading.Event().wait()
+
+
+def parse_auth(auth: str | None) -> tuple[str, str] | None:
+    """Read ``user:password``. Raises ``UserError``."""
+    if auth is None:
+        return None
+    user, colon, password = auth.partition(":")
+    if not (colon and user and password):
+        raise UserError("write --auth as user:password, with neither of them empty")
+    return user, password
