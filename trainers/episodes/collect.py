@@ -1,7 +1,7 @@
 """Collect expert episodes to learn from: the splits by product and by index, as JSON lines.
 
 python -m trainers.episodes.collect --data ../shared/data/webshop --out runs/trajectories/real
-python -m trainers.episodes.collect --data sample --out runs/trajectories/sample      (seconds, no download)
+python -m trainers.episodes.collect --data sample --out runs/trajectories/sample  (in seconds)
 
 Writes ``train.jsonl`` (goals of products that no goal below 1500 uses), ``train-index.jsonl`` (the
 looser split: any goal from 1500 on, so the same products as in the tests), ``heldout.jsonl`` (goals

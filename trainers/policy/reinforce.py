@@ -1,14 +1,14 @@
 """Reinforcement: the ``policy`` actor improves on the shop's own reward, in thousands of episodes.
 
 python -m trainers.policy.reinforce --config configs/train/reinforce.yaml
-python -m trainers.policy.reinforce --set epochs=5      (ends a run that has come so far: the best is kept)
+python -m trainers.policy.reinforce --set epochs=5  (ends a run there: the best is kept)
 
 Group-relative policy gradient (Shao et al. 2024, without their length term): each goal is played by a
 group of episodes that read through the same builder at the same budget, and an episode's advantage is
 its reward less the group's mean, over the iteration's standard deviation. Ratios are clipped as in PPO;
 an exact KL to the imitation policy and the entropy are part of the loss, and logged. Goals are those of
-training products (``trainers.episodes.goals``); every ``every`` iterations the greedy policy plays goals of
-products held out, and the best of those curves decides what is kept and when to stop.
+training products (``trainers.episodes.goals``); every ``every`` iterations the greedy policy plays
+goals of products held out, and the best of those curves decides what is kept and when to stop.
 """
 
 import math
