@@ -23,6 +23,10 @@ class QA:
     def __init__(self, questions: Sequence[Question] = ()) -> None:
         self.goals = list(questions)
 
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return the question set as tasks."""
+        return [{"goal": number} for number in range(len(self.goals))]
+
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
         """Begin ``{"goal": i}``, ``{"question": text}`` or ``{"questions": [...]}``.
 

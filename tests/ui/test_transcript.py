@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from langchain_core.messages import HumanMessage
 from rich.console import Console
+from ui.cli.episode import episode_dict, futile
 
 from envs.protocols import Observation
 from graph import Session, build_graph, load_config
 from nodes.protocols import BuiltContext, Chunk, Decision, Piece
-from ui.cli.episode import episode_dict, futile
 from ui.cli.transcript import Transcript, cut, kept_line, page_lines, reward_line
 
 ACTIONS = ["search[desk lamp]", "click[no such button]", "click[back to search]"]

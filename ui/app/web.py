@@ -18,12 +18,12 @@ from ui.app.render.frame import render_head
 from ui.app.tab_sessions import TabSessions
 from ui.app.tabs.common import App
 from ui.app.tabs.compare import CompareTab
+from ui.app.tabs.episode import EpisodeTab
 from ui.app.tabs.memory import MemoryTab
 from ui.app.tabs.qa import QaTab
 from ui.app.tabs.runs import RunsTab
 from ui.app.tabs.settings import SettingsTab
 from ui.app.tabs.state import StateTab
-from ui.app.tabs.webshop import WebShopTab
 from ui.app.workspace import Workspaces
 
 #: The browser itself refuses to fetch anything from elsewhere, whatever a page or a model says.
@@ -133,8 +133,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             gr.HTML(render_head(), scale=3, min_width=300)
             pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
         with gr.Tabs(elem_id="sg-tabs") as places:
-            with gr.Tab("WebShop", id="webshop"):
-                webshop = WebShopTab(app, pipeline)
+            with gr.Tab("Episode", id="episode"):
+                episode = EpisodeTab(app, pipeline)
             with gr.Tab("Fork and compare", id="compare") as compare_tab:
                 compare = CompareTab(app)
             with gr.Tab("State", id="state") as state_tab:
@@ -147,19 +147,19 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
             with gr.Tab("Settings", id="settings") as settings_tab:
-                SettingsTab(app, webshop.show, webshop.outputs).wire(settings_tab)
+                SettingsTab(app, episode.show, episode.outputs).wire(settings_tab)
         compare.wire(
             compare_tab,
-            lambda workspace: {**webshop.show(workspace), places: gr.Tabs(selected="webshop")},
-            [*webshop.outputs, places],
+            lambda workspace: {**episode.show(workspace), places: gr.Tabs(selected="episode")},
+            [*episode.outputs, places],
         )
 
         def open_page(tab: str) -> Iterator[dict[Any, Any]]:
-            for update in webshop.load(tab):
+            for update in episode.load(tab):
                 yield {app.tab: tab, **update}
 
         blocks.load(
-            open_page, [app.tab], [app.tab, *webshop.outputs],
+            open_page, [app.tab], [app.tab, *episode.outputs],
             js=TAB_JS, show_progress="hidden", api_visibility="private",
         )  # fmt: skip
     app_blocks: gr.Blocks = blocks
@@ -194,7 +194,7 @@ def serve(
             footer_links=[],
             prevent_thread_lock=True,
             theme=make_theme(),
-            css=files("ui").joinpath("assets", "style.css").read_text(encoding="utf-8"),
+            css=files("ui.app").joinpath("assets", "style.css").read_text(encoding="utf-8"),
             app_kwargs={"middleware": [Middleware(ContentPolicy)]},
             max_file_size="50mb",
         )

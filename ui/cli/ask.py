@@ -1,12 +1,12 @@
 """``stategate ask`` and ``stategate chat``: questions to the QA agent, its answer as it is written."""
 
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.bars import show_scores
-from ui.cli.output import check_target, console, examples, write_json
+from ui.cli.output import check_target, console, examples, show_scores, write_json
 
 if TYPE_CHECKING:
     from graph.build import Graph
@@ -99,7 +99,7 @@ def open_agent(
     from graph.build import build_graph
     from graph.config import load_config
     from stores.errors import UserError
-    from ui.cli.play import durable
+    from ui.cli.run import durable
 
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
@@ -149,7 +149,7 @@ def speak(graph: "Graph", thread: str, question: str, out: Any) -> dict[str, Any
         else:
             for change in item.values():
                 found.update(change or {})
-    final = str(found["action"]).removeprefix("answer[").removesuffix("]")
+    final = _answered(found)
     if written.strip() != final:
         out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
     else:
@@ -157,6 +157,14 @@ def speak(graph: "Graph", thread: str, question: str, out: Any) -> dict[str, Any
     if found.get("decision", {}).get("fallback"):
         out.print(f"({found['decision']['fallback']})", style="yellow", markup=False)
     return found
+
+
+def _answered(found: Mapping[str, Any]) -> str:
+    from envs.protocols import answered
+
+    action = str(found["action"])
+    text = answered(action)
+    return action if text is None else text
 
 
 def _open_question(graph: "Graph", values: Any) -> str:
@@ -181,7 +189,7 @@ def _answer(
     pieces = context.pieces if context is not None else ()
     return {
         "question": question,
-        "answer": str(found["action"]).removeprefix("answer[").removesuffix("]"),
+        "answer": _answered(found),
         "thread": thread,
         "pieces": [
             {**vars(piece), **({"title": names[piece.id]} if piece.id in names else {})}

@@ -1,7 +1,9 @@
-"""What commands share for output: consoles, JSON files, and examples in their help."""
+"""What commands share for output: consoles, JSON files, examples in help, bars and summary tables."""
 
 import json
+import math
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,18 @@ from stores.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
+
+_BAR = 14  # blocks of the longest bar
+#: metric: (heading, factor, decimals)
+_COLUMNS = {
+    "success": ("success %", 100, 1),
+    "score": ("score %", 100, 1),
+    "steps": ("steps", 1, 1),
+    "tokens_per_step": ("tokens/step", 1, 0),
+    "seconds": ("seconds", 1, 2),
+}
+_SHOWN_ERRORS = 3
 
 
 def examples(*lines: str) -> str:
@@ -28,6 +42,11 @@ def console(*, stderr: bool = False) -> "Console":
     if plain.is_terminal or known:
         return plain
     return Console(stderr=stderr, highlight=False, width=80)
+
+
+def say(text: str, style: str = "", *, stderr: bool = False) -> None:
+    """Print a line as it is: no markup is read out of it, and it is not folded."""
+    console(stderr=stderr).print(text, style=style, markup=False, soft_wrap=True)
 
 
 def check_target(target: str | None) -> None:
@@ -64,3 +83,85 @@ def write_json(target: str, value: Any) -> None:
 
 def _partial(path: Path) -> Path:
     return path.with_name(f"{path.name}.{os.getpid()}.part")
+
+
+def finite(value: Any) -> Any:
+    """Replace NaN (the standard error of one value) by null, which JSON has."""
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def bar(value: float, highest: float) -> "Text":
+    """Return a bar of at least one block, the longest for ``highest``."""
+    from rich.text import Text
+
+    share = value / highest if highest > 0 else 0.0
+    return Text("█" * max(round(_BAR * min(max(share, 0.0), 1.0)), 1), "green")
+
+
+def show_scores(out: "Console", pieces: Sequence[Any], names: Mapping[str, str]) -> None:
+    """Print what each passage scored, best first; ``names`` are their titles by id.
+
+    A star marks those that the model read.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    scored = [p for p in pieces if p.score is not None and p.kind == "passage"]
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for piece in sorted(scored, key=lambda p: -p.score):
+        name = " ".join(names.get(piece.id, piece.id).split())[:48]
+        title = Text(f"{'*' if piece.text else ' '} {name}")
+        table.add_row(f"{piece.score:.3f}", bar(piece.score, max(p.score for p in scored)), title)
+    if scored:
+        out.print(table)
+
+
+def show_summary(
+    screen: "Console",
+    summary: Mapping[str, Any],
+    errors: Sequence[Mapping[str, Any]],
+    out: str | None,
+) -> None:
+    """Print a summary: a row an agent, mean ± standard error, then tests and errors."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("agent", style="bold", overflow="fold")
+    table.add_column("n", justify="right")
+    shown = {m: c for m, c in _COLUMNS.items() if any(m in row for row in summary["rows"])}
+    for heading, _, _ in shown.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in summary["rows"]:
+        cells = [_cell(row, metric) for metric in shown]
+        style = "dim" if row["agent"] == "oracle" else ""
+        table.add_row(Text(str(row["agent"])), str(row["n"]), *cells, style=style)
+    screen.print(table)
+    for test in summary["tests"]:
+        if test["metric"] == "score":
+            screen.print(
+                f"{test['b']} against {test['a']}: score {test['difference'] * 100:+.1f} points (95 % "
+                f"interval {test['low'] * 100:+.1f} to {test['high'] * 100:+.1f}, p = {test['p']:.3f})",
+                style="dim", markup=False,
+            )  # fmt: skip
+    for row in errors[:_SHOWN_ERRORS]:
+        line = f"goal {row['goal']} ({row['agent']}) failed: {row['error']}"
+        screen.print(line, style="red", markup=False, soft_wrap=True)
+    if len(errors) > _SHOWN_ERRORS:
+        screen.print(f"… and {len(errors) - _SHOWN_ERRORS} more failed", style="red")
+    if out is not None:
+        screen.print(f"run directory: {out}", markup=False, soft_wrap=True)
+
+
+def _cell(row: Mapping[str, Any], metric: str) -> str:
+    value, error = row.get(metric), row.get(f"{metric}_se")
+    if value is None:
+        return ""
+    _, factor, places = _COLUMNS[metric]
+    mean = f"{value * factor:.{places}f}"
+    is_known = error is not None and not math.isnan(error)
+    return f"{mean} ± {error * factor:.{places}f}" if is_known else mean  # type: ignore[operator]

@@ -30,7 +30,7 @@ text => {
 
 #: Clicks and searches inside drawn HTML become events with the element's data; focus survives.
 EVENTS_JS = """
-const keys = ['action', 'look', 'goal', 'turn', 'continue', 'pick', 'drop', 'fact'];
+const keys = ['action', 'look', 'task', 'turn', 'continue', 'pick', 'drop', 'fact'];
 const marked = keys.map(k => `[data-${k}]`).join(',');
 let last = null;
 element.addEventListener('click', e => {

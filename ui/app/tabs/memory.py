@@ -65,7 +65,7 @@ class MemoryTab:
         self.edited = gr.State(None)
         self.text = gr.Textbox(visible="hidden")
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
-            self.banks = BanksPanel(app, embedder)
+            self.banks = BanksPanel(app)
 
     @property
     def outputs(self) -> list[Any]:

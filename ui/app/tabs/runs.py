@@ -13,6 +13,7 @@ from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
 from ui.app.tabs.common import EVENTS_JS, App, data_of, failed, problem_of
+from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
@@ -157,13 +158,17 @@ class RunsTab:
         if known and here != known:
             raise UserError("the run's data is not the data that is here")
         actions = [str(step.get("action", "")) for step in steps]
-        moments = replay(world, {"goal": goal}, actions)
+        task = next(
+            (r["task"] for r in run.episodes if r.get("goal") == goal and "task" in r), None
+        )
+        moments = replay(world, task or {"goal": goal}, actions)
         session, seen = moments[min(at, len(moments) - 1)]
         taken = actions[at] if at < len(actions) else None
-        chunks = env.chunk(seen)  # type: ignore[attr-defined]
+        view = env.view()  # type: ignore[attr-defined]
         return render_page(
-            chunks, world.instruction(session), taken=taken, live=False,
-            address=f"{env.kind} / goal {goal} / step {min(at, len(actions)) + 1}",
+            view, seen, world.instruction(session), taken=taken, live=False,
+            forms=taken_slot(taken or "", seen),
+            address=address_of({"env": env.kind, "goal": goal}, min(at, len(actions)) + 1),
         )  # fmt: skip
 
     def other_agents(self, folder: str | None) -> Update:
