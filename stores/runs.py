@@ -1,7 +1,8 @@
-"""A run directory: the only output of an evaluation, and all that tables are made from.
+"""Writing a run directory: the only output of an evaluation, and all that tables are made from.
 
     args.json       command, commit, data hash, seed, checkpoint hashes, versions, agents, tasks
-    episodes.jsonl  one row an (agent, task), appended as it ends
+    episodes.jsonl  one row an (agent, task), appended as it ends (evaluations of another kind name
+                    it after what they count: questions, turns, scores, parts)
     steps.jsonl     one row a step
     errors.jsonl    one row an episode that failed
     summary.json    {"rows": [...], "tests": [...]}
@@ -60,11 +61,11 @@ class RunDirectory:
 
     def note_resumption(self, args: Mapping[str, Any]) -> None:
         """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
-        kept = json.loads(self._args.read_text(encoding="utf-8"))
+        old = json.loads(self._args.read_text(encoding="utf-8"))
         now = {key: args.get(key) for key in ("command", "commit", "versions")}
-        last = (kept.get("resumed") or [kept])[-1]
+        last = (old.get("resumed") or [old])[-1]
         if any(last.get(key) != now[key] for key in ("commit", "versions")):
-            write_json(self._args, {**kept, "resumed": [*kept.get("resumed", []), now]})
+            write_json(self._args, {**old, "resumed": [*old.get("resumed", []), now]})
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Read ``name``.jsonl; a last line torn by a kill is removed from the file.
@@ -78,21 +79,14 @@ class RunDirectory:
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
             path.write_bytes(whole)
-        found = []
-        # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
-        for number, line in enumerate(whole.split(b"\n"), 1):
-            try:
-                found += [json.loads(line)] if line.strip() else []
-            except ValueError as error:
-                raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
-        return found
+        return read_rows(path)
 
     def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
         """Drop the rows of ``name``.jsonl that are not ``wanted``."""
         rows = self.rows(name)
-        kept = [row for row in rows if wanted(row)]
-        if len(kept) < len(rows):
-            _replace(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
+        left = [row for row in rows if wanted(row)]
+        if len(left) < len(rows):
+            _replace(self.folder / f"{name}.jsonl", "".join(_line(row) for row in left))
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
@@ -108,6 +102,22 @@ class RunDirectory:
         summary: dict[str, Any] = _strict({"rows": list(rows), "tests": list(tests)})
         write_json(self.folder / "summary.json", summary)
         return summary
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """Read a file of JSON lines; a last line that a kill tore is left out (and left on the disk).
+
+    Raises ``UserError`` naming the line if another one is no JSON.
+    """
+    raw = Path(path).read_bytes()
+    rows: list[dict[str, Any]] = []
+    # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
+    for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
+    return rows
 
 
 def provenance(command: Sequence[str]) -> dict[str, Any]:
@@ -139,6 +149,40 @@ def shown_config(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [shown_config(item) for item in value]
     return shown_path(value) if isinstance(value, str) else value
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean (NaN of nothing)."""
+    import numpy as np
+
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean (NaN for fewer than two values)."""
+    import numpy as np
+
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def with_errors(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return what a summary row says of each metric: its mean, and ``METRIC_se`` beside it."""
+    row: dict[str, float] = {}
+    for metric, numbers in values.items():
+        row |= {metric: mean(numbers), f"{metric}_se": standard_error(numbers)}
+    return row
+
+
+def parse_numbers(text: str, what: str = "goals") -> list[int]:
+    """Read "0-499", "3,5,8" or a mixture of ``what``, each once. Raises ``UserError``."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        try:
+            numbers.extend(range(int(low), int(high if dash else low) + 1))
+        except ValueError:
+            raise UserError(f"write {what} as 0-499 or 3,5,8, not '{text}'") from None
+    return list(dict.fromkeys(numbers))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -191,6 +235,8 @@ def _commit() -> str:
         return done.stdout.strip()
 
     try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != _ROOT:
+            return "unknown (not a git checkout)"  # installed inside somebody else's repository
         commit = git("rev-parse", "HEAD")
         # Checkpoints are told by their hashes: a trainer has just written the one before its own.
         changed = git("status", "--porcelain", "--", ".", ":!checkpoints")

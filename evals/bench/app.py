@@ -1,96 +1,163 @@
-"""Benchmarks, each into a run directory; nothing here is asserted by tests.
+"""Benchmarks, each into a run directory: ``stategate eval bench step --out runs/bench-step``.
 
-python -m evals.bench webshop --data sample --out runs/bench-webshop
-python -m evals.bench curve --products 1000,10000,100000,1000000 --out runs/bench-curve
-python -m evals.bench checkpoints --steps 10,100 --out runs/bench-checkpoints
-python -m evals.bench step --data sample --out runs/bench-step
-python -m evals.bench actor --data sample --out runs/bench-actor
-python -m evals.bench retrieval --passages 10000,200000 --out runs/bench-retrieval
-python -m evals.bench embedder --out runs/bench-embedder
-python -m evals.bench memory --out runs/bench-memory                        (or --db postgresql://…)
-python -m evals.bench ui --out runs/bench-ui                                (needs Chromium)
-python -m evals.bench llmlingua --data sample --out runs/bench-llmlingua    (needs llmlingua)
+``python -m evals.bench step --out runs/bench-step`` is the same. Nothing here is asserted by tests.
 """
 
-import argparse
-import json
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
-from evals.run_directory import RunDirectory, provenance, shown_path
-from stores.errors import mistakes_in_one_line
+import typer
 
-_CHOICES: tuple[str, ...] = ("webshop", "curve", "checkpoints", "step", "actor", "llmlingua")
-_CHOICES += ("retrieval", "embedder", "memory", "ui")
+from stores.runs import parse_numbers, provenance, shown_path
 
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run one benchmark from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "evals.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=_CHOICES)
-    parser.add_argument("--data", default="sample", help="WebShop folder")
-    parser.add_argument("--products", default="1000,10000,100000", help="sizes, for 'curve'")
-    parser.add_argument("--steps", default="10,100", help="episode lengths, for 'checkpoints'")
-    parser.add_argument("--passages", default="10000", help="sizes, for 'retrieval'")
-    parser.add_argument("--db", help="PostgreSQL URL, for 'memory'")
-    parser.add_argument("--goals", type=int, default=10, help="episodes, for 'llmlingua'")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", required=True, help="a new run directory")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    settings = {**vars(given), "data": shown_path(given.data), "out": shown_path(given.out)}
-    settings["db"] = "PostgreSQL" if given.db else None
-    with mistakes_in_one_line(ValueError):
-        shown = ["postgresql://…" if word == given.db else word for word in words]
-        command = ["python", "-m", "evals.bench", *shown]
-        run = RunDirectory(given.out, {**provenance(command), **settings})
-        rows = _measure(given)
-        run.summarise(rows, [])
-    sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+_EXAMPLES = """[bold]Examples[/bold]
+  stategate eval bench step --data sample --out runs/bench-step
+  stategate eval bench curve --products 1000,10000,100000 --out runs/bench-curve
+  stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank
+  stategate eval bench memory --db postgresql://… --out runs/bench-memory"""
+bench_app = typer.Typer(
+    epilog=_EXAMPLES,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+_Out = Annotated[
+    str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
+]
+_Data = Annotated[str, typer.Option(help="'sample', or a WebShop folder.")]
+_Seed = Annotated[int, typer.Option(help="Of whatever is drawn at random.")]
 
 
-def _measure(given: argparse.Namespace) -> list[dict[str, Any]]:
-    if given.what == "checkpoints":
-        from evals.bench_checkpoints import measure
-
-        return measure([int(n) for n in given.steps.split(",")])
-    if given.what == "ui":
-        from evals.bench_ui import measure_ui
-
-        return measure_ui()
-    if given.what == "step":
-        from evals.bench_step import measure_step
-
-        return measure_step(given.data, given.seed)
-    if given.what == "actor":
-        from evals.bench_actor import measure_actor
-
-        return measure_actor(given.data, given.seed)
-    if given.what == "llmlingua":
-        from evals.bench_llmlingua import measure_llmlingua
-
-        return measure_llmlingua(given.data, given.seed, given.goals)
-    if given.what == "retrieval":
-        from evals.bench_qa import measure_retrieval
-
-        return measure_retrieval([int(n) for n in given.passages.split(",")], given.seed)
-    if given.what == "embedder":
-        from evals.bench_qa import measure_embedder
-
-        return measure_embedder(given.seed)
-    if given.what == "memory":
-        from evals.bench_qa import measure_memory
-
-        return measure_memory(given.db, seed=given.seed)
-    from evals.bench_webshop import measure_curve, measure_world
-
-    if given.what == "webshop":
-        return measure_world(given.data, seed=given.seed)
-    return measure_curve([int(n) for n in given.products.split(",")], given.seed)
+@bench_app.callback(invoke_without_command=True, epilog=_EXAMPLES)
+def bench(context: typer.Context) -> None:
+    """Measure how long things take; compare figures of one machine and one table only."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-if __name__ == "__main__":
-    main()
+@bench_app.command(epilog=_EXAMPLES)
+def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
+    """Load WebShop's world, walk it at random, and search."""
+    from evals.bench.webshop import measure_world
+
+    _run("webshop", {"world": lambda: measure_world(data, seed=seed)}, out, data=data, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def curve(
+    out: _Out,
+    products: Annotated[str, typer.Option(help="Catalogue sizes.")] = "1000,10000,100000",
+    seed: _Seed = 0,
+) -> None:
+    """Search synthetic WebShop catalogues of growing size."""
+    from evals.bench.webshop import curve_parts
+
+    sizes = parse_numbers(products, "sizes")
+    _run("curve", curve_parts(sizes, seed), out, products=products, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def checkpoints(
+    out: _Out, steps: Annotated[str, typer.Option(help="Episode lengths.")] = "10,100"
+) -> None:
+    """Count checkpoint bytes a step, beside a loop that keeps every page."""
+    from evals.bench.checkpoints import checkpoint_parts
+
+    parts = checkpoint_parts(parse_numbers(steps, "steps"))
+    _run("checkpoints", parts, out, steps=steps, seed=0)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def step(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
+    """Measure a step without the model, part by part, beside a bare LangGraph loop."""
+    from evals.bench.step import beside_bare_loop, step_parts
+
+    _run("step", step_parts(data, seed), out, beside_bare_loop, data=data, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def bank(
+    out: _Out,
+    bank: Annotated[str, typer.Option(metavar="FOLDER", help="A state bank to take vectors from.")],
+    sizes: Annotated[str, typer.Option(help="Numbers of states.")] = "10000,100000",
+    config: Annotated[str, typer.Option(help="A preset or a YAML file: its embedder.")] = "webshop",
+    seed: _Seed = 0,
+) -> None:
+    """Search in state banks of growing size, and embed one text."""
+    from evals.bench.bank import bank_parts
+    from graph.config import load_config
+    from nodes.resources import Resources
+    from stores.bank.state_bank import StateBank
+
+    resources = Resources(None, load_config(config).embedder)
+    parts = bank_parts(StateBank(bank), parse_numbers(sizes, "sizes"), resources, seed)
+    _run("bank", parts, out, bank=bank, sizes=sizes, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def retrieval(
+    out: _Out,
+    passages: Annotated[str, typer.Option(help="Corpus sizes.")] = "10000",
+    seed: _Seed = 0,
+) -> None:
+    """Ingest and query a corpus, in a folder and through a Chroma server."""
+    from evals.bench.qa import retrieval_parts
+
+    sizes = parse_numbers(passages, "sizes")
+    _run("retrieval", retrieval_parts(sizes, seed), out, passages=passages, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def embedder(out: _Out, seed: _Seed = 0) -> None:
+    """Count the texts a second that MiniLM embeds."""
+    from evals.bench.qa import measure_embedder
+
+    _run("embedder", {"MiniLM": lambda: measure_embedder(seed)}, out, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def memory(
+    out: _Out,
+    db: Annotated[
+        str | None, typer.Option(metavar="URL", help="PostgreSQL; a SQLite file without it.")
+    ] = None,
+    seed: _Seed = 0,
+) -> None:
+    """Write long-term memory from sixteen sessions at once, and read it."""
+    from evals.bench.qa import memory_parts
+
+    _run("memory", memory_parts(db, seed), out, db="PostgreSQL" if db else None, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def ui(out: _Out) -> None:
+    """Measure the app in headless Chromium: first paint, first episode, a step."""
+    from evals.bench.ui import find_browser, measure_ui
+
+    find_browser()
+    _run("ui", {"app": measure_ui}, out, seed=0)
+
+
+def _run(
+    what: str,
+    parts: Any,
+    out: str,
+    finish: Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]] = list,
+    **settings: Any,
+) -> None:
+    from evals.bench.parts import run_bench
+    from evals.core.report import table
+
+    shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
+    args = {**provenance(_command()), "what": what, "out": shown_path(out), **shown}
+    summary = run_bench(what, parts, out, args, finish)
+    typer.echo(table(summary["rows"], "simple"))
+
+
+def _command() -> list[str]:
+    """Return the command as it was typed, without a database's address."""
+    words = ["postgresql://…" if "postgresql://" in word else word for word in sys.argv[1:]]
+    is_module = words[:1] != ["eval"]
+    return [*(["python", "-m", "evals.bench"] if is_module else ["stategate"]), *words]

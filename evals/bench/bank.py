@@ -1,7 +1,5 @@
 """How fast a state bank answers, by size: search alone, and the whole step with its one embedding.
 
-python -m evals.bench_bank --bank banks/state --sizes 10000,100000,1000000 --out runs/bench-bank
-
 Larger banks are made of the given bank's own vectors, each copy moved a little at random (the cosine
 with its original is about 0.9), because states are not spread like noise. ``recall_at_10`` is the
 share of the true ten nearest that is found. Queries are vectors of the bank moved in the same way.
@@ -11,23 +9,21 @@ the clock; ``wide`` is a search of 480 with their rows read from the file, which
 programs, mean of a minute) while it was measured.
 """
 
-import argparse
 import os
-import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evals.run_directory import RunDirectory, provenance
+from evals.bench.parts import Parts
 from stores.bank.bank import Bank, Entry, Row, Vector
 from stores.bank.nearest import Searcher
 from stores.bank.state_bank import StateBank
-from stores.errors import UserError, mistakes_in_one_line
+from stores.errors import UserError
 
 NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
 _QUERIES = 300
@@ -36,20 +32,23 @@ _WIDE = 480
 _STATE = "Question: " + "a state's text is about so long " * 18
 
 
-def measure(bank: StateBank, sizes: Sequence[int], seed: int = 0) -> list[dict[str, Any]]:
-    """Return a row a size: milliseconds (p50, p95) of a search of ten, recall, seconds to build."""
+def bank_parts(bank: StateBank, sizes: Sequence[int], resources: Any, seed: int = 0) -> Parts:
+    """Return a part a size, and one for the embedding that every search begins with.
+
+    Milliseconds (p50, p95) of a search of ten, its recall, seconds to build.
+    """
     blocks = [rows.copy() for _, rows in bank.bank.vectors("text")]
     if not blocks:
         raise UserError("the bank is empty: build one first")
     seeds = np.concatenate(blocks)
-    rows = []
-    for size in sizes:
-        folder = Path(tempfile.mkdtemp(prefix="stategate-bench-"))
-        try:
-            rows.append(_measure(folder, seeds, size, seed))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    return rows
+    texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
+    parts: Parts = {f"{size} states": partial(_of_size, seeds, size, seed) for size in sizes}
+    return {**parts, "embedding": lambda: [{"states": 1, **embedding_times(resources, texts)}]}
+
+
+def _of_size(seeds: Vector, size: int, seed: int) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="stategate-", ignore_cleanup_errors=True) as folder:
+        return [_measure(Path(folder) / "bank", seeds, size, seed)]
 
 
 def _measure(folder: Path, seeds: Vector, size: int, seed: int) -> dict[str, Any]:
@@ -150,37 +149,3 @@ def embedding_times(resources: Any, texts: Sequence[str]) -> dict[str, Any]:
         "embedding_ms_p50": p50, "embedding_ms_p95": p95, "embedding_cpu_ms_p95": cpu_p95,
         "queries": len(took),
     }  # fmt: skip
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "evals.bench_bank",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--bank", required=True, help="a state bank to take vectors from")
-    parser.add_argument("--sizes", default="10000,100000", help="numbers of states")
-    parser.add_argument("--config", default="webshop", help="preset: its embedder")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", required=True, help="a new run directory")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    with mistakes_in_one_line(ValueError):
-        from graph.config import load_config
-        from nodes.resources import Resources
-
-        bank = StateBank(given.bank)
-        command = ["python", "-m", "evals.bench_bank", *words]
-        run = RunDirectory(given.out, {**provenance(command), "seed": given.seed})
-        rows = measure(bank, [int(size) for size in given.sizes.split(",")], given.seed)
-        settled = load_config(given.config)
-        texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
-        rows.append({"states": 1, **embedding_times(Resources(None, settled.embedder), texts)})
-        run.summarise(rows, [])
-    for row in rows:
-        sys.stdout.write(" ".join(f"{k}={v:.4g}" for k, v in row.items()) + "\n")
-
-
-if __name__ == "__main__":
-    main()

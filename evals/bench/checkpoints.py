@@ -1,35 +1,37 @@
-"""Checkpoint bytes per step of our state beside a naive one that appends every page.
-
-``python -m evals.bench checkpoints --steps 10,100``
-"""
+"""Checkpoint bytes per step of our state beside a naive one that appends every page."""
 
 import operator
 import sqlite3
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
-from tqdm import tqdm
 
 from envs.webshop import WebShop
+from evals.bench.parts import Parts
 from graph.build import build_graph
 from graph.checkpoints import SqliteCheckpoints
 from graph.config import load_config
 
 
-def measure(steps: Sequence[int] = (10, 100)) -> list[dict[str, Any]]:
-    """Return one row for each state design and episode length: SQLite bytes, in all and a step."""
-    rows = []
-    bar = tqdm([(agent, n) for agent in ("stategate", "append everything") for n in steps])
-    for agent, n in bar:
-        bar.set_description(f"{agent}, {n} steps")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "checkpoints.sqlite"
-            (_ours if agent == "stategate" else _naive)(path, n)
-            rows.append({"agent": agent, "n": n, **_sizes(path, n)})
-    return rows
+def checkpoint_parts(steps: Sequence[int] = (10, 100)) -> Parts:
+    """Return a part for each state design and episode length: SQLite bytes, in all and a step."""
+    designs = {"stategate": _ours, "append everything": _naive}
+    return {
+        f"{agent}, {n} steps": partial(_measure, agent, play, n)
+        for agent, play in designs.items()
+        for n in steps
+    }
+
+
+def _measure(agent: str, play: Callable[[Path, int], None], n: int) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoints.sqlite"
+        play(path, n)
+        return [{"agent": agent, "n": n, **_sizes(path, n)}]
 
 
 def _actions(n: int) -> list[str]:

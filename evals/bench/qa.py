@@ -5,7 +5,6 @@ word counts (384 dimensions, as MiniLM's), so that the stores are timed and not 
 itself takes is measured apart.
 """
 
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,11 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from evals.bench.parts import Parts
 from nodes.models.embedders import HashingEmbedder, MiniLM
 from nodes.resources import Resources
 from nodes.retrieval.corpus import CorpusIndex
@@ -32,16 +33,9 @@ from stores.memory.long_term import LongTerm, Namespace, Turn
 _WORDS, _QUERIES, _DIMENSION = 60, 100, 384
 
 
-def measure_retrieval(sizes: Sequence[int], seed: int = 0) -> list[dict[str, Any]]:
-    """Ingest and query corpora of ``sizes`` passages, in a folder and through a Chroma server."""
-    rows: list[dict[str, Any]] = []
-    for size in sizes:
-        folder = Path(tempfile.mkdtemp(prefix="bench-qa-"))
-        try:
-            rows += _of_size(folder, size, seed)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    return rows
+def retrieval_parts(sizes: Sequence[int], seed: int = 0) -> Parts:
+    """Return a part a size: ingest and query so many passages, in a folder and through a server."""
+    return {f"{size} passages": partial(_of_size, size, seed) for size in sizes}
 
 
 def measure_embedder(seed: int = 0) -> list[dict[str, Any]]:
@@ -55,7 +49,12 @@ def measure_embedder(seed: int = 0) -> list[dict[str, Any]]:
     return [{"what": "MiniLM embeds (new texts)", "n": len(texts), "per_second": rate}]
 
 
-def _of_size(folder: Path, size: int, seed: int) -> list[dict[str, Any]]:
+def _of_size(size: int, seed: int) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="bench-qa-", ignore_cleanup_errors=True) as folder:
+        return _in_folder(Path(folder), size, seed)
+
+
+def _in_folder(folder: Path, size: int, seed: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
     corpus = Corpus("bench", folder / "corpus")
     embedder = HashingEmbedder(_DIMENSION)
@@ -126,31 +125,28 @@ def _server(folder: Path) -> Iterator[str]:
         server.wait(20)
 
 
-def measure_memory(
-    url: str | None, writes: int = 40, sessions: int = 16, seed: int = 0
-) -> list[dict[str, Any]]:
-    """Write from ``sessions`` threads at once, into one user's memory and into one each; then read.
+def memory_parts(url: str | None, seed: int = 0) -> Parts:
+    """Return parts: write from 16 threads at once, into one user's memory and into one each; read.
 
     ``url`` is a PostgreSQL database of one's own; without it a new SQLite file is used.
     """
-    folder = Path(tempfile.mkdtemp(prefix="bench-memory-"))
-    try:
-        place = url or f"sqlite:///{folder / 'memory.sqlite'}"
+    return {
+        kind: partial(_measure_memory, url, kind, seed)
+        for kind in ("one user", "a user each", "read")
+    }
+
+
+def _measure_memory(url: str | None, kind: str, seed: int) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="bench-memory-") as folder:
+        place = url or f"sqlite:///{Path(folder) / 'memory.sqlite'}"
         name = "PostgreSQL" if url else "SQLite"
-        mark = f"{time.time_ns()}"
-        rows = [
-            _written(place, name, sessions, writes, f"{mark}-{kind}", kind, seed)
-            for kind in ("one user", "a user each")
-        ]
-        return [*rows, *_read(place, name, f"{mark}-read", seed)]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        mark = f"{time.time_ns()}-{kind}"
+        measure = _read if kind == "read" else partial(_written, kind=kind)
+        return [measure(place, name, mark, seed=seed)]
 
 
-def _written(
-    url: str, name: str, sessions: int, writes: int, mark: str, kind: str, seed: int
-) -> dict[str, Any]:
-    memory = LongTerm(url)
+def _written(url: str, name: str, mark: str, kind: str, seed: int) -> dict[str, Any]:
+    memory, sessions, writes = LongTerm(url), 16, 40
     turns = [_turns(writes, f"{mark}-{i}", seed + i) for i in range(sessions)]
 
     def write(i: int) -> None:
@@ -172,7 +168,7 @@ def _written(
     }
 
 
-def _read(url: str, name: str, mark: str, seed: int) -> list[dict[str, Any]]:
+def _read(url: str, name: str, mark: str, seed: int) -> dict[str, Any]:
     memory, user = LongTerm(url), Namespace(mark)
     for turn in _turns(1000, mark, seed):
         memory.write(user, turn)
@@ -182,7 +178,7 @@ def _read(url: str, name: str, mark: str, seed: int) -> list[dict[str, Any]]:
     def search(vector: Any, k: int) -> None:
         memory.search(user, vector, embedder.name, k)
 
-    return [{"what": f"{name}: read the top 5 facts", "n": 1000, **_timed(search, vectors, 5)}]
+    return {"what": f"{name}: read the top 5 facts", "n": 1000, **_timed(search, vectors, 5)}
 
 
 def _turns(count: int, episode: str, seed: int) -> list[Turn]:

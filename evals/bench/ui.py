@@ -17,26 +17,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evals.statistics import mean, standard_error
 from stores.errors import UserError
 from stores.home import home
+from stores.runs import with_errors
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 
 
-def measure_ui(goals: Sequence[int] = (5, 40, 80), pages: int = 5) -> list[dict[str, Any]]:
-    """Return rows in milliseconds, each with its n and standard error."""
+def find_browser() -> str:
+    """Return the path of a Chromium. Raises ``UserError`` if it, or playwright, is not there."""
     try:
-        from playwright.sync_api import sync_playwright
+        import playwright  # noqa: F401
     except ImportError:
         raise UserError("this benchmark needs playwright: pip install 'stategate[dev]'") from None
     path = next((found for name in _NAMES if (found := shutil.which(name))), None)
     if path is None:
         raise UserError("this benchmark needs a browser: apt-get install chromium")
+    return path
+
+
+def measure_ui(goals: Sequence[int] = (5, 40, 80), pages: int = 5) -> list[dict[str, Any]]:
+    """Return rows in milliseconds, each with its n and standard error."""
+    from playwright.sync_api import sync_playwright
+
     with _server() as (url, started), sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=path, args=_FLAGS)
+        browser = play.chromium.launch(executable_path=find_browser(), args=_FLAGS)
         page = browser.new_page()
         page.goto(url)
         page.locator("#sg-side .sg-context").wait_for(timeout=120_000)  # models are loaded now
@@ -131,8 +138,7 @@ def _row(what: str, seconds: Sequence[float]) -> dict[str, Any]:
     return {
         "what": what,
         "n": len(times),
-        "ms": mean(times),
-        "ms_se": standard_error(times),
+        **with_errors({"ms": times}),
         "median_ms": ordered[len(ordered) // 2],
         "worst_ms": ordered[-1],
     }

@@ -1,7 +1,4 @@
-"""Speed of the WebShop world: steps a second, search latency, load time, and a curve to a million.
-
-``python -m evals.bench webshop --data sample`` · ``python -m evals.bench curve --products 1000,10000``
-"""
+"""Speed of the WebShop world: steps a second, search latency, load time, and a curve to a million."""
 
 import json
 import os
@@ -11,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,8 @@ from envs.protocols import SEARCH
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Catalogue, Product
 from envs.webshop.nouns import prepare
-from evals.statistics import mean, standard_error
+from evals.bench.parts import Parts
+from stores.runs import with_errors
 
 #: What the original environment did on this class of machine, for scale (see docs/results).
 ORIGINAL_STEPS_PER_SECOND = 34
@@ -49,8 +48,8 @@ def measure_world(
         {
             "agent": f"webshop {len(shop.products)} products", "n": len(rates),
             "start_s": start, "load_s": load, "resident_mb": memory,
-            "steps_per_s": mean(rates), "steps_per_s_se": standard_error(rates),
-            "times_the_original": mean(rates) / ORIGINAL_STEPS_PER_SECOND,
+            **with_errors({"steps_per_s": rates}),
+            "times_the_original": float(np.mean(rates)) / ORIGINAL_STEPS_PER_SECOND,
             "search_n": len(times), "search_p50_ms": float(np.quantile(times, 0.5)),
             "search_p95_ms": float(np.quantile(times, 0.95)),
         }
@@ -91,20 +90,17 @@ def _search_times(shop: WebShop, queries: Sequence[str]) -> list[float]:
     return times
 
 
-def measure_curve(sizes: Sequence[int], seed: int = 0) -> list[dict[str, Any]]:
-    """Return a row a size over synthetic products, each measured in a process of its own."""
-    rows = []
-    for size in tqdm(sizes, "sizes"):
-        code = f"from evals.bench_webshop import one_size; one_size({size}, {seed})"
-        done = subprocess.run(  # noqa: S603 - our own interpreter and code
-            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False
-        )
-        if done.returncode:
-            problem = f"exit code {done.returncode}"
-            rows.append({"agent": f"{size} products", "n": 0, "error": problem})
-            continue
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
-    return rows
+def curve_parts(sizes: Sequence[int], seed: int = 0) -> Parts:
+    """Return a part a size over synthetic products, each measured in a process of its own."""
+    return {f"{size} products": partial(_in_own_process, size, seed) for size in sizes}
+
+
+def _in_own_process(size: int, seed: int) -> list[dict[str, Any]]:
+    code = f"from evals.bench.webshop import one_size; one_size({size}, {seed})"
+    done = subprocess.run(  # noqa: S603 - our own interpreter and code
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return [json.loads(done.stdout.splitlines()[-1])]
 
 
 def one_size(size: int, seed: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from envs.protocols import Observation, World
 from stores.errors import UserError
+from stores.runs import read_rows
 
 Outcome = Literal["all", "success", "partial", "failed", "errors"]
 _ARGS, _SUMMARY = "args.json", "summary.json"
@@ -78,26 +79,13 @@ def read_run(folder: str | Path) -> Run:
         summary = {}
         if (path / _SUMMARY).is_file():
             summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8"))
-        tables = {file.stem: _rows(file) for file in sorted(path.glob("*.jsonl"))}
+        tables = {file.stem: read_rows(file) for file in sorted(path.glob("*.jsonl"))}
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read the run '{folder}' ({error})") from None
     if not isinstance(args, dict) or not isinstance(summary, dict):
         raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
     pictures = tuple(sorted(path.glob("*.png")))
     return Run(path, args, summary, tables, pictures)
-
-
-def _rows(file: Path) -> list[dict[str, Any]]:
-    rows = []
-    raw = file.read_bytes()
-    lines = raw[: raw.rfind(b"\n") + 1].split(b"\n")
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                rows.append(json.loads(line))
-            except ValueError as error:
-                raise UserError(f"'{file}' line {number} is damaged ({error})") from None
-    return [row for row in rows if isinstance(row, dict)]
 
 
 def outcome_of(row: Mapping[str, Any]) -> Outcome:

@@ -1,7 +1,7 @@
 """The memory table: dialogues over several sessions with both memories, one of them, or none.
 
-stategate eval memory --out runs/memory
-stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/memory-chat
+    stategate eval memory --out runs/memory
+    stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/memory-chat
 
 A turn is right if the answer says all that it must (deterministic; see envs/qa/dialogues.py), and
 readable if the prompt held it. Turns of one dialogue hang together, so that the paired tests compare
@@ -14,19 +14,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from envs.qa.dialogues import KINDS, Dialogue, load_dialogues
-from evals.qa_play import POLICIES, Player
-from evals.run_directory import RunDirectory, provenance, shown_config, shown_path
-from evals.statistics import mean, paired, standard_error
+from envs.qa.dialogues import KINDS, Dialogue, DialogueTurn, load_dialogues
+from evals.core.statistics import paired_tests, summary_row
+from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
+from evals.qa.player import POLICIES, Player
 from graph.config import load_config
 from stores.errors import UserError
+from stores.runs import mean, provenance, shown_config, shown_path
 
 #: What is compared: memory against none, both against either.
 _PAIRS = (
     ("neither", "stm"), ("neither", "ltm"), ("neither", "both"), ("stm", "both"), ("ltm", "both"),
 )  # fmt: skip
+_RIGHT = ("right", *(f"right_{kind}" for kind in KINDS))
+_COST = ("tokens", "model_tokens", "cost", "seconds")
 
 
 def run_memory(
@@ -55,84 +56,68 @@ def run_memory(
         "dialogues": [dialogue.id for dialogue in chosen],
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    run = RunDirectory(out, args)
-    done = {(row["agent"], row["dialogue"]) for row in run.rows("turns")}
-    todo = [(name, d) for d in chosen for name in configs if (name, d.id) not in done]
-    if done and todo:
-        run.note_resumption(args)
-    with tqdm(todo, unit="dialogue", disable=None) as bar:
-        for name, dialogue in bar:
-            bar.set_description(f"{name} {dialogue.id}")
-            # A player a dialogue: conversations of the last one need not be kept in memory.
-            player = Player(name, configs[name], run.folder / "state")
-            run.append("turns", *player.play(dialogue))
-    shutil.rmtree(run.folder / "state", ignore_errors=True)
-    return summarise(run, list(configs), seed)
+    state = Path(out) / "state"
+    samples = [
+        Sample({"dialogue": d.id}, d, [_failure(turn) for turns in d.sessions for turn in turns])
+        for d in chosen
+    ]
+
+    def solver(name: str) -> Solver:
+        # A player a dialogue: conversations of the last one need not be kept in memory.
+        return lambda sample, attempt: Player(name, configs[name], state).play(
+            sample.data, attempt.rows
+        )
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, list(configs), seed)
+
+    task = Task(list(configs), lambda _: samples, solver, scorer, "turns", "dialogue")
+    summary = run_task(task, out, args)
+    shutil.rmtree(state, ignore_errors=True)
+    return summary
 
 
-def summarise(run: RunDirectory, agents: Sequence[str], seed: int = 0) -> dict[str, Any]:
-    """Make ``summary.json``: right answers by kind of turn, cost, and paired tests by dialogue."""
-    rows = run.rows("turns")
-    made = [_row(name, [row for row in rows if row["agent"] == name]) for name in agents]
-    tests = []
-    for a, b in _PAIRS:
-        if a in agents and b in agents:
-            for kind in ("", *KINDS):
-                tests += _test(rows, a, b, kind, seed)
-    return run.summarise(made, tests)
+def _failure(turn: DialogueTurn) -> dict[str, Any]:
+    """Return what a turn counts as where its dialogue broke off before it was answered."""
+    cost = dict.fromkeys(("tokens", "model_tokens", "cost"), 0)
+    return {
+        "kind": turn.kind,
+        **cost,
+        **({"right": False, "readable": False} if turn.expects else {}),
+    }
 
 
-def _row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    scored = [row for row in rows if "right" in row]
-    found: dict[str, Any] = {"agent": name, "n": len(scored)}
-    for kind in ("", *KINDS):
-        of_kind = [float(row["right"]) for row in scored if kind in ("", row["kind"])]
-        metric = f"right_{kind}" if kind else "right"
-        found |= {metric: mean(of_kind), f"{metric}_se": standard_error(of_kind)}
-    for metric in ("readable", "tokens", "model_tokens", "cost", "seconds"):
-        values = [float(row[metric] or 0) for row in scored]
-        found |= {metric: mean(values), f"{metric}_se": standard_error(values)}
-    return found
+def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
+    """Return right answers by kind of turn, cost, and paired tests by dialogue."""
+    scored = [row for row in turns if "right" in row]
+    rows = []
+    by_dialogue: dict[str, dict[str, dict[str, float]]] = {}
+    for name in agents:
+        units = [(row["dialogue"], _measured(row)) for row in scored if row["agent"] == name]
+        metrics = (*_RIGHT, "readable", *_COST)
+        rows.append(summary_row(name, {i: unit for i, (_, unit) in enumerate(units)}, metrics))
+        for dialogue in {dialogue for dialogue, _ in units}:
+            own = [unit for where, unit in units if where == dialogue]
+            by_dialogue.setdefault(name, {})[dialogue] = {
+                metric: mean([unit[metric] for unit in own if metric in unit])
+                for metric in _RIGHT
+                if any(metric in unit for unit in own)
+            }
+    tests = [
+        test
+        for a, b in _PAIRS
+        if a in agents and b in agents
+        for test in paired_tests(by_dialogue, a, b, _RIGHT, seed)
+    ]
+    return rows, tests
 
 
-def _test(
-    rows: Sequence[Mapping[str, Any]], a: str, b: str, kind: str, seed: int
-) -> list[dict[str, Any]]:
-    """Compare two policies over the dialogues that have turns of ``kind`` ("": all)."""
-    by_agent: dict[str, dict[str, list[float]]] = {a: {}, b: {}}
-    for row in rows:
-        if "right" in row and row["agent"] in by_agent and kind in ("", row["kind"]):
-            by_agent[row["agent"]].setdefault(row["dialogue"], []).append(float(row["right"]))
-    shared = sorted(set(by_agent[a]) & set(by_agent[b]))
-    if not shared:
-        return []
-    values = [[mean(by_agent[name][dialogue]) for dialogue in shared] for name in (a, b)]
-    metric = f"right_{kind}" if kind else "right"
-    return [{"a": a, "b": b, "metric": metric, **vars(paired(values[0], values[1], seed))}]
+def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+    right = float(row["right"])
+    values = {metric: float(row[metric] or 0) for metric in ("readable", *_COST)}
+    errors = float(row.get("error") is not None)
+    return {"right": right, f"right_{row['kind']}": right, **values, "errors": errors}
 
 
 def _hash(dialogues: Sequence[Dialogue]) -> str:
     return hashlib.sha256(repr(dialogues).encode()).hexdigest()
-
-
-def transcript(folder: Path, agent: str, dialogue: str) -> str:
-    """Return a dialogue as it was played, in Markdown, from the rows of a run directory."""
-    rows = RunDirectory(folder, _args(folder)).rows("turns")
-    lines: list[str] = []
-    last = None
-    for row in rows:
-        if (row["agent"], row["dialogue"]) != (agent, dialogue):
-            continue
-        if row["session"] != last:
-            last = row["session"]
-            lines.append(f"*Session {last + 1}*\n")
-        mark = "" if "right" not in row else " ✓" if row["right"] else " ✗"
-        lines.append(f"> **{row['question']}**{mark}\n>\n> {row['answer'] or '(nothing)'}\n")
-    return "\n".join(lines)
-
-
-def _args(folder: Path) -> dict[str, Any]:
-    import json
-
-    args: dict[str, Any] = json.loads((folder / "args.json").read_text(encoding="utf-8"))
-    return args

@@ -18,11 +18,11 @@ from typing import Any
 import yaml
 
 from envs.qa.questions import sample_folder
-from evals.run_directory import RunDirectory, provenance, shown_path
-from evals.statistics import mean, paired, standard_error
+from evals.core.statistics import paired
 from stores.corpus.documents import Document, read_folder
 from stores.errors import mistakes_in_one_line
 from stores.memory.entities import extractor
+from stores.runs import RunDirectory, mean, provenance, shown_path, standard_error
 
 _KINDS = ("person", "location")
 

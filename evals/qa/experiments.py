@@ -13,22 +13,22 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from envs.qa.dialogues import Dialogue, DialogueTurn
 from envs.qa.questions import Question
-from evals.qa_data import QuestionSet, load_set, relevant
-from evals.qa_development import retrieval_metrics
-from evals.qa_play import POLICIES, Player
-from evals.run_directory import RunDirectory, provenance, shown_config
-from evals.statistics import mean, paired, standard_error
+from evals.core.statistics import Units, paired_tests, summary_row
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from evals.qa.data import QuestionSet, load_set, relevant
+from evals.qa.player import POLICIES, Player
 from graph.config import Config, load_config
 from nodes.retrieval.corpus import Retrieval
 from stores.corpus.chunking import Chunking
 from stores.errors import UserError
+from stores.runs import provenance, shown_config
 
 _256, _1024 = "env.chunking=fixed-256-50", "env.chunking=fixed-1024-100"
 _OPENAI = "embedder.kind=openai"
@@ -64,6 +64,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
 USUAL = ("A", "B", "C", "D")
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
 _TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")
+_FAILURE = dict.fromkeys((*_TESTED, "tokens", "model_tokens", "cost"), 0.0)
 _DEPTH, _SESSION = 10, 6
 
 
@@ -103,23 +104,23 @@ def run_qa(
         "limit": limit,
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    run = RunDirectory(out, args)
-    done = {(row["agent"], row["number"]) for row in run.rows("questions")}
-    tasks = [
-        task for n in names if n not in skipped for task in _tasks(n, configs[n], chosen, limit)
-    ]
-    todo = [task for task in tasks if any((task[0], i) not in done for i, _ in task[1])]
-    if done and todo:
-        run.note_resumption(args)
-    players: dict[str, Player] = {}
-    with tqdm(todo, unit="task", disable=None) as bar:
-        for name, numbered in bar:
-            bar.set_description(name)
-            if name not in players:
-                players[name] = Player(name, configs[name], run.folder / "state")
-            run.append("questions", *_asked(players[name], numbered))
-    shutil.rmtree(run.folder / "state", ignore_errors=True)
-    return summarise(run, experiments, skipped, seed, names)
+    state = Path(out) / "state"
+
+    def solver(name: str) -> Solver:
+        player = Player(name, configs[name], state)
+        player.index()  # a first question must not pay for the index
+        return lambda sample, attempt: _ask(player, sample.data, attempt)
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, experiments, skipped, seed, names)
+
+    def dataset(name: str) -> list[Sample]:
+        return _samples(name, configs[name], chosen, limit)
+
+    running = [name for name in names if name not in skipped]
+    summary = run_task(Task(running, dataset, solver, scorer, "questions", "question"), out, args)
+    shutil.rmtree(state, ignore_errors=True)
+    return summary
 
 
 def _policy(name: str) -> tuple[str, ...]:
@@ -134,30 +135,26 @@ def _not_run(config: Config) -> str:
     return f"not run: {key} is not set, and no query vectors are stored" if missing else ""
 
 
-def _tasks(
-    name: str, config: Config, chosen: QuestionSet, limit: int | None
-) -> list[tuple[str, list[tuple[int, Question]]]]:
-    """Return (agent, its questions that belong together): one, or with a memory all of them."""
-    questions = list(enumerate(chosen.under(Chunking.parse(_chunking(config)))))[:limit]
-    return [(name, questions)] if name in POLICIES else [(name, [item]) for item in questions]
+def _samples(name: str, config: Config, chosen: QuestionSet, limit: int | None) -> list[Sample]:
+    """Return an agent's questions: one a sample, or with a memory all of them together."""
+    chunking = Chunking.parse(str(getattr(config.env, "chunking", "")))
+    questions = list(enumerate(chosen.under(chunking)))[:limit]
+    groups = [questions] if name in POLICIES else [[item] for item in questions]
+    return [
+        Sample({"first": group[0][0]}, group, [{**_FAILURE, "number": n} for n, _ in group])
+        for group in groups
+    ]
 
 
-def _chunking(config: Config) -> str:
-    return str(getattr(config.env, "chunking", ""))
-
-
-def _asked(player: Player, numbered: Sequence[tuple[int, Question]]) -> list[dict[str, Any]]:
-    """Play the questions in conversations of six; returns their rows with retrieval metrics."""
+def _ask(player: Player, numbered: Sequence[tuple[int, Question]], attempt: Attempt) -> None:
+    """Play the questions in conversations of six; the rows get retrieval metrics too."""
     turns = [DialogueTurn(q.question, "question", (), q.answer) for _, q in numbered]
     sessions = tuple(
         tuple(turns[start : start + _SESSION]) for start in range(0, len(turns), _SESSION)
     )
-    player.index()  # a first question must not pay for the index
-    rows = player.play(Dialogue(str(numbered[0][0]), sessions))
-    made = []
-    for (number, question), row in zip(numbered, rows, strict=True):
-        made.append({**row, "number": number, **_retrieval(player, question, row["query"])})
-    return made
+    player.play(Dialogue(str(numbered[0][0]), sessions), attempt.rows)
+    for (number, question), row in zip(numbered, attempt.rows, strict=True):
+        row |= {**_retrieval(player, question, row["query"]), "number": number}
 
 
 def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]:
@@ -165,59 +162,56 @@ def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]
     gold = relevant(question, index.passages)
     how: Retrieval = getattr(player.config.context, "retrieval", "dense")
     started = time.perf_counter()
-    found = [place for place, _ in index.find(query, _DEPTH, how)]
+    places = [place for place, _ in index.find(query, _DEPTH, how)]
     took = time.perf_counter() - started
-    measured = retrieval_metrics(found, gold)
+    measured = retrieval_metrics(places, gold)
     return {"gold": len(gold), **measured, "search_seconds": round(took, 5)}
 
 
+def retrieval_metrics(places: Sequence[int], gold: set[int]) -> dict[str, float]:
+    """Return Hit@3, MRR and nDCG@10 of the passages at ``places``, best first."""
+    hits = [place in gold for place in places[:_DEPTH]]
+    first = hits.index(True) + 1 if any(hits) else 0
+    gains = sum(1 / np.log2(i + 2) for i, hit in enumerate(hits) if hit)
+    best = sum(1 / np.log2(i + 2) for i in range(min(len(gold), _DEPTH)))
+    return {
+        "first_hit": first, "hit3": float(0 < first <= 3), "mrr": 1 / first if first else 0.0,
+        "ndcg": gains / best if best else 0.0,
+    }  # fmt: skip
+
+
 def summarise(
-    run: RunDirectory,
+    questions: Sequence[Row],
     experiments: Sequence[str],
     skipped: Mapping[str, str],
     seed: int = 0,
     names: Sequence[str] = tuple(AGENTS),
-) -> dict[str, Any]:
-    """Make ``summary.json``: a row an experiment and agent, tests against its first agent."""
-    by_agent: dict[str, dict[int, dict[str, Any]]] = {}
-    for row in run.rows("questions"):
-        by_agent.setdefault(row["agent"], {})[row["number"]] = row
-    rows: list[dict[str, Any]] = []
-    tests: list[dict[str, Any]] = []
+) -> Summary:
+    """Return a row an experiment and agent, tests against its first agent."""
+    values: dict[str, Units] = {
+        name: {row["number"]: _measured(row) for row in questions if row["agent"] == name}
+        for name in names
+    }
+    rows: list[Row] = []
+    tests: list[Row] = []
     for experiment in experiments:
+        head = {"experiment": experiment}
         agents = [name for name in EXPERIMENTS[experiment] if name in names]
-        first = agents[0] if agents else ""
         for name in agents:
-            head = {"experiment": experiment, "agent": name}
             if name in skipped:
-                rows.append({**head, "n": 0, "note": skipped[name]})
+                rows.append({**head, "agent": name, "n": 0, "note": skipped[name]})
                 continue
-            rows.append({**head, **_row(list(by_agent.get(name, {}).values()))})
-            if name != first:
-                tests += [
-                    {"experiment": experiment, **test}
-                    for test in _tests(first, name, by_agent, seed)
-                ]
-    return run.summarise(rows, tests)
+            row = summary_row(name, values[name], METRICS)
+            seconds = [unit["seconds"] for unit in values[name].values()] or [float("nan")]
+            for share in (50, 95):
+                row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
+            rows.append({**head, **row})
+        for name in agents[1:]:
+            found = paired_tests(values, agents[0], name, _TESTED, seed)
+            tests += [{**head, **test} for test in found]
+    return rows, tests
 
 
-def _row(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {"n": len(rows)}
-    for metric in METRICS:
-        values = [float(row.get(metric) or 0) for row in rows]
-        found |= {metric: mean(values), f"{metric}_se": standard_error(values)}
-    for name, share in (("p50", 50), ("p95", 95)):
-        seconds = [float(row["seconds"]) for row in rows] or [float("nan")]
-        found[f"seconds_{name}"] = float(np.percentile(seconds, share))
-    return found
-
-
-def _tests(
-    a: str, b: str, rows: Mapping[str, Mapping[int, Mapping[str, Any]]], seed: int
-) -> list[dict[str, Any]]:
-    shared = sorted(set(rows.get(a, {})) & set(rows.get(b, {})))
-    found = []
-    for metric in _TESTED if shared else ():
-        one, two = ([float(rows[n][i].get(metric) or 0) for i in shared] for n in (a, b))
-        found.append({"a": a, "b": b, "metric": metric, **vars(paired(one, two, seed))})
-    return found
+def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+    values = {metric: float(row.get(metric) or 0) for metric in METRICS}
+    return {**values, "errors": float(row["error"] is not None)}

@@ -4,7 +4,7 @@ The same player serves the experiments (each question a dialogue of its own) and
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,45 +53,43 @@ class Player:
         index: CorpusIndex = self.config.env.index(self.agent.resources)  # type: ignore[attr-defined]
         return index
 
-    def play(self, dialogue: Dialogue) -> list[dict[str, Any]]:
-        """Play ``dialogue`` from an empty memory; returns a row for each turn.
+    def play(self, dialogue: Dialogue, rows: Sequence[dict[str, Any]]) -> None:
+        """Play ``dialogue`` from an empty memory, and fill a row for each turn.
 
         An interrupted dialogue is played again: its half-written memory is forgotten first.
         """
+        empty_rows = iter(rows)
         user = f"{self.name}/{dialogue.id}"
         context = self._of_user(user)
         self._forget(user)
-        rows = []
         for number, session in enumerate(dialogue.sessions):
+            thread: Any = {"configurable": {"thread_id": f"{user}/{number}"}}
             for place, turn in enumerate(session):
-                thread: Any = {"configurable": {"thread_id": f"{user}/{number}"}}
-                row = {"agent": self.name, "dialogue": dialogue.id, "session": number}
-                rows.append({**row, "turn": place, **self._turn(turn, thread, context)})
-        return rows
+                row = next(empty_rows)
+                row |= {"session": number, "turn": place, "kind": turn.kind}
+                row |= self._turn(turn, thread, context)
 
     def _turn(
         self, turn: DialogueTurn, thread: Any, context: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        kept = self.graph.get_state(thread).values.get("events") or []
+        events = self.graph.get_state(thread).values.get("events") or []
         started = time.perf_counter()
-        before = dict.fromkeys(("model_tokens", "cost", "fallbacks"), 0)
         built: Any = None
-        found: dict[str, Any] = {}
+        act: dict[str, Any] = {}
         task = {"task": {"question": turn.question}}
         for update in self.graph.stream(task, thread, context=context, stream_mode="updates"):
             for node, change in update.items():
                 built = change["context"] if node == "build_context" else built
-                found.update(change if node == "act" else {})
-        answer = answered(str(found["action"])) or ""
+                act.update(change if node == "act" else {})
+        answer = answered(str(act["action"])) or ""
         row: dict[str, Any] = {
             "question": turn.question,
-            "query": standalone(turn.question, [Event.from_list(item) for item in kept]),
-            "kind": turn.kind,
+            "query": standalone(turn.question, [Event.from_list(item) for item in events]),
             "answer": answer,
-            "fallback": found["decision"]["fallback"],
+            "fallback": act["decision"]["fallback"],
             "tokens": built.tokens,
             "seconds": round(time.perf_counter() - started, 4),
-            **{key: found[key] - before[key] for key in before},
+            **{key: act[key] for key in ("model_tokens", "cost", "fallbacks")},
         }
         if turn.expects:
             row["right"] = says(answer, turn.expects)

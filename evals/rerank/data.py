@@ -1,4 +1,4 @@
-"""Multi-hop questions with candidate documents: HotpotQA, 2WikiMultihopQA, MuSiQue.
+"""Multi-hop questions and the documents to rank: HotpotQA, 2WikiMultihopQA, MuSiQue.
 
 Files ``NAME.dev.jsonl.gz`` (to tune on) and ``NAME.test.jsonl.gz`` (to report), a row a question:
 ``{id, question, answer, documents: [{title, text}], relevant: [indices]}``.
@@ -14,7 +14,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from nodes.build_context.rico.backend import Document
+from nodes.build_context.rico.lexical import Bm25
 from stores.errors import UserError
 
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
@@ -46,11 +49,6 @@ def data_folder(given: str | None = None) -> Path:
         f"no multi-hop questions in '{given or root.name}': give their folder with --data, "
         "files named hotpotqa.dev.jsonl.gz and so on"
     )
-
-
-def datasets_in(folder: Path, split: Split) -> list[str]:
-    """Return those of :data:`DATASETS` whose file lies in ``folder``."""
-    return [name for name in DATASETS if (folder / f"{name}.{split}.jsonl.gz").is_file()]
 
 
 def load_questions(
@@ -95,3 +93,36 @@ def _question(dataset: str, row: dict[str, object]) -> Question:
         tuple(Document(str(d["title"]), str(d["text"])) for d in documents),
         tuple(int(i) for i in relevant),
     )
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Candidates, which of them are relevant (indices), and how many relevant ones are missing."""
+
+    documents: tuple[Document, ...]
+    relevant: tuple[int, ...]
+    missed: int = 0
+
+
+def given_pool(question: Question) -> Pool:
+    """Return the candidates that come with the question."""
+    return Pool(question.documents, question.relevant)
+
+
+def retrieved_pool(questions: Sequence[Question], depth: int) -> list[Pool]:
+    """Return for each question the ``depth`` best of all documents of its dataset, by BM25.
+
+    A relevant document that BM25 does not bring counts as missed in every metric.
+    """
+    pools: dict[int, Pool] = {}
+    for dataset in dict.fromkeys(question.dataset for question in questions):
+        mine = [(n, q) for n, q in enumerate(questions) if q.dataset == dataset]
+        corpus = list(dict.fromkeys(d for _, q in mine for d in q.documents))
+        index = Bm25([document.shown() for document in corpus], stemmed=True)
+        for number, question in mine:
+            best = np.argsort(-index.scores(question.question), kind="stable")[:depth]
+            documents = tuple(corpus[i] for i in best)
+            wanted = {question.documents[i] for i in question.relevant}
+            relevant = tuple(i for i, document in enumerate(documents) if document in wanted)
+            pools[number] = Pool(documents, relevant, len(wanted) - len(relevant))
+    return [pools[number] for number in range(len(questions))]

@@ -1,24 +1,20 @@
 """Retrieval table: does the query find the chunk that the expert clicked? Recall@1/3/5.
 
-python -m evals.retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval
-python -m evals.retrieval --data runs/trajectories/real/heldout.jsonl --updater ssm --out runs/ret-ssm
+    stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval
+    stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --updater ssm --out runs/ssm
 
 Candidates are the chunks of the page on which the expert clicked. Queries: the trained projection of
 the state, the zero-shot query from the action head, the instruction, and the last event. Intervals
 resample episodes.
 """
 
-import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from tqdm import tqdm
-
 from envs.protocols import Observation
-from evals.run_directory import RunDirectory, provenance, shown_path
+from evals.core.statistics import interval
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from nodes.build_context.query import (
     NO_FEATURES,
     Query,
@@ -33,9 +29,10 @@ from nodes.protocols import Chunk, ContextRequest, Vector
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
 from nodes.update_state.views import read_page, summary
-from stores.errors import UserError, mistakes_in_one_line
+from stores.errors import UserError
+from stores.runs import mean, provenance, shown_path
 from stores.traces import Event
-from trainers.episodes.trajectories import Trajectory, file_hash, read_trajectories
+from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
 
 CUTOFFS = (1, 3, 5)
 
@@ -91,82 +88,28 @@ def _click(
     return Click(trajectory.episode_id, request, candidates, wanted)
 
 
-def measure(
-    trajectories: Sequence[Trajectory], resources: Resources, seed: int = 0
-) -> list[dict[str, Any]]:
-    """Return a summary row for each query."""
-    decisions = [
-        click
-        for trajectory in tqdm(trajectories, desc="read episodes", unit="episode", disable=None)
-        for click in clicks(trajectory, resources)
-    ]
-    if not decisions:
-        raise UserError("these trajectories hold no click on a page whose affordances are known")
+def queries_of(resources: Resources) -> dict[str, Query]:
+    """Return the queries to compare by name. Raises ``UserError`` where checkpoints do not fit."""
     embed = resources.embedder.embed
     queries: dict[str, Query] = {}
     if resources.updater is not None:
-        trained = trained_query(resources, "", "retrieve")
-        zero = zero_shot_query(resources, "retrieve")
-        queries = {"trained": trained, "zero-shot": zero}
+        queries["trained"] = trained_query(resources, "", "retrieve")
+        queries["zero-shot"] = zero_shot_query(resources, "retrieve")
     queries["instruction query"] = lambda request: (embed([request.instruction])[0], NO_FEATURES)
     queries["last-event query"] = lambda request: (embed([request.events[-1].text])[0], NO_FEATURES)
-    rows = []
-    for name, query in queries.items():
-        ranks = np.array([_rank(c, query) for c in decisions])
-        rows.append(_row(name, decisions, ranks, seed))
-    chance = [[min(k / len(c.candidates), 1.0) for k in CUTOFFS] for c in decisions]
-    rows.append(
-        {"agent": "random order", "n": len(decisions)}
-        | {f"recall@{k}": float(np.mean([row[i] for row in chance])) for i, k in enumerate(CUTOFFS)}
-    )
-    return rows
-
-
-def _rank(click: Click, query: Query) -> int:
-    ranked, _ = rank_by(click.request, query, len(click.candidates))
-    return [chunk.id for chunk in ranked].index(click.wanted)
-
-
-def _row(name: str, decisions: Sequence[Click], ranks: Any, seed: int) -> dict[str, Any]:
-    row: dict[str, Any] = {"agent": name, "n": len(ranks)}
-    episodes: dict[str, list[int]] = {}
-    for i, click in enumerate(decisions):
-        episodes.setdefault(click.episode, []).append(i)
-    groups = [np.array(places) for places in episodes.values()]
-    row["episodes"] = len(groups)
-    rng = np.random.default_rng(seed)
-    draws = [
-        ranks[np.concatenate([groups[i] for i in rng.integers(0, len(groups), len(groups))])]
-        for _ in range(1000)
-    ]
-    for k in CUTOFFS:
-        values = [float(np.mean(draw < k)) for draw in draws]
-        low, high = np.quantile(values, [0.025, 0.975])
-        row |= {
-            f"recall@{k}": float(np.mean(ranks < k)),
-            f"recall@{k}_se": float(np.std(values, ddof=1)),
-            f"recall@{k}_low": float(low),
-            f"recall@{k}_high": float(high),
-        }
-    by_kind: dict[str, list[int]] = {}
-    for click, rank in zip(decisions, ranks, strict=True):
-        kind = next(c.kind for c in click.candidates if c.id == click.wanted)
-        by_kind.setdefault(kind, []).append(int(rank))
-    for kind, own in sorted(by_kind.items()):
-        row[f"recall@1 {kind} (n={len(own)})"] = float(np.mean(np.array(own) < 1))
-    return row
+    return queries
 
 
 def run_retrieval(
     data: str, out: str, updater: str = "gru", seed: int = 0, command: Sequence[str] = ("run",)
 ) -> dict[str, Any]:
-    """Measure and write the run directory; return the summary."""
+    """Rank the candidates of every click by every query; resumes. Returns the summary."""
     from nodes.models.embedders import MiniLM
     from nodes.registry import registry
 
     params: Any = registry().parse("updater", updater)
     resources = Resources(None, MiniLM(), params)
-    trajectories = read_trajectories(data)
+    queries = queries_of(resources)
     hashes = {}
     if resources.updater is not None:
         from stores.assets.weights import read_meta
@@ -177,28 +120,58 @@ def run_retrieval(
         **provenance(command), "data": {"name": shown_path(data), "sha256": file_hash(data)},
         "updater": updater, "checkpoints": hashes, "seed": seed,
     }  # fmt: skip
-    run = RunDirectory(out, args)
-    return run.summarise(measure(trajectories, resources, seed), [])
+    decisions = [click for one in read_trajectories(data) for click in clicks(one, resources)]
+    if not decisions:
+        raise UserError("these trajectories hold no click on a page whose affordances are known")
+    samples = [
+        Sample({"click": number}, click, ({"rank": len(click.candidates)},))
+        for number, click in enumerate(decisions)
+    ]
+
+    def solver(name: str) -> Solver:
+        def solve(sample: Sample, attempt: Attempt) -> None:
+            click: Click = sample.data
+            ranked, _ = rank_by(click.request, queries[name], len(click.candidates))
+            attempt.rows[0]["rank"] = [chunk.id for chunk in ranked].index(click.wanted)
+
+        return solve
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return [
+            *(
+                _row(name, decisions, [r for r in rows if r["agent"] == name], seed)
+                for name in queries
+            ),
+            _chance(decisions),
+        ], []
+
+    task = Task(list(queries), lambda _: samples, solver, scorer, "clicks", "click")
+    return run_task(task, out, args)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "evals.retrieval", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", required=True, help="held-out trajectories, JSON lines")
-    parser.add_argument("--updater", default="gru", help="gru, ssm or none")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", required=True, help="a new run directory")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    command = ["python", "-m", "evals.retrieval", *words]
-    with mistakes_in_one_line():
-        summary = run_retrieval(given.data, given.out, given.updater, given.seed, command)
-    from evals.report import figures
+def _row(
+    name: str, decisions: Sequence[Click], rows: Sequence[Mapping[str, Any]], seed: int
+) -> Row:
+    """Return a query's row: recalls with intervals that resample episodes, then by kind of chunk."""
+    ranks = [int(row["rank"]) for row in sorted(rows, key=lambda row: int(row["click"]))]
+    episodes = [click.episode for click in decisions]
+    row: Row = {"agent": name, "n": len(ranks), "episodes": len(set(episodes))}
+    for k in CUTOFFS:
+        found = interval([float(rank < k) for rank in ranks], seed, clusters=episodes)
+        row |= {f"recall@{k}": found.mean, f"recall@{k}_se": found.error}
+        row |= {f"recall@{k}_low": found.low, f"recall@{k}_high": found.high}
+    by_kind: dict[str, list[int]] = {}
+    for click, rank in zip(decisions, ranks, strict=True):
+        kind = next(c.kind for c in click.candidates if c.id == click.wanted)
+        by_kind.setdefault(kind, []).append(rank)
+    for kind, own in sorted(by_kind.items()):
+        row[f"recall@1 {kind} (n={len(own)})"] = mean([float(rank < 1) for rank in own])
+    return row
 
-    sys.stdout.write(figures(summary["rows"]) + "\n")
 
-
-if __name__ == "__main__":
-    main()
+def _chance(decisions: Sequence[Click]) -> Row:
+    recalls = {
+        f"recall@{k}": mean([min(k / len(click.candidates), 1.0) for click in decisions])
+        for k in CUTOFFS
+    }
+    return {"agent": "random order", "n": len(decisions), **recalls}

@@ -1,26 +1,24 @@
 """Budget sweep: success against the token budget of the context, a curve a builder.
 
-python -m evals.budget --goals 0-499 --budgets 100,150,200,300,400,600 --out runs/budget
-python -m evals.budget --builders full,compress --budgets 100,300 --goals 0-9 --out runs/tiny
-python -m evals.budget --builders full --ratios 0.3,0.5 --agent compress=context.kind=compress ...
+    stategate eval budget --goals 0-499 --budgets 100,150,200,300,400,600 --out runs/budget
+    stategate eval budget --builders full --ratios 0.3,0.5 --agent compress=context.kind=compress …
 
 A budget cuts every page at the same size. A ratio (for builders that have one) takes the same share of
 every page, so that short pages stay short and long ones keep what the actor cannot do without; its
 points are named NAME%SHARE.
 
 Every point is an agent of one live evaluation (same goals, actor and seed), so the run directory, its
-resuming and its paired tests are those of ``evals.live``; the first agent is ``full`` without a limit.
+resuming and its paired tests are those of :mod:`evals.worlds.live`; the first agent is ``full`` without
+a limit.
 """
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.live import parse_agents, parse_goals, run_live
-from stores.errors import UserError, mistakes_in_one_line
+from evals.core.report import load_pyplot
+from evals.worlds.live import parse_agents, run_live
+from stores.errors import UserError
 
 UNBOUNDED = 100_000
 
@@ -45,9 +43,9 @@ def sweep_agents(
 
 
 def run_budget(
-    config: str, builders: Sequence[str], named: Sequence[str], budgets: Sequence[int],
-    goals: Sequence[int], out: str, overrides: Sequence[str] = (), seed: int = 0,
-    ratios: Sequence[float] = (), command: Sequence[str] = ("run_budget",),
+    config: str | Mapping[str, Any], builders: Sequence[str], named: Sequence[str],
+    budgets: Sequence[int], goals: Sequence[int] | str, out: str, overrides: Sequence[str] = (),
+    seed: int = 0, ratios: Sequence[float] = (), command: Sequence[str] = ("run_budget",),
 ) -> dict[str, Any]:  # fmt: skip
     """Play the sweep (or what is missing of it), draw ``budget.png``; return the summary."""
     if not budgets or min(budgets) < 1:
@@ -56,18 +54,13 @@ def run_budget(
         raise UserError("ratios are shares of a page, such as 0.3,0.5,0.8")
     agents = sweep_agents(builders, named, budgets, ratios)
     summary = run_live(config, agents, goals, out, overrides, seed, command)
-    plot_sweep(Path(out), Path(out) / "budget.png")
+    plot_sweep(summary["rows"], Path(out) / "budget.png")
     return summary
 
 
-def plot_sweep(folder: Path, path: Path) -> None:
+def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw success against the budget and against the tokens that steps really had; bands: one se."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    rows = json.loads((folder / "summary.json").read_text("utf-8"))["rows"]
+    pyplot = load_pyplot()
     figure, axes = pyplot.subplots(1, 2, figsize=(13, 4), sharey=True, constrained_layout=True)
     by_budget: dict[str, list[_Point]] = {}
     by_tokens: dict[str, list[_Point]] = {}
@@ -116,48 +109,18 @@ def _curve(axis: Any, name: str, points: Sequence[_Point]) -> None:
     axis.fill_between(at, low, high, color=line.get_color(), alpha=0.2, lw=0)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "evals.budget", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--config", default="webshop", help="preset or YAML file")
-    parser.add_argument("--builders", default="full,retrieve,compress", help="context kinds")
-    parser.add_argument("--agent", action="append", default=[], help="NAME=slot.field=value,…")
-    parser.add_argument("--budgets", default="100,150,200,300,400,600,1000")
-    parser.add_argument("--ratios", default="", help="shares of each page, such as 0.3,0.5,0.8")
-    parser.add_argument("--goals", default="0-9", help="0-499 or 3,5,8")
-    parser.add_argument("--set", action="append", default=[], help="override for every agent")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", required=True, help="run directory; resumed if it exists")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    with mistakes_in_one_line():
-        summary = run_budget(
-            given.config, given.builders.split(","), given.agent, parse_budgets(given.budgets),
-            parse_goals(given.goals), given.out, given.set, given.seed, parse_ratios(given.ratios),
-            ["python", "-m", "evals.budget", *words],
-        )  # fmt: skip
-    from evals.report import table
-
-    sys.stdout.write(table(summary["rows"]) + "\n")
-
-
 def parse_budgets(text: str) -> list[int]:
     """Read "100,200,400". Raises ``UserError``."""
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"write budgets as 100,200,400, not '{text}'") from None
+    return _parsed(text, int, "budgets as 100,200,400")
 
 
 def parse_ratios(text: str) -> list[float]:
     """Read "0.3,0.5" ("" is none). Raises ``UserError``."""
+    return _parsed(text, float, "ratios as 0.3,0.5") if text else []
+
+
+def _parsed(text: str, kind: Callable[[str], Any], form: str) -> list[Any]:
     try:
-        return [float(part) for part in text.split(",") if part]
+        return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"write ratios as 0.3,0.5, not '{text}'") from None
-
-
-if __name__ == "__main__":
-    main()
+        raise UserError(f"write {form}, not '{text}'") from None

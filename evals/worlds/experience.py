@@ -1,32 +1,29 @@
 """Does experience help? Agents with none, state, trace, random and shuffled-worth advice.
 
-stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/exp
-python -m evals.experience --state-bank banks/state --goals 0-299 --out runs/exp
+    stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/exp
 
-The run directory is that of ``evals.live`` and two more files: ``subsets.json`` (paired tests on each
-category of goals) and ``moves.json`` (which advice helped and which hurt: the goals on which a piece of
-advice changed what the agent did, against the same goals without experience).
+The run directory is that of :mod:`evals.worlds.live` and two more files: ``subsets.json`` (paired tests
+on each category of goals) and ``moves.json`` (which advice helped and which hurt: the goals on which a
+piece of advice changed what the agent did, against the same goals without experience).
 """
 
-import argparse
 import hashlib
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.live import parse_goals, run_live
-from evals.read_run import read_run
-from evals.run_directory import write_json
-from evals.statistics import mean, paired
+from evals.core.run_directory import read_run
+from evals.core.statistics import paired
+from evals.worlds.live import run_live, world_of
+from graph.config import load_config
 from stores.bank.bank import Bank
 from stores.bank.files import open_bank
-from stores.errors import UserError, mistakes_in_one_line
+from stores.errors import UserError
+from stores.runs import mean, write_json
 
 _LEAST = 20  # goals a subset must have to be tested
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
-ASKED_FOR = ("agrees",)  # played only where it is named
 LEARNED = ("context.foreseen=0.1",)  # set beforehand, not tuned
 
 
@@ -36,37 +33,34 @@ def agents_for(
     """Return name → overrides of the agents with experience.
 
     ``state`` and ``trace`` are bank folders. ``state`` takes the nearest worthy state's advice;
-    ``gated`` only moves proven in like situations, and ``agrees`` only those that the like states
-    favour over other moves (failures speak against theirs). The controls: ``random`` takes any row's
-    advice that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
-    ``... by state`` and ``... by both`` find states by the recurrent state of ``updater``, and
-    ``gated foreseen`` advises only what that state expects; they are there where the bank holds
-    recurrent states of it.
+    ``gated`` only moves proven in like situations. The controls: ``random`` takes any row's advice
+    that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
+    ``... by state`` and ``... by both`` find states by the recurrent state of ``updater``, and ``gated
+    foreseen`` advises only what that state expects; they are there where the bank holds such states.
     """
     base = ["context.kind=experience", f"context.inner.kind={inner}"]
-    found: dict[str, list[str]] = {}
+    agents: dict[str, list[str]] = {}
     if state is not None:
         own = [*base, "context.mode=state", f"context.bank={state}"]
-        found["state"] = [*own, *PLAIN]
-        found["gated"] = [*own, *GATED]
-        found["agrees"] = [*own, *PLAIN, "context.gate=agrees"]
-        found["random"] = [*own, *PLAIN, "context.pick=random", "context.gate=fits"]
-        found["shuffled"] = [*own, *PLAIN, "context.shuffle_q=true"]
-        found["gated shuffled"] = [*own, *GATED, "context.shuffle_q=true"]
+        agents["state"] = [*own, *PLAIN]
+        agents["gated"] = [*own, *GATED]
+        agents["random"] = [*own, *PLAIN, "context.pick=random", "context.gate=fits"]
+        agents["shuffled"] = [*own, *PLAIN, "context.shuffle_q=true"]
+        agents["gated shuffled"] = [*own, *GATED, "context.shuffle_q=true"]
         if open_bank(state).makes().get("state", "").startswith(f"{updater}/"):
             learned = f"updater.kind={updater}"
             for name, changes in (("state", PLAIN), ("gated", GATED)):
                 for key in ("state", "both"):
-                    found[f"{name} by {key}"] = [*own, *changes, learned, f"context.key={key}"]
-            found["gated foreseen"] = [*own, *GATED, learned, *LEARNED]
+                    agents[f"{name} by {key}"] = [*own, *changes, learned, f"context.key={key}"]
+            agents["gated foreseen"] = [*own, *GATED, learned, *LEARNED]
     if trace is not None:
-        found["trace"] = [*base, "context.mode=trace", f"context.bank={trace}"]
-    return found
+        agents["trace"] = [*base, "context.mode=trace", f"context.bank={trace}"]
+    return agents
 
 
 def run_experience(
     config: str | Mapping[str, Any],
-    goals: Sequence[int],
+    goals: Sequence[int] | str,
     out: str,
     banks: Mapping[str, tuple[str | None, str | None]],
     inners: Sequence[str] = ("full",),
@@ -77,7 +71,7 @@ def run_experience(
 ) -> dict[str, Any]:
     """Play ``goals`` with every agent and return the summary; resumes what ``out`` holds.
 
-    ``banks`` maps a label ("" for the bank from other products) to a state bank and a trace bank.
+    ``banks`` maps a label ("" for other tasks than ``goals``) to a state bank and a trace bank.
     ``names`` keeps only those agents (by the name without label and inner). Tests are against
     ``none`` with the same inner builder; the first inner's are the summary's own.
     """
@@ -87,12 +81,12 @@ def run_experience(
         lead = "" if inner == inners[0] else f"{inner}: "
         agents[f"{lead}none"] = [f"context.kind={inner}"]
         for label, (state, trace) in banks.items():
-            made = agents_for(inner, state, trace)
-            unknown = sorted(set(names) - set(made))
+            possible = agents_for(inner, state, trace)
+            unknown = sorted(set(names) - set(possible))
             if unknown and (state or trace):
-                raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(made)}")
-            for name, changes in made.items():
-                if name in names or not (names or name in ASKED_FOR):
+                raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(possible)}")
+            for name, changes in possible.items():
+                if name in names or not names:
                     agents[f"{lead}{label}{' ' if label else ''}{name}"] = changes
             for kind, folder in (("state", state), ("trace", trace)):
                 if folder is not None:
@@ -103,7 +97,8 @@ def run_experience(
     run = Path(out)
     played = read_run(run)
     episodes = played.rewards
-    write_json(run / "subsets.json", subsets(episodes, _categories(config, overrides, goals), seed))
+    categories = _categories(config, overrides, played.args["goals"])
+    write_json(run / "subsets.json", subsets(episodes, categories, seed))
     write_json(run / "moves.json", moves(played.tables.get("steps", []), episodes))
     return summary
 
@@ -120,7 +115,7 @@ def subsets(
     episodes: Mapping[str, Mapping[int, float]], category: Mapping[int, str], seed: int = 0
 ) -> list[dict[str, Any]]:
     """Return a paired test of success for each agent and each category of goals (20 or more)."""
-    found = []
+    tests = []
     for name in episodes:
         base = base_of(name, episodes)
         if base == name:
@@ -131,8 +126,8 @@ def subsets(
                 a = [float(episodes[base][g] == 1.0) for g in shared]
                 b = [float(episodes[name][g] == 1.0) for g in shared]
                 test = {**vars(paired(a, b, seed)), "none": mean(a), "with": mean(b)}
-                found.append({"subset": kind, "a": base, "b": name, "metric": "success", **test})
-    return found
+                tests.append({"subset": kind, "a": base, "b": name, "metric": "success", **test})
+    return tests
 
 
 def moves(
@@ -149,18 +144,18 @@ def moves(
         if reason.startswith("advice ("):
             move = reason.removeprefix("advice (").partition(")")[0]
             touched.setdefault((row["agent"], move), set()).add(row["goal"])
-    found = []
+    counts = []
     for (name, move), goals in sorted(touched.items()):
         base = base_of(name, episodes)
         pairs = [(episodes[base][g], episodes[name][g]) for g in goals if g in episodes[base]]
-        found.append(
+        counts.append(
             {
                 "agent": name, "move": move, "goals": len(pairs),
                 "better": sum(b > a for a, b in pairs), "worse": sum(b < a for a, b in pairs),
                 "score_difference": mean([b - a for a, b in pairs]),
             }
         )  # fmt: skip
-    return found
+    return counts
 
 
 def base_of(name: str, episodes: Mapping[str, Any]) -> str:
@@ -171,53 +166,6 @@ def base_of(name: str, episodes: Mapping[str, Any]) -> str:
 
 
 def _categories(config: Any, overrides: Sequence[str], goals: Sequence[int]) -> dict[int, str]:
-    from graph.build import build_graph
-    from graph.config import load_config
-
-    agent = build_graph(load_config(config, overrides), checkpointer=False).agent  # type: ignore[attr-defined]
-    known = getattr(agent.bound().world, "goals", None)
+    """Return goal: category, where the world's goals have one."""
+    known = getattr(world_of(load_config(config, overrides)), "goals", None)
     return {goal: str(known[goal].get("category", "")) for goal in goals} if known else {}
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "evals.experience",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--config", default="webshop-experience", help="preset or YAML file")
-    parser.add_argument("--state-bank", help="bank from other products than the goals'")
-    parser.add_argument("--trace-bank")
-    parser.add_argument("--same-state-bank", help="bank from the goals' own products, labelled so")
-    parser.add_argument("--same-trace-bank")
-    parser.add_argument("--goals", default="0-299", help="0-499 or 3,5,8")
-    parser.add_argument("--inner", default="full", help="context kinds, such as full,compress")
-    parser.add_argument("--only", default="", help="agents, such as state,gated")
-    parser.add_argument("--set", action="append", default=[], help="override for every agent")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", required=True, help="run directory; resumed if it exists")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    banks: dict[str, tuple[str | None, str | None]] = {"": (given.state_bank, given.trace_bank)}
-    if given.same_state_bank or given.same_trace_bank:
-        banks["same-products"] = (given.same_state_bank, given.same_trace_bank)
-    with mistakes_in_one_line():
-        summary = run_experience(
-            given.config,
-            parse_goals(given.goals),
-            given.out,
-            banks,
-            given.inner.split(","),
-            given.set,
-            [name for name in given.only.split(",") if name],
-            given.seed,
-            ["python", "-m", "evals.experience", *words],
-        )
-    from evals.report import table
-
-    sys.stdout.write(table(summary["rows"]) + "\n")
-
-
-if __name__ == "__main__":
-    main()

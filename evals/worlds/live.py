@@ -1,29 +1,34 @@
-"""Live evaluation: agents play the same goals; success, score, steps, tokens, seconds, paired tests.
+"""Live evaluation: agents play the same tasks; success, score, steps, tokens, seconds, paired tests.
 
-python -m evals.live --goals 0-499 --agents full,window,query_rag --out runs/rule
-python -m evals.live --goals 0-1 --agents full --out runs/tiny --set actor.kind=rule
+    stategate eval live --goals 0-499 --agents full,window,query_rag --out runs/rule
+    stategate eval live --config mine.yaml --tasks all --agents full,compress --out runs/mine
+
+For any world that has numbered goals or lists its tasks (``envs.protocols.World``).
 """
 
-import argparse
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from evals.live_summary import summarise
-from evals.run_directory import RunDirectory, provenance, shown_config, shown_path
+from evals.core.statistics import paired_tests, summary_row
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from graph.build import Graph, build_graph
 from graph.config import Config, load_config
 from nodes.protocols import BuiltContext
-from stores.errors import UserError, mistakes_in_one_line
+from stores.errors import UserError
+from stores.runs import parse_numbers, provenance, shown_config, shown_path
+
+METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per_step")
+METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
+_TESTED = ("success", "score", "tokens_per_step")
+_FAILURE = {"reward": 0.0, "done": False}
 
 
 def run_live(
     config: str | Mapping[str, Any],
     agents: Mapping[str, Sequence[str]],
-    goals: Sequence[int],
+    goals: Sequence[int] | str,
     out: str,
     overrides: Sequence[str] = (),
     seed: int = 0,
@@ -32,9 +37,10 @@ def run_live(
 ) -> dict[str, Any]:
     """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
 
-    ``agents`` maps a name to config overrides on top of ``overrides``. An episode that fails is
-    counted in ``errors`` and in ``n`` (as no success, score 0), never dropped. ``checkpoints`` are
-    hashes of what the agents load, by name, for ``args.json``.
+    ``agents`` maps a name to config overrides on top of ``overrides``. ``goals`` are numbers of the
+    world's tasks, or such numbers as text ("0-9", "all"). An episode that fails is counted in
+    ``errors`` and in ``n`` (as no success, score 0), never dropped. ``checkpoints`` are hashes of what
+    the agents load, by name, for ``args.json``.
     """
     configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
     if not configs or not goals:
@@ -42,73 +48,93 @@ def run_live(
     first = next(iter(configs.values()))
     if len({str(getattr(agent.env, "data", "")) for agent in configs.values()}) > 1:
         raise UserError("agents are compared on the same goals: give them all the same env.data")
-    world = build_graph(first, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
-    for goal in (min(goals), max(goals)):
-        world.reset({"goal": goal})
+    world = world_of(first)
+    tasks = tasks_of(world, goals)
+    for number in (min(tasks), max(tasks)):
+        world.reset(tasks[number])
     args = {
         **provenance(command),
         "data": {
-            "name": shown_path(str(getattr(first.env, "data", ""))),
-            "sha256": _data_hash(world),
+            "name": shown_path(str(getattr(first.env, "data", "") or first.env.kind)),
+            "sha256": data_hash(world),
         },
         "seed": seed,
-        "goals": list(goals),
+        "goals": list(tasks),
         "max_steps": first.max_steps,
         "checkpoints": {**checkpoint_hashes(configs.values()), **(checkpoints or {})},
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
-    run = RunDirectory(out, args)
-    done = {(row["agent"], row["goal"]) for row in run.rows("episodes")}
-    for name in ("steps", "errors"):  # an episode that a kill cut short is played again
-        run.keep(name, lambda row: (row["agent"], row["goal"]) in done)
-    todo = [(name, goal) for goal in goals for name in configs if (name, goal) not in done]
-    if done and todo:
-        run.note_resumption(args)
+    samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
+    # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
-    with tqdm(todo, unit="episode", disable=None) as bar:
-        for name, goal in bar:
-            bar.set_description(f"{name} goal {goal}")
-            _play(run, graphs[name], name, goal)
-    return summarise(run, list(configs), world, seed)
+
+    def solver(name: str) -> Solver:
+        return lambda sample, attempt: _play(
+            graphs[name], f"{Path(out).name}/{name}", sample, attempt
+        )
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, list(configs), world, seed)
+
+    return run_task(Task(list(configs), lambda _: samples, solver, scorer), out, args)
 
 
-def _play(run: RunDirectory, graph: Graph, name: str, goal: int) -> None:
-    started = before = time.perf_counter()
-    worked = time.process_time()
-    steps: list[dict[str, Any]] = []
-    advice: dict[str, Any] = {}
-    row: dict[str, Any] = {"agent": name, "goal": goal, "reward": 0.0, "done": False, "error": None}
-    lost: dict[str, int] = {}
+def world_of(config: Config) -> Any:
+    """Return the world that an agent plays in."""
+    return build_graph(config, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
+
+
+def tasks_of(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
+    """Return number: task, for the numbers in ``goals``.
+
+    A world that lists its tasks is asked for them; one that does not has numbered goals. Raises
+    ``UserError`` for a number that is not in the list.
+    """
+    listed = list(world.tasks()) if hasattr(world, "tasks") else None
+    if goals == "all":
+        if listed is None:
+            raise UserError("this world does not list its tasks: number them, such as --goals 0-9")
+        return dict(enumerate(listed))
+    numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
+    if listed is None:
+        return {number: {"goal": number} for number in numbers}
+    for number in numbers:
+        if not 0 <= number < len(listed):
+            raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
+    return {number: listed[number] for number in numbers}
+
+
+def data_hash(world: Any) -> str:
+    """Return the hash of what a world is made of ("" where it has none)."""
+    source = world if hasattr(world, "fingerprint") else getattr(world, "catalogue", None)
+    return str(getattr(source, "fingerprint", ""))
+
+
+def _play(graph: Graph, thread_id: str, sample: Sample, attempt: Attempt) -> None:
+    row, before = attempt.rows[0], time.perf_counter()
     counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
-    thread: Any = {"configurable": {"thread_id": f"{run.folder.name}/{name}/{goal}"}}
-    try:
-        for update in graph.stream({"task": {"goal": goal}}, thread, stream_mode="updates"):
-            for node, change in update.items():
-                if node == "build_context":
-                    advice = _advice(change["context"])
-                    lost = lost_affordances(change["context"])
-                if node == "act":
-                    now = time.perf_counter()
-                    tokens = change["tokens"] - counted["tokens"]
-                    made = {"agent": name, "goal": goal, "step": len(steps), "tokens": tokens}
-                    took = {"lost": lost, "seconds": round(now - before, 4)}
-                    steps.append({**made, **_chosen(change), **took, **advice})
-                    before = now
-                    row |= {"reward": change["reward"], "done": change["done"]}
-                    counted = {key: change[key] for key in counted}
-    except KeyboardInterrupt:
-        raise
-    except Exception as error:  # one bad episode must not end a long run; it is counted
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        row |= {"reward": 0.0, "done": False, "error": problem}
-        run.append("errors", {"agent": name, "goal": goal, "step": len(steps), "error": problem})
-    seconds = time.perf_counter() - started
-    if steps:
-        run.append("steps", *steps)
-    total = sum(sum(step["lost"].values()) for step in steps)
-    made = {**counted, "steps": len(steps), "lost": total, "seconds": round(seconds, 4)}
-    made["cpu_seconds"] = round(time.process_time() - worked, 4)  # a model server's own not counted
-    run.append("episodes", {**row, **made})
+    row |= {**counted, "steps": 0, "lost": 0}
+    end = dict(_FAILURE)
+    if set(sample.data) != {"goal"}:
+        row["task"] = dict(sample.data)
+    context: dict[str, Any] = {}
+    thread: Any = {"configurable": {"thread_id": f"{thread_id}/{sample.key['goal']}"}}
+    for update in graph.stream({"task": dict(sample.data)}, thread, stream_mode="updates"):
+        for node, change in update.items():
+            if node == "build_context":
+                built = change["context"]
+                context = {"lost": lost_affordances(built), **_advice(built)}
+            if node == "act":
+                now = time.perf_counter()
+                step = {"step": row["steps"], "tokens": change["tokens"] - row["tokens"]}
+                step |= {**_decision(change), "seconds": round(now - before, 4), **context}
+                attempt.steps.append(step)
+                before = now
+                row |= {key: change[key] for key in counted}
+                end = {name: change[name] for name in _FAILURE}
+                row["steps"] += 1
+                row["lost"] += sum(context.get("lost", {}).values())
+    row |= end
 
 
 def lost_affordances(context: BuiltContext) -> dict[str, int]:
@@ -135,20 +161,18 @@ def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
     return {shown_path(name): read_meta(name)["sha256"] for name in sorted(names)}
 
 
-def _advice(context: Any) -> dict[str, Any]:
+def _advice(context: BuiltContext) -> dict[str, Any]:
     """Return what the context advised and which of its parts fell back, if anything."""
-    told: dict[str, Any] = {}
-    given = [piece for piece in context.pieces if piece.kind == "experience" and piece.text]
-    lost = [piece.id for piece in context.pieces if piece.kind == "fallback"]
-    if given:
-        told = {"advice": given[0].text.strip(), "advice_row": given[0].id}
-        told["likeness"] = given[0].score
-    if lost:
-        told["context_fallbacks"] = lost
-    return told
+    advised = [piece for piece in context.pieces if piece.kind == "experience" and piece.text]
+    fallbacks = [piece.id for piece in context.pieces if piece.kind == "fallback"]
+    columns: dict[str, Any] = {}
+    if advised:
+        first = advised[0]
+        columns = {"advice": first.text.strip(), "advice_row": first.id, "likeness": first.score}
+    return {**columns, **({"context_fallbacks": fallbacks} if fallbacks else {})}
 
 
-def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:
+def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
     chance = change["decision"]["probabilities"].get(change["action"])
     return {
         "action": change["action"],
@@ -160,20 +184,40 @@ def _chosen(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _data_hash(world: Any) -> str:
-    return str(getattr(getattr(world, "catalogue", None), "fingerprint", ""))
+def summarise(
+    episodes: Sequence[Row], agents: Sequence[str], world: Any = None, seed: int = 0
+) -> Summary:
+    """Return a row an agent, and paired tests against the first agent.
+
+    A world that knows what each goal is worth at best (``oracle(goal)``) has a row of its own.
+    """
+    values = {
+        name: {row["goal"]: _measured(row) for row in episodes if row["agent"] == name}
+        for name in agents
+    }
+    rows = [summary_row(name, units, METRICS) for name, units in values.items()]
+    if hasattr(world, "oracle"):
+        best = {goal: float(world.oracle(goal)) for goal in sorted(values[agents[0]])}
+        units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
+        rows.append(summary_row("oracle", units, METRICS))
+    tests = [
+        test for name in agents[1:] for test in paired_tests(values, agents[0], name, _TESTED, seed)
+    ]
+    return rows, tests
 
 
-def parse_goals(text: str) -> list[int]:
-    """Read "0-499", "3,5,8" or a mixture. Raises ``UserError``."""
-    goals: list[int] = []
-    for part in text.split(","):
-        low, dash, high = part.strip().partition("-")
-        try:
-            goals.extend(range(int(low), int(high if dash else low) + 1))
-        except ValueError:
-            raise UserError(f"write goals as 0-499 or 3,5,8, not '{text}'") from None
-    return list(dict.fromkeys(goals))
+def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+    steps = max(row["steps"], 1)
+    counted = ("steps", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
+    return {
+        "success": float(row["reward"] == 1.0),
+        "score": float(row["reward"]),
+        "finished": float(row["done"]),
+        "tokens_per_step": row["tokens"] / steps,
+        "lost_per_step": row.get("lost", 0) / steps,
+        "errors": float(row["error"] is not None),
+        **{name: float(row[name]) for name in counted if name in row},
+    }
 
 
 def parse_agents(kinds: str, named: Sequence[str]) -> dict[str, list[str]]:
@@ -187,38 +231,3 @@ def parse_agents(kinds: str, named: Sequence[str]) -> dict[str, list[str]]:
             raise UserError(f"write an agent as NAME=slot.field=value,…, not '{item}'")
         agents[name] = rest.split(",")
     return agents
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "evals.live", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--config", default="webshop", help="preset or YAML file")
-    parser.add_argument("--agents", default="", help="context kinds, such as full,window")
-    parser.add_argument("--agent", action="append", default=[], help="NAME=slot.field=value,…")
-    parser.add_argument("--goals", default="0-9", help="0-499 or 3,5,8")
-    parser.add_argument("--set", action="append", default=[], help="override for every agent")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", required=True, help="run directory; resumed if it exists")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    with mistakes_in_one_line():
-        agents = parse_agents(given.agents, given.agent)
-        command = ["python", "-m", "evals.live", *words]
-        summary = run_live(
-            given.config,
-            agents,
-            parse_goals(given.goals),
-            given.out,
-            given.set,
-            given.seed,
-            command,
-        )
-    from evals.report import table
-
-    sys.stdout.write(table(summary["rows"]) + "\n")
-
-
-if __name__ == "__main__":
-    main()

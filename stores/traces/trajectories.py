@@ -7,7 +7,7 @@ importers that do not know the key pass it over.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,6 @@ class Trajectory:
     task: Mapping[str, Any] = field(default_factory=dict)
     agent: Mapping[str, Any] = field(default_factory=dict)
     actions: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def group(self) -> str:
-        """What must never be on both sides of a split: the product, else the episode."""
-        return str(self.agent.get("asin") or self.episode_id)
 
     def to_row(self) -> dict[str, Any]:
         """Return the episode as an export line holds it."""
@@ -82,21 +77,6 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
 def file_hash(path: str | Path) -> str:
     """Return the SHA-256 of a file."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def split_by_group(
-    trajectories: Sequence[Trajectory], share: float, seed: int
-) -> tuple[list[Trajectory], list[Trajectory]]:
-    """Split into (training, validation) by product: about ``share`` of the groups validate."""
-    import random
-
-    groups = sorted({t.group for t in trajectories})
-    random.Random(seed).shuffle(groups)
-    held = set(groups[: max(1, round(share * len(groups)))]) if len(groups) > 1 else set()
-    return (
-        [t for t in trajectories if t.group not in held],
-        [t for t in trajectories if t.group in held],
-    )
 
 
 def _read(row: Mapping[str, Any]) -> Trajectory:
