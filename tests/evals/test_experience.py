@@ -6,7 +6,7 @@ import pytest
 
 from evals.bench.bank import bank_parts
 from evals.worlds.experience import agents_for, base_of, moves, run_experience, subsets
-from nodes.experience.advice import contrasts
+from nodes.build_context.state_advice import contrasts
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from stores.bank.state_bank import StateBank
@@ -62,7 +62,7 @@ def test_every_agent_sets_its_own_recipe_whatever_the_preset_says(run):
     seen = {
         name: tuple(agents[name]["context"][key] for key in ("gate", "pick", "top_k", "shuffle_q"))
         for name in agents
-        if agents[name]["context"].get("mode") == "state"
+        if agents[name]["context"]["kind"] == "experience"
     }
     assert seen["state"] == ("none", "best", 10, False)
     assert seen["gated"] == ("alike", "proven", 60, False)
@@ -74,7 +74,7 @@ def test_agents_that_search_by_the_recurrent_state_need_a_bank_that_holds_it(ban
     bank = StateBank(tmp_path / "b", "any", "gru/0123", create=True)
     bank.bank.close()
     learned = agents_for("full", str(tmp_path / "b"), None)
-    assert {"state by both", "gated by state", "gated foreseen"} < set(learned)
+    assert {"state by both", "gated by state"} < set(learned)
     assert "updater.kind=gru" in learned["gated by state"]
     assert not any("updater" in change for change in learned["gated"])
     with pytest.raises(UserError, match="no agent 'gated by state' with these banks: state, "):
