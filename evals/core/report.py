@@ -185,7 +185,8 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _facts(args: Mapping[str, Any]) -> str:
     """Return the caption: whatever of the run's arguments a reader wants to know."""
-    agents = list((args.get("agents") or {}).values())
+    configs = args.get("agents")
+    agents = list(configs.values()) if isinstance(configs, Mapping) else []
     facts = []
     if agents:
         actors = _each((agent.get("actor") or {}).get("kind") for agent in agents)
