@@ -193,11 +193,12 @@ def _facts(args: Mapping[str, Any]) -> str:
         models = _each((agent.get("llm") or {}).get("model") for agent in agents)
         speaks = "`chat`" in actors or "`answer`" in actors
         facts.append(f"actor {actors}{f', model {models}' if speaks else ''}")
-    if goals := args.get("goals"):
+    goals = args.get("goals")
+    if isinstance(goals, list) and goals:
         is_range = goals == list(range(goals[0], goals[-1] + 1))
         facts.append(f"goals {f'{goals[0]}–{goals[-1]}' if is_range else goals} (n = {len(goals)})")
     data = args.get("data")
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and "name" in data:
         facts.append(f"data `{data['name']}` (SHA-256 `{data['sha256'][:12]}…`)")
     modes = _each((agent.get("env") or {}).get("observation") for agent in agents)
     facts += [f"observation {modes}"] if modes not in ("", "`None`") else []
