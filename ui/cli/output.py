@@ -67,6 +67,7 @@ def check_target(target: str | None) -> None:
 
 def write_json(target: str, value: Any) -> None:
     """Write ``value`` to a file, whole or not at all, or to stdout if ``target`` is ``-``."""
+    value = _finite(value)
     if target == "-":
         typer.echo(json.dumps(value, indent=2))
         return
@@ -85,12 +86,12 @@ def _partial(path: Path) -> Path:
     return path.with_name(f"{path.name}.{os.getpid()}.part")
 
 
-def finite(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     """Replace NaN (the standard error of one value) by null, which JSON has."""
     if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [finite(item) for item in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import check_target, console, examples, finite, show_summary, write_json
+from ui.cli.output import check_target, console, examples, show_summary, write_json
 
 if TYPE_CHECKING:
     from envs.protocols import World
@@ -382,11 +382,11 @@ def play_many(
 
     Exit code 1 if every episode failed; 130 on Ctrl-C, with what to do about it.
     """
-    import json
     import shutil
     import tempfile
 
-    from evals.live import run_live
+    from evals.worlds.live import run_live
+    from stores.runs import read_rows
 
     check_target(json_target)
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="stategate-"))
@@ -395,8 +395,7 @@ def play_many(
     try:
         summary = run_live(values, agents, goals, str(folder), (), 0, ["stategate", *sys.argv[1:]])
         failed = folder / "errors.jsonl"
-        lines = failed.read_text(encoding="utf-8").splitlines() if failed.exists() else []
-        errors = [json.loads(line) for line in lines]
+        errors = read_rows(failed) if failed.exists() else []
     except KeyboardInterrupt:
         hint = f"goes on from '{out}'" if out else "with --out DIR goes on where it stopped"
         typer.echo(f"stategate: stopped; the same command {hint}", err=True)
@@ -405,7 +404,7 @@ def play_many(
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
     if json_target is not None:
-        write_json(json_target, finite(summary))
+        write_json(json_target, summary)
     if json_target != "-":
         show_summary(console(), summary, errors, out)
     if len(errors) >= len(goals):

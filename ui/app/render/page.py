@@ -1,6 +1,7 @@
 """A world's page drawn as a page, by the roles of its chunks.
 
-Entries are cards, choices are chips, commands are buttons, text is text. Whatever can be done carries ``data-action``; a form for a command that takes words ``data-verb``.
+Entries are cards, choices are chips, commands are buttons, text is text. Whatever can be done carries
+``data-action``; a form for a command that takes words ``data-verb``.
 """
 
 import hashlib
