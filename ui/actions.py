@@ -59,7 +59,7 @@ def reward_parts(observation: Observation) -> list[dict[str, Any]]:
 
 
 def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:
-    """Return what a world lays side by side at the end: name, title, amount and facts of each."""
+    """Return what a world lays side by side at the end: name, title, amount, facts, tags of each."""
     outcome = observation.info.get("outcome")
     return tuple(outcome.get("cards", ())) if isinstance(outcome, Mapping) else ()
 
@@ -67,4 +67,4 @@ def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:
 def lead_of(view: View, chunk: Chunk) -> str:
     """Return what a chunk says before its commands, without its closing ``Commands:``."""
     leads = [fragment.text for fragment in view.fragments(chunk) if fragment.role == "lead"]
-    return re.sub(r"\s*[\w ]+:\s*$", "", leads[0]).strip() if leads else ""
+    return re.sub(r"\s*[\w ]+:\s*$", "", leads[0]).strip(" .") if leads else ""

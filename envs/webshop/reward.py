@@ -74,8 +74,12 @@ def outcome(
     ]
     if goal is not None:
         limit = f"below ${goal['price_upper']:.2f}" if goal["price_upper"] > 0 else ""
-        facts = [*_pairs(goal["goal_options"]), *goal["attributes"]]
-        cards.append({"name": "Wanted", "title": goal["name"], "amount": limit, "facts": facts})
+        cards.append(
+            {
+                "name": "Wanted", "title": goal["name"], "amount": limit,
+                "facts": _pairs(goal["goal_options"]), "tags": list(goal["attributes"]),
+            }
+        )  # fmt: skip
     return {"parts": shown, "cards": cards}
 
 

@@ -118,7 +118,9 @@ def test_set_wins_over_the_shortcuts(agent):
         (["--out", "x"], "--episodes"),
         (["--episodes", "2", "--thread", "t"], "--out"),
         (["--episodes", "2", "--actor", "human"], "a person plays one"),
-        (["--episodes", "2", "--start", "99999"], "no goal"),
+        (["--episodes", "2", "--start", "99999"], "no task"),
+        (["--task", "goal"], "KEY=VALUE"),
+        (["--task", "goal=3", "--goal", "4"], "leave --goal"),
         (["--thread", "t", "--resume"], "nothing to resume"),
         (["--json", "/proc/x/y"], "/proc/x/y"),
         (["--gaol", "3"], "--gaol"),
@@ -260,7 +262,7 @@ def test_doctor_is_well_here_and_says_what_is_wrong(monkeypatch):
     monkeypatch.setitem(registry().broken, "stranger: odd", "ImportError: no luck")
     sick = call("doctor", "--json")
     assert sick.exit_code == 1
-    wrong = [f["told"] for f in json.loads(sick.output)["findings"] if f["ok"] is False]
+    wrong = [f["text"] for f in json.loads(sick.output)["findings"] if f["ok"] is False]
     assert wrong == ["stranger: odd: ImportError: no luck"]
 
 
@@ -269,7 +271,7 @@ def test_doctor_names_a_cache_folder_that_cannot_be_written(monkeypatch, tmp_pat
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "file"))
     result = call("doctor", "--json")
     assert result.exit_code == 1
-    told = {finding["what"]: finding["told"] for finding in json.loads(result.output)["findings"]}
+    told = {finding["what"]: finding["text"] for finding in json.loads(result.output)["findings"]}
     assert "set STATEGATE_HOME" in told["cache"]
 
 

@@ -3,12 +3,12 @@
 import threading
 
 import pytest
-from ui.app.tabs.webshop_view import draw
 
 from graph import load_config
 from stores.errors import UserError
 from ui.app.agents import Agents
 from ui.app.tab_sessions import TabSessions
+from ui.app.tabs.episode_view import draw
 from ui.app.workspace import Workspaces
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]

@@ -6,6 +6,7 @@ Entries are cards, choices are chips, commands are buttons, text is text. Whatev
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
@@ -38,7 +39,7 @@ def render_page(
     draw = _Drawing(view, taken, frozenset(hidden), live)
     chunks = [chunk for chunk in view.chunks(observation) if chunk.role != "frame"]
     slots = dict.fromkeys([*filter(takes_text, observation.actions), *forms])
-    dots = [el("span", cls="sg-dot") for _ in range(2)]
+    dots = [el("span", cls="sg-dot") for _ in range(3)]
     wish = el("div", el("span", "Instruction", cls="sg-wish-label"), instruction, cls="sg-wish")
     return el(
         "div",
@@ -82,23 +83,18 @@ class _Drawing:
         else:
             primary = None
         parts: list[Markup] = []
-        cards: list[Markup] = []
-        for chunk in chunks:
-            if chunk.role == "entry":
-                cards.append(self.entry(chunk))
-                continue
-            if cards:
-                parts.append(el("div", cards, cls="sg-cards"))
-                cards = []
-            if chunk.role == "subject":
-                parts.append(self.subject(chunk))
-            elif chunk.choice is not None:
-                parts.append(self.choice(chunk))
-            elif chunk.role in _COMMANDS:
-                parts.append(self.commands(chunk, primary))
+        for role, run in groupby(chunks, key=lambda chunk: chunk.role):
+            group = list(run)
+            if role == "entry":
+                parts.append(el("div", [self.entry(chunk) for chunk in group], cls="sg-cards"))
+            elif role in _COMMANDS:
+                parts.append(self.commands(group, primary))
+            elif role == "text":
+                parts.append(self.text(group))
             else:
-                parts.append(self.text(chunk))
-        return join([*parts, el("div", cards, cls="sg-cards") if cards else None])
+                draw = self.subject if role == "subject" else self.choice
+                parts += [draw(chunk) for chunk in group]
+        return join(parts)
 
     def button(self, action: str, text: object, cls: str = "sg-btn", **more: Any) -> Markup:
         """Return a button that takes ``action``."""
@@ -139,14 +135,12 @@ class _Drawing:
             data_verb=verb,
         )  # fmt: skip
 
-    def commands(self, chunk: Chunk, primary: str | None) -> Markup:
+    def commands(self, chunks: Sequence[Chunk], primary: str | None) -> Markup:
         """Draw commands in a row, and what the page says of them."""
-        lead = lead_of(self.view, chunk) if chunk.role == "commands" else ""
-        buttons = self.buttons(chunk.actions, primary)
-        if not buttons and not lead:
-            return Markup("")
-        where = el("span", lead, cls="sg-muted") if lead else None
-        return el("div", buttons, where, cls="sg-row sg-nav")
+        buttons = [self.buttons(chunk.actions, primary) for chunk in chunks]
+        leads = [lead_of(self.view, chunk) for chunk in chunks if chunk.role == "commands"]
+        says = [el("span", lead, cls="sg-muted") for lead in leads if lead]
+        return el("div", buttons, says, cls="sg-row sg-nav") if any(buttons) or says else Markup("")
 
     def entry(self, chunk: Chunk) -> Markup:
         """Draw one of several things as a card, a button where one command opens it."""
@@ -199,7 +193,7 @@ class _Drawing:
         """Draw values to choose from as chips, the chosen one marked."""
         choice = chunk.choice
         if choice is None:
-            return Markup("")
+            return self.text([chunk])
         chips = []
         for action, value in zip(chunk.actions, choice.values, strict=False):
             is_chosen = value == choice.chosen
@@ -213,21 +207,21 @@ class _Drawing:
             cls="sg-choice", role="group", aria_label=choice.name,
         )  # fmt: skip
 
-    def text(self, chunk: Chunk) -> Markup:
-        """Draw running text, as a card where it has a title or commands."""
-        lines = chunk.data.get("lines") or chunk.text.splitlines()
-        title = chunk.data.get("title") or chunk.data.get("source")
-        buttons = self.buttons(chunk.actions)
-        body = [el("p", line) for line in lines if str(line).strip()]
-        if not title and not buttons:
-            return el("div", body, cls="sg-detail") if body else Markup("")
-        return el(
-            "div",
-            el("div", title, cls="sg-card-title") if title else None,
-            el("div", body, cls="sg-detail"),
-            el("div", buttons, cls="sg-row") if buttons else None,
-            cls="sg-card sg-text-card",
-        )
+    def text(self, chunks: Sequence[Chunk]) -> Markup:
+        """Draw running text; a chunk with a title or commands is a card."""
+        parts = []
+        for chunk in chunks:
+            lines = chunk.data.get("lines") or chunk.text.splitlines()
+            title = chunk.data.get("title") or chunk.data.get("source")
+            buttons = self.buttons(chunk.actions)
+            body = [el("p", line) for line in lines if str(line).strip()]
+            if title or buttons:
+                head = el("div", title, cls="sg-card-title") if title else None
+                row = el("div", buttons, cls="sg-row") if buttons else None
+                parts.append(el("div", head, body, row, cls="sg-card sg-text-card"))
+            else:
+                parts.append(join(body))
+        return el("div", parts, cls="sg-detail") if any(parts) else Markup("")
 
 
 def render_outcome(cards: Sequence[Mapping[str, Any]]) -> Markup:
@@ -240,12 +234,21 @@ def render_outcome(cards: Sequence[Mapping[str, Any]]) -> Markup:
             el("div", card.get("name", ""), cls="sg-panel-title"),
             el("div", card.get("title", ""), cls="sg-card-title"),
             el("div", card.get("amount", ""), cls="sg-amount"),
-            el("div", [el("span", f, cls="sg-chip") for f in card.get("facts", ())], cls="sg-row"),
+            el(
+                "div",
+                _chips(card.get("facts", ())),
+                _chips(card.get("tags", ()), soft=True),
+                cls="sg-row",
+            ),
             cls="sg-bill",
         )
         for card in cards
     ]
     return el("div", drawn, cls="sg-receipt")
+
+
+def _chips(texts: Sequence[str], soft: bool = False) -> list[Markup]:
+    return [el("span", text, cls="sg-chip" + " sg-chip-soft" * soft) for text in texts]
 
 
 def tile(seed: str, title: str, *, big: bool = False) -> Markup:

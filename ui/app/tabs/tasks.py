@@ -42,7 +42,7 @@ class TaskList:
         return self._labels[number]
 
     def page(self, words: str, first: int) -> tuple[list[tuple[int, str]], str, bool]:
-        """Return tasks that have all ``words`` from the ``first`` on, which those are, and if more foll.
+        """Return tasks that have all ``words`` from the ``first`` on, their place, and if more follow.
 
         A search gives up after :data:`PATIENCE`, and goes on there the next time.
         """
