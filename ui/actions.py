@@ -39,7 +39,7 @@ def typed_action(text: str, observation: Observation, actions: ActionVocabulary)
     commands = [action for action in observation.actions if not takes_text(action)]
     guesses = [words, *(a for a in commands if label(a).lower() == words.lower())]
     guesses.append(f"{verb.lower()}[{rest}]")
-    if len(slots) == 1 and not commands:
+    if len(slots) == 1 and not commands and "[" not in words:
         guesses.append(fill(slots[0], words))
     return next((guess for guess in guesses if actions.accepts(guess, observation)), words)
 

@@ -136,7 +136,7 @@ def test_more_mistakes(tmp_path):
     assert "the slots are" in refused("kinds", "nosuch")
     assert "no trace database" in refused("traces", "list", "--db", tmp_path / "none.sqlite")
     assert "--from" in refused("data", "webshop", "--from", tmp_path / "none")
-    assert "goals" in refused("eval", "live", "--agents", "full", "--goals", "x", "--out", tmp_path)
+    assert "tasks" in refused("eval", "live", "--agents", "full", "--goals", "x", "--out", tmp_path)
 
 
 def test_nothing_is_half_written_when_a_run_is_refused(agent, tmp_path):
@@ -164,10 +164,10 @@ def test_a_thread_is_resumed_where_it_stopped(agent, home):
 
 
 def test_a_person_acts_by_number_words_and_action(agent):
-    answers = ["foo", "99", "1", "search desk lamp", "", "1", "search[chair]"]
+    answers = ["foo[bar]", "99", "1", "search desk lamp", "", "1", "search[chair]"]
     result = call("run", agent, "--actor", "human", stdin="\n".join(answers) + "\n")
     assert result.exit_code == 0, result.output
-    assert "illegal action 'foo'" in result.output
+    assert "illegal action 'foo[bar]'" in result.output
     assert "no number 99" in result.output
     assert "to search, type" in result.output
     for action in BUY_NOTHING:
