@@ -10,7 +10,7 @@ from evals.qa_data import load_set, relevant
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.retrieval.corpus import CorpusIndex, CorpusSource
 from nodes.retrieval.fusion import reciprocal_ranks, standardised
-from nodes.retrieval.retriever import CorpusRetriever
+from nodes.observe.retriever import CorpusRetriever
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document
