@@ -17,8 +17,7 @@ from typing import Any
 from envs.protocols import Observation, View, World, fill, takes_text
 from graph.build import Graph
 from graph.config import Config, load_config
-from graph.session import Session, StepResult
-from graph.steps import Preview
+from graph.session import Preview, Session, StepResult
 from nodes.resources import Resources
 from stores.errors import UserError
 from ui.app.tab_sessions import TabSessions

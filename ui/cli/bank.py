@@ -10,7 +10,6 @@ from stores.errors import UserError
 from ui.cli.output import console, examples, say, write_json
 
 if TYPE_CHECKING:
-    from envs.protocols import World
     from nodes.resources import Resources
     from trainers.bank.hindsight import Hindsight
     from trainers.bank.state_bank import Built
@@ -224,6 +223,8 @@ def search(
     """Find the rows nearest to a text."""
     if not text.strip():
         raise UserError("nothing to search for: give a question or a state")
+    from ui.banks import nearest_rows
+
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
     if as_json:
@@ -231,30 +232,6 @@ def search(
         return
     for hit in hits:
         _print(hit.row, hit.score)
-
-
-def nearest_rows(
-    folder: "Path | str", text: str, k: int, resources: "Resources", world: "World"
-) -> "list[Any]":
-    """Return the ``k`` rows (with scores) nearest to a question, or to a whole state as text."""
-    from nodes.experience.grow import make_of
-    from nodes.experience.states import state_text
-    from stores.bank.files import open_bank
-    from stores.bank.state_bank import StateBank
-    from stores.bank.trace_bank import TraceBank
-
-    embedder = resources.embedder
-    if open_bank(folder).kind == "trace":
-        return list(TraceBank(folder, make_of(embedder)).search(embedder.embed([text]), k))
-    if (
-        "Question: " not in text
-    ):  # a question stands for the state of an episode that begins with it
-        try:
-            start = world.reset({"instruction": text})[1].text
-        except UserError:
-            start = ""
-        text = state_text(resources.view, text, [], start=start)
-    return list(StateBank(folder, make_of(embedder)).nearest_text(embedder.embed([text])[0], k))
 
 
 @bank_app.command(epilog=examples("stategate bank edit banks/state 1f2e3d --q 0"))

@@ -75,7 +75,7 @@ def markdown(found: dict[str, Any], owner: str | None = None) -> str:
     for slot, members in found["slots"].items():
         for kind in members:
             if owner is None or kind["owner"].partition(" ")[0] == owner:
-                sentence = re.split(r"(?<=[.:])\s", kind["summary"], maxsplit=1)[0].rstrip(".:")
+                sentence = re.split(r"(?<=\.)\s", kind["summary"], maxsplit=1)[0].rstrip(".:")
                 what = sentence.replace("``", "`").replace("|", "\\|")
                 lines.append(f"| {slot} | `{kind['kind']}` | {what} |")
     return "\n".join(lines)

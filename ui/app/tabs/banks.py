@@ -13,7 +13,7 @@ from stores.home import home
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
 from ui.app.tabs.common import EVENTS_JS, SAVE_JS, App, data_of, failed
-from ui.cli.bank import nearest_rows
+from ui.banks import nearest_rows
 
 #: Rows shown at once.
 SHOWN = 12

@@ -1,0 +1,31 @@
+"""Searching banks of experience by words, as the command line and the app do."""
+
+from pathlib import Path
+from typing import Any
+
+from envs.protocols import World
+from nodes.experience.grow import make_of
+from nodes.experience.states import state_text
+from nodes.resources import Resources
+from stores.bank.files import open_bank
+from stores.bank.state_bank import StateBank
+from stores.bank.trace_bank import TraceBank
+from stores.errors import UserError
+
+
+def nearest_rows(
+    folder: str | Path, text: str, k: int, resources: Resources, world: World
+) -> list[Any]:
+    """Return the ``k`` rows (with scores) nearest to a question, or to a whole state as text."""
+    embedder = resources.embedder
+    if open_bank(folder).kind == "trace":
+        return list(TraceBank(folder, make_of(embedder)).search(embedder.embed([text]), k))
+    if (
+        "Question: " not in text
+    ):  # a question stands for the state of an episode that begins with it
+        try:
+            start = world.reset({"instruction": text})[1].text
+        except UserError:
+            start = ""
+        text = state_text(resources.view, text, [], start=start)
+    return list(StateBank(folder, make_of(embedder)).nearest_text(embedder.embed([text])[0], k))
