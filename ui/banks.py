@@ -20,9 +20,7 @@ def nearest_rows(
     embedder = resources.embedder
     if open_bank(folder).kind == "trace":
         return list(TraceBank(folder, make_of(embedder)).search(embedder.embed([text]), k))
-    if (
-        "Question: " not in text
-    ):  # a question stands for the state of an episode that begins with it
+    if "Question: " not in text:  # a question is the state of an episode that begins with it
         try:
             start = world.reset({"instruction": text})[1].text
         except UserError:

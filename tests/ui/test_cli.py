@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from nodes.protocols import SLOTS
 from nodes.registry import registry
+from ui.cli.kinds import catalogue, markdown
 from ui.cli.main import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
@@ -253,6 +256,43 @@ def test_kinds_lists_every_kind_with_parameters_and_what_is_broken(monkeypatch):
     assert found["broken"] == {"stranger: odd": "ImportError: no luck"}
     only = json.loads(call("kinds", "actor", "--json").output)
     assert list(only["slots"]) == ["actor"]
+
+
+def test_the_readme_shows_the_kinds_that_there_are():
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    shown = readme.partition("<!-- kinds -->\n")[2].partition("\n<!-- /kinds -->")[0]
+    made = markdown(catalogue(registry(), SLOTS), "stategate")
+    assert shown == made, "README is behind: put in what `stategate kinds --markdown` prints"
+    assert call("kinds", "env", "--markdown").output.startswith("| slot | kind |")
+
+
+def test_doctor_names_a_package_that_hides_one_of_our_folders(tmp_path, monkeypatch):
+    (tmp_path / "graph").mkdir()
+    (tmp_path / "graph" / "__init__.py").write_text("")
+    info = tmp_path / "othergraph-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: othergraph\nVersion: 1.0\n")
+    (info / "RECORD").write_text("graph/__init__.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = call("doctor", "--json")
+    assert result.exit_code == 1
+    wrong = [f["text"] for f in json.loads(result.output)["findings"] if f["ok"] is False]
+    assert len(wrong) == 1
+    assert wrong[0].startswith(f"'graph' is read from {tmp_path / 'graph'}, not from here:")
+    assert "pip uninstall othergraph" in wrong[0]
+
+
+def test_doctor_names_a_folder_that_is_no_packages(tmp_path, monkeypatch):
+    (tmp_path / "configs.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "leave it off the path" in call("doctor", "--json").output
+
+
+def test_the_app_without_its_part_is_one_line(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("ui.app")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    assert "pip install 'stategate[ui]'" in refused("ui", "--set", "updater.kind=none")
 
 
 def test_doctor_is_well_here_and_says_what_is_wrong(monkeypatch):

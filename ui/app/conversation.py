@@ -45,24 +45,24 @@ class Conversation:
         #: Counts the questions that were left; who waits for an answer sees it change.
         self.epoch = 0
         self.last: StepResult | None = None
-        self.options: dict[str, Any] = {
+        self.settings: dict[str, Any] = {
             "corpus": "sample", "context": "recall", "actor": "extract", "user": user_of(tab),
         }  # fmt: skip
         self.thread = _new_thread()
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None
         if kept is not None:
             self.thread = str(kept.get("thread") or self.thread)
-            self.options.update(kept.get("options") or {})
+            self.settings.update(kept.get("settings") or {})
 
     @property
     def config(self) -> Config:
         """The agent: the preset ``qa`` with this tab's choices, and the models of its settings."""
-        place = {"user": self.options["user"]}
+        place = {"user": self.settings["user"]}
         values: dict[str, Any] = load_config(
             "qa",
-            [f"actor.kind={self.options['actor']}", f"context.kind={self.options['context']}"],
+            [f"actor.kind={self.settings['actor']}", f"context.kind={self.settings['context']}"],
         ).model_dump(mode="json")
-        values["env"]["corpus"] = self.options["corpus"]
+        values["env"]["corpus"] = self.settings["corpus"]
         models = self._models().model_dump(mode="json")
         values |= {slot: models[slot] for slot in ("llm", "embedder")}
         if "memory" in values["context"]:
@@ -86,14 +86,14 @@ class Conversation:
         roles = {"human": "user", "ai": "assistant"}
         return [{"role": roles.get(m.type, "user"), "content": str(m.text)} for m in said]
 
-    def choose(self, **options: Any) -> None:
+    def choose(self, **settings: Any) -> None:
         """Set corpus, context, actor or user; the conversation goes on."""
-        before = dict(self.options)
-        self.options.update({k: v for k, v in options.items() if v not in (None, "")})
+        before = dict(self.settings)
+        self.settings.update({k: v for k, v in settings.items() if v not in (None, "")})
         try:
             _ = self.config
         except UserError:
-            self.options = before
+            self.settings = before
             raise
         self.keep()
 
@@ -145,7 +145,7 @@ class Conversation:
         The sample and folders are not added to: a corpus of the tab's own is made. A file of the same
         name replaces the earlier one. ``progress(what, done, total)`` may raise to stop.
         """
-        name = str(self.options["corpus"])
+        name = str(self.settings["corpus"])
         is_place = name == "sample" or Path(name).expanduser().exists()
         corpus = Corpus(f"uploads-{uuid.uuid4().hex[:6]}" if is_place else name)
         total = Changes()
@@ -180,7 +180,7 @@ class Conversation:
     def keep(self) -> None:
         """Write down which thread this tab is on."""
         if self._tabs is not None:
-            values: Mapping[str, Any] = {"thread": self.thread, "options": self.options}
+            values: Mapping[str, Any] = {"thread": self.thread, "settings": self.settings}
             self._tabs.write(f"{self.tab}/qa", values)
 
     def _is_open(self, session: Session, question: str) -> bool:

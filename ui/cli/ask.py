@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ASK_EXAMPLES = examples(
     'stategate ask "Why does a brinicle grow?"',
-    'stategate ask "What did we decide about prices?" --corpus notes/',
+    'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
 )
 CHAT_EXAMPLES = examples(

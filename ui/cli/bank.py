@@ -153,7 +153,7 @@ def practice(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Trace database; goes on if there.")],
     goals: Annotated[
         str,
-        typer.Option(help="0-99; or of the official data: train (other products), beside (same)."),
+        typer.Option(help="0-99; or of the official data: train or beside."),
     ] = "0-99",
     styles: Annotated[
         str, typer.Option(help="How the rule actor plays, comma-separated; all ways if not given.")
@@ -329,10 +329,10 @@ def _judge(
     tokens = int(getattr(params, "n_ctx", 16_000)) - 300
     judge = Hindsight(resources.llm, name, tokens, concurrency, per_minute)
     tokens_in, tokens_out, cost = judge.estimate(episodes)
-    price = "of unknown price" if cost is None else f"${cost:.4f}"
+    money = "at an unknown cost" if cost is None else f"${cost:.4f}"
     say(
         f"{len(episodes)} calls at most once each: about {tokens_in} tokens in, {tokens_out} out, "
-        f"{price}"
+        f"{money}"
     )
     return judge
 
@@ -357,8 +357,8 @@ def _tell_cost(judge: "Hindsight | None") -> None:
     if judge is None:
         return
     cost, used = judge.cost(), judge.usage
-    price = "of unknown price" if cost is None else f"${cost:.4f}"
-    say(f"used: {used.calls} calls, {used.tokens_in} tokens in, {used.tokens_out} out, {price}")
+    money = "at an unknown cost" if cost is None else f"${cost:.4f}"
+    say(f"used: {used.calls} calls, {used.tokens_in} tokens in, {used.tokens_out} out, {money}")
 
 
 def _plain(row: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def webshop(
         typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
     ] = None,
 ) -> None:
-    """Fetch WebShop's official 1000 products, checked by SHA-256, from their publisher."""
+    """Fetch WebShop's official data, checked by SHA-256, from their publisher."""
     from rich.table import Table
 
     from envs.webshop.data import fetch

@@ -42,7 +42,7 @@ def cut(line: str, width: int = 68) -> str:
 
 
 def kept_line(context: BuiltContext, names: int = 6) -> str:
-    """Say what a context kept: ``kept 14/20 chunks, 310 of 980 tokens; dropped: buy now, …``."""
+    """Say what a context kept: ``kept 14/20 chunks, 310 of 980 tokens; dropped: look, …``."""
     before = sum(piece.tokens_before for piece in context.pieces)
     kept = sum(1 for piece in context.pieces if piece.text)
     line = f"kept {kept}/{len(context.pieces)} chunks, {context.tokens} of {before} tokens"
@@ -56,7 +56,7 @@ def kept_line(context: BuiltContext, names: int = 6) -> str:
 
 
 def chances_line(probabilities: Mapping[str, float], names: int = 4) -> str:
-    """Say what else an actor could have done: ``.81 buy now, .10 < prev, …``, the likeliest first."""
+    """Say what else an actor could have done: ``.81 look, .10 go hall, …``, the likeliest first."""
     ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
     shares = [f"{p:.2f} {cut(label(action), 30)}".lstrip("0") for action, p in ranked[:names]]
     return ", ".join(shares) + (", …" if len(ranked) > names else "")

@@ -171,8 +171,8 @@ class _Drawing:
         """Draw what the page is about, large."""
         parts = _parts(self.view.fragments(chunk))
         title = " ".join(parts.get("title", ())) or short(chunk.text, 200)
-        _, colon, rest = title.partition(": ")
-        title = rest if colon and len(_) < 12 else title  # "Product: …" and its like
+        kind, colon, rest = title.partition(": ")
+        title = rest if colon and len(kind) < 12 else title  # what kind of thing it is
         amounts = [text.rpartition(": ")[2] for text in parts.get("quantity", ())]
         others = [*parts.get("fact", ()), *parts.get("text", ())]
         hero = el(

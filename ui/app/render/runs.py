@@ -13,7 +13,7 @@ from ui.app.render.html import el, join, percent, plural, short
 
 #: Rows of a table shown at once; the rest is counted.
 SHOWN = 200
-_RATES = ("success", "score", "bought")
+_RATES = ("success", "score", "finished")
 
 
 def render_run(run: Run) -> Markup:

@@ -79,7 +79,7 @@ class MemoryTab:
         """Show the memory that this tab's conversation writes."""
         try:
             talk = self.conversations.of(tab)
-            mine = _told(Namespace(str(talk.options["user"])))
+            mine = _told(Namespace(str(talk.settings["user"])))
             known = [_told(namespace) for namespace in self._memory().namespaces()]
         except UserError as error:
             return {self.status: failed(error)}

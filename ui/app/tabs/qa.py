@@ -84,15 +84,15 @@ class QaTab:
             messages = talk.messages
         except Exception as error:
             return {self.status: failed(error)}
-        names = list(dict.fromkeys(["sample", *corpus_names(), talk.options["corpus"]]))
+        names = list(dict.fromkeys(["sample", *corpus_names(), talk.settings["corpus"]]))
         return {
             self.chat: messages,
             self.sources: self._sources(talk),
             self.status: "",
-            self.corpus: gr.update(choices=names, value=talk.options["corpus"]),
-            self.context: talk.options["context"],
-            self.actor: talk.options["actor"],
-            self.user: talk.options["user"],
+            self.corpus: gr.update(choices=names, value=talk.settings["corpus"]),
+            self.context: talk.settings["context"],
+            self.actor: talk.settings["actor"],
+            self.user: talk.settings["user"],
             **self._buttons(is_busy=False),
         }
 
@@ -137,7 +137,7 @@ class QaTab:
                **self._buttons(is_busy=True)}  # fmt: skip
         written: list[str] = []
         try:
-            label = f"{talk.options['actor']} is answering …"
+            label = f"{talk.settings['actor']} is answering …"
             is_left = leaving(talk)
             for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
                 answer = "".join(written)
@@ -206,7 +206,7 @@ class QaTab:
         changes, passages = watch.result
         names = ", ".join([*changes.added, *changes.updated, *changes.unchanged][:5])
         skipped = "".join(f"; skipped {s.id}: {s.why}" for s in changes.skipped)
-        summary = f"{names} in corpus {talk.options['corpus']}: {passages} passages{skipped}"
+        summary = f"{names} in corpus {talk.settings['corpus']}: {passages} passages{skipped}"
         yield {
             **self.show(tab),
             self.status: note(summary, "warn" if skipped else "good", "Added."),

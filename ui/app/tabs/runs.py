@@ -75,10 +75,10 @@ class RunsTab:
     def choices(self) -> Update:
         """List the runs there are."""
         names = [str(folder) for folder in find_runs(ROOTS)]
-        options = [(_shown(name), name) for name in names]
+        choices = [(_shown(name), name) for name in names]
         return {
-            self.choice: gr.update(choices=options),
-            self.other: gr.update(choices=options),
+            self.choice: gr.update(choices=choices),
+            self.other: gr.update(choices=choices),
         }
 
     def open(self, folder: str | None) -> Update:

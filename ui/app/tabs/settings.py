@@ -63,8 +63,8 @@ class SettingsTab:
                 with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
                     values = draft.get(slot) or {}
                     kinds = sorted(registry().kinds(slot))
-                    options = [_NOTHING, *kinds] if slot == "llm" else kinds
-                    choice = gr.Dropdown(options, value=values.get("kind", _NOTHING), label=slot,
+                    choices = [_NOTHING, *kinds] if slot == "llm" else kinds
+                    choice = gr.Dropdown(choices, value=values.get("kind", _NOTHING), label=slot,
                                          interactive=True, elem_id=f"sg-slot-{slot}")  # fmt: skip
                     swaps.append((choice, slot, -1))
                     self._kind(slot, values, boxes, plan)
