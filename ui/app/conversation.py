@@ -23,6 +23,7 @@ from stores.corpus.documents import read_file
 from stores.corpus.prepared import titled
 from stores.errors import UserError
 from ui.app.tab_sessions import TabSessions
+from ui.memory import of_user
 
 #: Passages embedded at once while files are indexed.
 _BATCH = 16
@@ -57,20 +58,12 @@ class Conversation:
     @property
     def config(self) -> Config:
         """The agent: the preset ``qa`` with this tab's choices, and the models of its settings."""
-        place = {"user": self.settings["user"]}
-        values: dict[str, Any] = load_config(
-            "qa",
-            [f"actor.kind={self.settings['actor']}", f"context.kind={self.settings['context']}"],
-        ).model_dump(mode="json")
-        values["env"]["corpus"] = self.settings["corpus"]
-        models = self._models().model_dump(mode="json")
-        values |= {slot: models[slot] for slot in ("llm", "embedder")}
-        if "memory" in values["context"]:
-            values["context"]["memory"] = {"place": place}
-        for writer in values["memory"]:
-            if "place" in writer:
-                writer["place"] = place
-        return load_config(values)
+        own = self.settings
+        kinds = [f"actor.kind={own['actor']}", f"context.kind={own['context']}"]
+        config = load_config("qa", [*kinds, f"env.corpus={own['corpus']}"])
+        models = self._models()
+        config = config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
+        return of_user(config, str(own["user"]))
 
     @property
     def graph(self) -> Graph:

@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from importlib.resources import files
 from typing import Any
 
 import gradio as gr
@@ -16,7 +15,7 @@ from ui.app.agents import Agents
 from ui.app.conversation import Conversations
 from ui.app.render.frame import render_head
 from ui.app.tab_sessions import TabSessions
-from ui.app.tabs.common import App
+from ui.app.tabs.common import App, asset
 from ui.app.tabs.compare import CompareTab
 from ui.app.tabs.episode import EpisodeTab
 from ui.app.tabs.memory import MemoryTab
@@ -32,29 +31,6 @@ CONTENT_POLICY = (
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'self'; form-action 'self'"
 )
-#: Names the browser tab: survives a reload, is no other tab's (a duplicated tab gets its own name).
-TAB_JS = """
-async () => {
-  const key = 'stategate-tab';
-  const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))]
-    .map(b => b.toString(16).padStart(2, '0')).join('');
-  let id = sessionStorage.getItem(key);
-  const line = new BroadcastChannel('stategate-tabs');
-  if (id) {
-    const taken = await new Promise(done => {
-      line.onmessage = e => { if (e.data.taken === id) done(true); };
-      line.postMessage({asks: id});
-      setTimeout(() => done(false), 120);
-    });
-    if (taken) id = null;
-  }
-  id = id || fresh();
-  sessionStorage.setItem(key, id);
-  line.onmessage = e => { if (e.data.asks === id) line.postMessage({taken: id}); };
-  window.stategateTab = line;
-  return id;
-}
-"""
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -160,7 +136,7 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
 
         blocks.load(
             open_page, [app.tab], [app.tab, *episode.outputs],
-            js=TAB_JS, show_progress="hidden", api_visibility="private",
+            js=asset("tab.js"), show_progress="hidden", api_visibility="private",
         )  # fmt: skip
     app_blocks: gr.Blocks = blocks
     return app_blocks
@@ -194,7 +170,7 @@ def serve(
             footer_links=[],
             prevent_thread_lock=True,
             theme=make_theme(),
-            css=files("ui.app").joinpath("assets", "style.css").read_text(encoding="utf-8"),
+            css=asset("style.css"),
             app_kwargs={"middleware": [Middleware(ContentPolicy)]},
             max_file_size="50mb",
         )

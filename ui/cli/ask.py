@@ -18,8 +18,7 @@ ASK_EXAMPLES = examples(
     'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
 )
 CHAT_EXAMPLES = examples(
-    "stategate chat --corpus notes",
-    "stategate chat --thread monday --config qa-stm",
+    "stategate chat --corpus notes", "stategate chat --thread monday --config qa-stm"
 )
 _Corpus = Annotated[
     str | None, typer.Option(metavar="FOLDER|NAME", help="A folder, or an ingested corpus.")
@@ -89,17 +88,14 @@ def chat(
 
 
 def open_agent(
-    config: str,
-    corpus: str | None,
-    user: str | None,
-    overrides: "list[str] | None",
-    is_kept: bool,
+    config: str, corpus: str | None, user: str | None, overrides: "list[str] | None", is_kept: bool
 ) -> "tuple[Graph, Config]":
     """Return the compiled agent; ``is_kept`` conversations have their checkpoints on disk."""
     from graph.build import build_graph
     from graph.config import load_config
     from stores.errors import UserError
     from ui.cli.run import durable
+    from ui.memory import of_user
 
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
@@ -110,19 +106,6 @@ def open_agent(
     settled = of_user(settled, user) if user is not None else settled
     settled = durable(settled) if is_kept else settled
     return build_graph(settled), settled
-
-
-def of_user(config: "Config", user: str) -> "Config":
-    """Return ``config`` with the long-term memory of ``user`` in its reader and its writers."""
-    from graph.config import load_config
-
-    values: dict[str, Any] = config.model_dump(mode="json")
-    if values["context"].get("memory") is not None:
-        values["context"]["memory"]["place"]["user"] = user
-    for item in values["memory"]:
-        if "place" in item:
-            item["place"]["user"] = user
-    return load_config(values)
 
 
 def speak(graph: "Graph", thread: str, question: str, out: Any) -> dict[str, Any]:

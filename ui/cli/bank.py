@@ -152,8 +152,7 @@ def hindsight(
 def practice(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Trace database; goes on if there.")],
     goals: Annotated[
-        str,
-        typer.Option(help="0-99; or of the official data: train or beside."),
+        str, typer.Option(help="0-99; or of the official data: train or beside.")
     ] = "0-99",
     styles: Annotated[
         str, typer.Option(help="How the rule actor plays, comma-separated; all ways if not given.")
@@ -223,7 +222,7 @@ def search(
     """Find the rows nearest to a text."""
     if not text.strip():
         raise UserError("nothing to search for: give a question or a state")
-    from ui.banks import nearest_rows
+    from ui.memory import nearest_rows
 
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
@@ -301,8 +300,7 @@ def merge(
 
 @bank_app.command(epilog=examples("stategate bank export banks/state rows.jsonl"))
 def export(
-    folder: Folder,
-    target: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
+    folder: Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
 ) -> None:
     """Write all rows, without vectors, as JSON lines."""
     from stores.bank.files import export_rows, open_bank

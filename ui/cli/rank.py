@@ -136,11 +136,7 @@ def _show(
 
 
 def _as_json(
-    question: str,
-    documents: "list[Document]",
-    found: "Weighed",
-    order: list[int],
-    said: str | None,
+    question: str, documents: "list[Document]", found: "Weighed", order: list[int], said: str | None
 ) -> dict[str, Any]:
     rows = [
         {

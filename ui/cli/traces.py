@@ -33,8 +33,7 @@ def traces(context: typer.Context) -> None:
 
 
 @traces_app.command(
-    "list",
-    epilog=examples("stategate traces list", "stategate traces list --min-reward 1 --json"),
+    "list", epilog=examples("stategate traces list", "stategate traces list --min-reward 1 --json")
 )
 def list_traces(
     db: Database = None,

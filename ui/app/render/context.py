@@ -17,11 +17,7 @@ _SCAFFOLD = ("instruction", "status", "history")
 
 
 def render_context(
-    context: BuiltContext,
-    budget: int,
-    whole: Mapping[str, str] | None = None,
-    *,
-    title: str = "",
+    context: BuiltContext, budget: int, whole: Mapping[str, str] | None = None, *, title: str = ""
 ) -> Markup:
     """Draw a built context: the budget meter, then its pieces in prompt order, then what is lost.
 

@@ -16,13 +16,15 @@ class Stop:
 
     step: int
     action: str
-    context: str
-    tokens: int
-    seconds: float
+    context: str = ""
+    tokens: int = 0
+    seconds: float = 0.0
     reason: str = ""
     fallback: str | None = None
     reward: float = 0.0
     by_hand: bool = False
+    #: What stands under the action, where it is not who acted, on how many tokens, for how long.
+    facts: str = ""
 
 
 def render_trail(stops: Sequence[Stop], looked_at: int | None, over: bool) -> Markup:
@@ -57,6 +59,8 @@ def render_trail(stops: Sequence[Stop], looked_at: int | None, over: bool) -> Ma
 
 
 def _facts(stop: Stop) -> str:
+    if stop.facts:
+        return stop.facts
     who = "you" if stop.by_hand else stop.context
     return f"{who} · {stop.tokens:,} tokens" + (f" · {brief(stop.seconds)}" if stop.seconds else "")
 

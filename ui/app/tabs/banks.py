@@ -12,8 +12,8 @@ from stores.errors import UserError
 from stores.home import home
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
-from ui.app.tabs.common import EVENTS_JS, SAVE_JS, App, data_of, failed
-from ui.banks import nearest_rows
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, data_of, failed
+from ui.memory import nearest_rows
 
 #: Rows shown at once.
 SHOWN = 12
@@ -134,13 +134,12 @@ class BanksPanel:
 
     def wire(self) -> None:
         """Connect the panel's own events."""
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         seen = [self.app.tab, self.choice, self.words]
         places = [self.rows, self.status, self.editor]
-        self.find.click(self.look, seen, places, **how)
-        self.choice.change(self.look, seen, places, **how)
-        self.words.submit(self.look, seen, places, **how)
-        self.rows.click(self.touch, seen, [*places, self.advice, self.worth, self.edited], **how)
-        self.save.click(self.store, [*seen, self.edited, self.advice, self.worth], places, **how)
-        out = self.export.click(self.write_out, [self.choice], [self.text, self.status], **how)
+        self.find.click(self.look, seen, places, **QUIET)
+        self.choice.change(self.look, seen, places, **QUIET)
+        self.words.submit(self.look, seen, places, **QUIET)
+        self.rows.click(self.touch, seen, [*places, self.advice, self.worth, self.edited], **QUIET)
+        self.save.click(self.store, [*seen, self.edited, self.advice, self.worth], places, **QUIET)
+        out = self.export.click(self.write_out, [self.choice], [self.text, self.status], **QUIET)
         out.success(None, [self.text], None, js=SAVE_JS)

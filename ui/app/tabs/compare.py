@@ -14,7 +14,7 @@ from ui.app.render.episode import render_trail
 from ui.app.render.html import empty
 from ui.app.render.lanes import Lane, render_lanes
 from ui.app.render.page import title_of
-from ui.app.tabs.common import EVENTS_JS, App, Watch, data_of, failed, leaving, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Watch, data_of, failed, leaving, problem_of
 from ui.app.tabs.episode_view import stop_of
 from ui.app.workspace import Workspace
 
@@ -72,10 +72,7 @@ class CompareTab:
         }
 
     def _buttons(self, is_busy: bool) -> Update:
-        return {
-            self.go: gr.update(interactive=not is_busy),
-            self.stop: gr.update(visible=is_busy),
-        }
+        return {self.go: gr.update(interactive=not is_busy), self.stop: gr.update(visible=is_busy)}
 
     def _moments(self, workspace: Workspace) -> Any:
         if workspace.session is None:
@@ -192,7 +189,6 @@ class CompareTab:
     ) -> None:
         """Connect: ``opened`` is the tab, ``shown`` draws the Episode tab's ``places``."""
         tab = self.app.tab
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
         def go_on(tab: str, event: gr.EventData) -> dict[Any, Any]:
             try:
@@ -201,12 +197,12 @@ class CompareTab:
                 return {self.status: failed(error)}
             return {**shown(workspace), **self.show(tab)}
 
-        opened.select(self.show, [tab], self.outputs, **how)
-        self.app.tab.change(self.show, [tab], self.outputs, **how)
-        self.trail.click(self.choose, [tab], [self.trail], **how)
-        self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **how)
-        self.stop.click(self.halt, [tab], self.outputs, **how)
-        self.lanes.click(go_on, [tab], [*places, *self.outputs], **how)
+        opened.select(self.show, [tab], self.outputs, **QUIET)
+        self.app.tab.change(self.show, [tab], self.outputs, **QUIET)
+        self.trail.click(self.choose, [tab], [self.trail], **QUIET)
+        self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **QUIET)
+        self.stop.click(self.halt, [tab], self.outputs, **QUIET)
+        self.lanes.click(go_on, [tab], [*places, *self.outputs], **QUIET)
 
 
 def _over(workspace: Workspace) -> bool:

@@ -16,7 +16,7 @@ from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts
 from ui.app.tabs.banks import BanksPanel
-from ui.app.tabs.common import EVENTS_JS, SAVE_JS, App, data_of, failed
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, data_of, failed
 
 #: Names and relations drawn at most.
 NAMES, RELATIONS = 40, 80
@@ -183,29 +183,28 @@ class MemoryTab:
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         seen = [self.whose, self.words]
         places = self.outputs
         form = [self.question, self.answer, self.salience, self.edited]
-        opened.select(self.show, [self.app.tab], places, **how)
-        self.app.tab.change(self.show, [self.app.tab], places, **how)
-        opened.select(self.banks.choices, None, [self.banks.choice], **how)
-        self.find.click(self.look, seen, places, **how)
-        self.words.submit(self.look, seen, places, **how)
-        self.whose.input(self.look, seen, places, **how)
-        self.facts.click(self.touch, seen, [*places, *form], **how)
-        self.names.click(self.pick, [self.whose], places, **how)
+        opened.select(self.show, [self.app.tab], places, **QUIET)
+        self.app.tab.change(self.show, [self.app.tab], places, **QUIET)
+        opened.select(self.banks.choices, None, [self.banks.choice], **QUIET)
+        self.find.click(self.look, seen, places, **QUIET)
+        self.words.submit(self.look, seen, places, **QUIET)
+        self.whose.input(self.look, seen, places, **QUIET)
+        self.facts.click(self.touch, seen, [*places, *form], **QUIET)
+        self.names.click(self.pick, [self.whose], places, **QUIET)
         self.save.click(
             self.store,
             [*seen, self.edited, self.question, self.answer, self.salience],
             places,
-            **how,
+            **QUIET,
         )
-        self.cancel.click(self.look, seen, places, **how)
-        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **how)
+        self.cancel.click(self.look, seen, places, **QUIET)
+        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **QUIET)
         out.success(None, [self.text], None, js=SAVE_JS)
-        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
-        self.sure.click(self.forget_everything, [self.whose], places, **how)
+        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **QUIET)
+        self.sure.click(self.forget_everything, [self.whose], places, **QUIET)
         self.banks.wire()
 
 

@@ -11,7 +11,7 @@ from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
 from ui.app.render.answers import render_sources
 from ui.app.render.html import el, empty, note
-from ui.app.tabs.common import App, Watch, failed, leaving, working, worth_retrying
+from ui.app.tabs.common import QUIET, App, Watch, failed, leaving, working, worth_retrying
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -215,18 +215,17 @@ class QaTab:
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        opened.select(self.show, [tab], outputs, **how)
-        self.app.tab.change(self.show, [tab], outputs, **how)
-        self.send.click(self.ask, [tab, self.question], outputs, **how)
-        self.question.submit(self.ask, [tab, self.question], outputs, **how)
-        self.retry.click(self.ask, [tab, self.asked], outputs, **how)
-        self.upload.upload(self.add, [tab, self.upload], outputs, **how)
-        self.stop.click(self.halt, [tab], outputs, **how)
-        self.chat.clear(self.begin_anew, [tab], outputs, **how)
-        self.anew.click(self.begin_anew, [tab], outputs, **how)
+        opened.select(self.show, [tab], outputs, **QUIET)
+        self.app.tab.change(self.show, [tab], outputs, **QUIET)
+        self.send.click(self.ask, [tab, self.question], outputs, **QUIET)
+        self.question.submit(self.ask, [tab, self.question], outputs, **QUIET)
+        self.retry.click(self.ask, [tab, self.asked], outputs, **QUIET)
+        self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
+        self.stop.click(self.halt, [tab], outputs, **QUIET)
+        self.chat.clear(self.begin_anew, [tab], outputs, **QUIET)
+        self.anew.click(self.begin_anew, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor, self.user]
         for box in (self.corpus, self.context, self.actor):
-            box.input(self.choose, bar, [self.status], **how)
-        self.user.blur(self.choose, bar, [self.status], **how)
-        self.user.submit(self.choose, bar, [self.status], **how)
+            box.input(self.choose, bar, [self.status], **QUIET)
+        self.user.blur(self.choose, bar, [self.status], **QUIET)
+        self.user.submit(self.choose, bar, [self.status], **QUIET)

@@ -12,7 +12,7 @@ from stores.errors import UserError
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
-from ui.app.tabs.common import EVENTS_JS, App, data_of, failed, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, failed, problem_of
 from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
@@ -76,10 +76,7 @@ class RunsTab:
         """List the runs there are."""
         names = [str(folder) for folder in find_runs(ROOTS)]
         choices = [(_shown(name), name) for name in names]
-        return {
-            self.choice: gr.update(choices=choices),
-            self.other: gr.update(choices=choices),
-        }
+        return {self.choice: gr.update(choices=choices), self.other: gr.update(choices=choices)}
 
     def open(self, folder: str | None) -> Update:
         """Open a run directory."""
@@ -131,9 +128,10 @@ class RunsTab:
     def look(self, opened: Opened | None, event: gr.EventData) -> Update:
         """Look at another step of the episode."""
         at = str(data_of(event).get("look", ""))
-        if opened is None or opened.episode is None or not at.isdigit():
+        if opened is None or opened.episode is None:
             return {self.status: ""}
-        moved = Opened(opened.run, opened.episode, int(at))
+        last = len(opened.run.steps(*opened.episode))
+        moved = Opened(opened.run, opened.episode, int(at) if at.isdigit() else last)
         return {self.state: moved, **self._replayed(moved)}
 
     def _replayed(self, opened: Opened) -> Update:
@@ -195,25 +193,24 @@ class RunsTab:
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         everything = [
             self.status, self.facts, self.episodes, self.steps, self.page, self.state, self.pairs,
             self.agent, self.outcome, self.low, self.high, self.first,
         ]  # fmt: skip
-        opened.select(self.choices, None, [self.choice, self.other], **how)
-        self.choice.change(self.open, [self.choice], everything, **how)
+        opened.select(self.choices, None, [self.choice, self.other], **QUIET)
+        self.choice.change(self.open, [self.choice], everything, **QUIET)
         filters = [self.state, self.agent, self.outcome, self.low, self.high]
         for box in (self.agent, self.outcome, self.low, self.high):
-            box.input(self.filter, filters, [self.status, self.episodes], **how)
+            box.input(self.filter, filters, [self.status, self.episodes], **QUIET)
         shown = [self.status, self.state, self.steps, self.page]
-        self.episodes.click(self.pick, [self.state], shown, **how)
-        self.steps.click(self.look, [self.state], shown, **how)
-        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **how)
+        self.episodes.click(self.pick, [self.state], shown, **QUIET)
+        self.steps.click(self.look, [self.state], shown, **QUIET)
+        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)
         self.compare.click(
             self.compare_runs,
             [self.state, self.other, self.first, self.second],
             [self.pairs],
-            **how,
+            **QUIET,
         )
 
 

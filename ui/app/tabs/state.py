@@ -15,14 +15,8 @@ from ui.app.render.state import (
     render_projection,
     render_similarity,
 )
-from ui.app.states import (
-    StateTrajectory,
-    play_references,
-    project,
-    similarity,
-    trajectory_of,
-)
-from ui.app.tabs.common import App, Watch, failed, working
+from ui.app.states import StateTrajectory, play_references, project, similarity, trajectory_of
+from ui.app.tabs.common import QUIET, App, Watch, failed, working
 from ui.app.workspace import Workspace
 
 #: Reference episodes at most, spread over the world's tasks.
@@ -156,11 +150,10 @@ class StateTab:
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         tab = self.app.tab
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        opened.select(self.show, [tab], self.outputs, **how)
-        self.again.click(self.show, [tab], self.outputs, **how)
-        self.refer.click(self.play_references, [tab], self.outputs, **how)
-        self.stop.click(self.halt, [tab], self.outputs, **how)
+        opened.select(self.show, [tab], self.outputs, **QUIET)
+        self.again.click(self.show, [tab], self.outputs, **QUIET)
+        self.refer.click(self.play_references, [tab], self.outputs, **QUIET)
+        self.stop.click(self.halt, [tab], self.outputs, **QUIET)
 
 
 def _card(inside: Any) -> Any:

@@ -12,7 +12,7 @@ from envs.protocols import World, tasks_of
 from stores.errors import UserError
 from ui.app.render.frame import render_tasks
 from ui.app.render.html import note, plural
-from ui.app.tabs.common import EVENTS_JS, App, data_of, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, problem_of
 from ui.app.workspace import Workspace
 
 #: Tasks shown at once.
@@ -161,12 +161,11 @@ class TaskPicker:
         def toggle(tab: str, words: str, is_open: bool) -> dict[Any, Any]:
             return closed if is_open else opened(tab, words)
 
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         mine = [self.list, self.first, self.is_open, self.panel]
         places = [*outputs, *mine]
-        self.list.click(turn, [tab, self.words, self.first], places, **how)
-        self.random.click(surprise, [tab], places, **how)
-        self.own.click(write, [tab, self.words], places, **how)
-        self.words.change(find, [tab, self.words], mine, trigger_mode="always_last", **how)
-        self.words.submit(write, [tab, self.words], places, **how)
-        self.browse.click(toggle, [tab, self.words, self.is_open], mine, **how)
+        self.list.click(turn, [tab, self.words, self.first], places, **QUIET)
+        self.random.click(surprise, [tab], places, **QUIET)
+        self.own.click(write, [tab, self.words], places, **QUIET)
+        self.words.change(find, [tab, self.words], mine, trigger_mode="always_last", **QUIET)
+        self.words.submit(write, [tab, self.words], places, **QUIET)
+        self.browse.click(toggle, [tab, self.words, self.is_open], mine, **QUIET)

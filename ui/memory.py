@@ -1,9 +1,10 @@
-"""Searching banks of experience by words, as the command line and the app do."""
+"""Whose memory an agent has, and what a bank holds: shared by the command line and the app."""
 
 from pathlib import Path
 from typing import Any
 
 from envs.protocols import World
+from graph.config import Config, load_config
 from nodes.experience.grow import make_of
 from nodes.experience.states import state_text
 from nodes.resources import Resources
@@ -11,6 +12,15 @@ from stores.bank.files import open_bank
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError
+
+
+def of_user(config: Config, user: str) -> Config:
+    """Return ``config`` with the long-term memory of ``user`` in its reader and its writers."""
+    values: dict[str, Any] = config.model_dump(mode="json")
+    for item in (values["context"].get("memory"), *values["memory"]):
+        if item is not None and "place" in item:
+            item["place"]["user"] = user
+    return load_config(values)
 
 
 def nearest_rows(
