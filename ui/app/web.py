@@ -72,30 +72,24 @@ def make_theme() -> Any:
         spacing_size=gr.themes.sizes.spacing_sm,
         text_size=gr.themes.sizes.text_sm,
     )
-    return theme.set(
-        block_title_background_fill="transparent",
-        block_title_background_fill_dark="transparent",
-        block_title_text_color="*neutral_500",
-        block_title_text_color_dark="*neutral_400",
-        block_title_padding="0",
-        block_label_background_fill="transparent",
-        block_label_background_fill_dark="transparent",
-        block_label_text_color="*neutral_500",
-        block_label_text_color_dark="*neutral_400",
-        block_shadow="none",
-        block_border_width="1px",
-        block_border_color="*neutral_200",
-        block_border_color_dark="*neutral_700",
-        input_border_width="1px",
-        input_border_color="*neutral_200",
-        input_border_color_dark="*neutral_600",
-        input_shadow="none",
-        button_primary_shadow="none",
-        button_secondary_shadow="none",
-        button_border_width="1px",
-        button_secondary_border_color="*neutral_200",
-        button_secondary_border_color_dark="*neutral_600",
-    )
+    both = {  # in light and dark alike
+        "block_title_background_fill": "transparent",
+        "block_label_background_fill": "transparent",
+        "block_title_text_color": ("*neutral_500", "*neutral_400"),
+        "block_label_text_color": ("*neutral_500", "*neutral_400"),
+        "block_border_color": ("*neutral_200", "*neutral_700"),
+        "input_border_color": ("*neutral_200", "*neutral_600"),
+        "button_secondary_border_color": ("*neutral_200", "*neutral_600"),
+    }
+    pairs = {
+        name: value if isinstance(value, tuple) else (value,) * 2 for name, value in both.items()
+    }
+    light = {name: pair[0] for name, pair in pairs.items()}
+    dark = {f"{name}_dark": pair[1] for name, pair in pairs.items()}
+    shadows = ("block", "input", "button_primary", "button_secondary")
+    none = {f"{name}_shadow": "none" for name in shadows}
+    widths = {f"{name}_border_width": "1px" for name in ("block", "input", "button")}
+    return theme.set(block_title_padding="0", **light, **dark, **none, **widths)
 
 
 def make_app(config: Config, agents: Agents) -> gr.Blocks:

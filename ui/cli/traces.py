@@ -88,14 +88,14 @@ def show(
     if as_json:
         write_json("-", exported(store, row))
         return
-    told = _contexts(store.pieces(row["episode_id"]))
+    contexts = _contexts(store.pieces(row["episode_id"]))
     out = console()
     out.print(Text(row["episode_id"], "bold cyan"))
     out.print(Text(row["instruction"] or "", "bold"))
     styles = {"ACT": "bold green", "ERROR": "bold red", "REWARD": "bold yellow"}
     for event in store.events(row["episode_id"]):
-        if event.kind == "ACT" and event.t in told:
-            out.print(Text(f"{event.t + 1:>3} context {told[event.t]}", "dim"))
+        if event.kind == "ACT" and event.t in contexts:
+            out.print(Text(f"{event.t + 1:>3} context {contexts[event.t]}", "dim"))
         text = " ".join(event.text.split())
         text = text if len(text) <= 200 or event.kind != "OBS" else text[:199] + "…"
         head = f"{event.t + 1:>3} {event.kind:<7}"

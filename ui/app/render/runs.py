@@ -78,6 +78,7 @@ def render_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """Draw rows as a table, a standard error beside its value."""
     shown = [{key: _figure(value) for key, value in row.items()} for row in rows[:SHOWN]]
     html = table(shown, "html").replace("<table>", '<table class="sg-table">', 1)
+    html = html.replace(" ± ", "\u00a0±\u00a0")
     more = f"and {len(rows) - SHOWN:,} more rows" if len(rows) > SHOWN else ""
     body = Markup(html)  # noqa: S704 - tabulate escapes what is in cells and heads
     return el("div", body, el("div", more, cls="sg-muted"), cls="sg-scroll", tabindex="0")

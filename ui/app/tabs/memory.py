@@ -79,8 +79,8 @@ class MemoryTab:
         """Show the memory that this tab's conversation writes."""
         try:
             talk = self.conversations.of(tab)
-            mine = _told(Namespace(str(talk.settings["user"])))
-            known = [_told(namespace) for namespace in self._memory().namespaces()]
+            mine = _shown(Namespace(str(talk.settings["user"])))
+            known = [_shown(namespace) for namespace in self._memory().namespaces()]
         except UserError as error:
             return {self.status: failed(error)}
         choices = list(dict.fromkeys([mine, *known]))
@@ -102,9 +102,9 @@ class MemoryTab:
             names, relations = memory.graph(namespace, "", every, NAMES, RELATIONS)
         except UserError as error:
             return {self.status: failed(error)}
-        told = note(f"what is remembered of {name}", "info") if name else ""
+        heading = note(f"what is remembered of {name}", "info") if name else ""
         return {
-            self.status: told,
+            self.status: heading,
             self.facts: render_facts(facts, len(every)),
             self.names: render_entities(names, relations, name),
             self.editor: gr.update(visible=False),
@@ -118,11 +118,11 @@ class MemoryTab:
             memory, namespace = self._memory(), _read(whose)
             if "drop" in data:
                 gone = memory.forget(namespace, [int(data["drop"])])
-                told = f"Fact {data['drop']} and the turns it came from are forgotten."
+                message = f"Fact {data['drop']} and the turns it came from are forgotten."
                 update = self.look(whose, words)
                 return {
                     **update,
-                    self.status: note(told if gone else "It was gone already.", "good"),
+                    self.status: note(message if gone else "It was gone already.", "good"),
                 }
             wanted = str(data.get("fact", ""))
             fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
@@ -208,7 +208,7 @@ class MemoryTab:
         self.banks.wire()
 
 
-def _told(namespace: Namespace) -> str:
+def _shown(namespace: Namespace) -> str:
     return f"{namespace.user} / {namespace.agent}"
 
 

@@ -194,9 +194,9 @@ class QaTab:
         watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
         try:
             for _ in watch:
-                told = working(f"{at[0]}: {at[1]} of {at[2]}", watch.since)
+                line = working(f"{at[0]}: {at[1]} of {at[2]}", watch.since)
                 bar = el("progress", value=str(at[1]), max=str(max(at[2], 1)), cls="sg-progress")
-                yield {self.status: told + bar, **self._buttons(is_busy=True)}
+                yield {self.status: line + bar, **self._buttons(is_busy=True)}
         except Exception as error:
             yield {self.status: failed(error), **self._buttons(is_busy=False)}
             return

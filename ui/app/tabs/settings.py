@@ -109,8 +109,8 @@ class SettingsTab:
                 self._configure(workspace, load_config(gather(raw)))
             except Exception as error:  # a stranger's kind may raise anything
                 return {self.status: failed(error)}
-            told = note("Applied: this browser tab plays with it from now on.", "good")
-            return {**self._shown(workspace), self.status: told}
+            applied = note("Applied: this browser tab plays with it from now on.", "good")
+            return {**self._shown(workspace), self.status: applied}
 
         def write(*raw: Any) -> Update:
             try:
@@ -168,8 +168,8 @@ class SettingsTab:
             config = load_config(source)
         except UserError as error:
             return {self.status: failed(error)}
-        told = note("Loaded: look it over, then Apply.", "info")
-        return {self.draft: config.model_dump(mode="json"), self.status: told}
+        loaded = note("Loaded: look it over, then Apply.", "info")
+        return {self.draft: config.model_dump(mode="json"), self.status: loaded}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
