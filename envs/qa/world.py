@@ -23,9 +23,9 @@ class QA:
     def __init__(self, questions: Sequence[Question] = ()) -> None:
         self.goals = list(questions)
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """Return the question set as tasks."""
-        return [{"goal": number} for number in range(len(self.goals))]
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Return a task for each question of the set."""
+        return [{"goal": i} for i in range(len(self.goals))]
 
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
         """Begin ``{"goal": i}``, ``{"question": text}`` or ``{"questions": [...]}``.

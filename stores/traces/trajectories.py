@@ -80,15 +80,12 @@ def file_hash(path: str | Path) -> str:
 
 
 def _read(row: Mapping[str, Any]) -> Trajectory:
-    asked = str(row.get("instruction") or "")
-    events = tuple(
-        Event(e["event_type"], str(e["text"]), int(e["t"]), asked) for e in row["events"]
-    )
+    events = tuple(Event(e["event_type"], str(e["text"]), int(e["t"])) for e in row["events"])
     actions = tuple(
         tuple(e.get("actions") or ()) for e in row["events"] if e["event_type"] == "OBS"
     )
     return Trajectory(
         str(row["episode_id"]), events, float(row.get("reward") or 0.0),
-        asked, dict(row.get("task") or {}),
+        str(row.get("instruction") or ""), dict(row.get("task") or {}),
         dict(row.get("agent") or {}), actions,
     )  # fmt: skip

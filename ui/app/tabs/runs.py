@@ -152,7 +152,7 @@ class RunsTab:
         env = registry().parse("env", (run.args.get("agents") or {})[agent]["env"])
         world: Any = self._resources.get(env)
         known = (run.args.get("data") or {}).get("sha256")
-        here = getattr(getattr(world, "catalogue", None), "fingerprint", known)
+        here = getattr(world, "fingerprint", known)
         if known and here != known:
             raise UserError("the run's data is not the data that is here")
         actions = [str(step.get("action", "")) for step in steps]
