@@ -289,7 +289,7 @@ def test_doctor_names_a_folder_that_is_no_packages(tmp_path, monkeypatch):
 
 
 def test_the_app_without_its_part_is_one_line():
-    code = "import sys; sys.modules['gradio'] = None; sys.argv = ['stategate', 'ui']; import ui.cli.main"
+    code = "import sys; sys.modules['gradio'] = None; sys.argv = ['x', 'ui']; import ui.cli.main"
     words = [sys.executable, "-c", f"{code}; ui.cli.main.main()"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
