@@ -51,7 +51,7 @@ def test_a_question_over_a_file_and_the_conversation_after_a_restart(talk, open_
     again = open_server().of("one")
     assert again.messages == talk.messages
     assert again.settings["corpus"] == talk.settings["corpus"]
-    again.begin_anew()
+    again.restart()
     assert again.messages == []
 
 

@@ -126,7 +126,7 @@ class Conversation:
             write_head(new.graph, new.config, {**values, "done": True}, "observe")
         self.keep()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Begin another conversation; what is in long-term memory stays."""
         self._turn = threading.Lock()
         self.thread, self.last = _new_thread(), None

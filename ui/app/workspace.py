@@ -162,7 +162,7 @@ class Workspace:
     def abandon(self) -> None:
         """Leave a step that does not end: go on from before it, on a copy.
 
-        The forsaken call may still end by itself, on a thread that nobody looks at any more.
+        The call that was left may still end by itself, on a thread that nobody looks at any more.
         """
         self.epoch += 1
         self._turn = threading.Lock()
@@ -220,7 +220,7 @@ class Workspace:
             overrides = {"context": self.config.context.model_dump(mode="json")}
             overrides |= _dumped(session.overrides)
             result: StepResult = move(session)
-            if self._turn is turn:  # not forsaken in the meantime
+            if self._turn is turn:  # not left in the meantime
                 self.trail.append(Seen(result, overrides))
                 self.looked_at = None
             return result
@@ -293,7 +293,7 @@ class Workspaces:
                 workspace = Workspace(tab, self.graphs(config), self._tabs)
                 workspace.restore(kept)
             except (UserError, KeyError, TypeError):
-                pass  # its plug-in, data or checkpoints are gone: begin anew
+                pass  # its plug-in, data or checkpoints are gone: begin again
             else:
                 return workspace
         return Workspace(tab, self.graphs(self.config), self._tabs)

@@ -44,7 +44,7 @@ class QaTab:
                 "Add files to the corpus", file_count="multiple", size="md", min_width=170,
                 file_types=[".txt", ".md", ".html", ".pdf", ".json"], elem_id="sg-qa-upload", scale=0,
             )  # fmt: skip
-            self.anew = gr.Button("New conversation", size="md", min_width=150, scale=0,
+            self.fresh = gr.Button("New conversation", size="md", min_width=150, scale=0,
                                   elem_id="sg-qa-new")  # fmt: skip
             self.stop = gr.Button("Stop", variant="stop", size="md", visible=False, min_width=84,
                                   elem_id="sg-qa-stop", scale=0)  # fmt: skip
@@ -165,9 +165,9 @@ class QaTab:
         talk.abandon()
         return self.show(tab)
 
-    def begin_anew(self, tab: str) -> Update:
+    def restart(self, tab: str) -> Update:
         """Begin another conversation."""
-        self.conversations.of(tab).begin_anew()
+        self.conversations.of(tab).restart()
         return self.show(tab)
 
     def choose(self, tab: str, corpus: str, context: str, actor: str, user: str) -> Update:
@@ -222,8 +222,8 @@ class QaTab:
         self.retry.click(self.ask, [tab, self.asked], outputs, **QUIET)
         self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
         self.stop.click(self.halt, [tab], outputs, **QUIET)
-        self.chat.clear(self.begin_anew, [tab], outputs, **QUIET)
-        self.anew.click(self.begin_anew, [tab], outputs, **QUIET)
+        self.chat.clear(self.restart, [tab], outputs, **QUIET)
+        self.fresh.click(self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor, self.user]
         for box in (self.corpus, self.context, self.actor):
             box.input(self.choose, bar, [self.status], **QUIET)
