@@ -7,7 +7,7 @@ import pytest
 from envs.webshop import WebShop
 from evals.annotated import choose, write_page
 from evals.failures import KINDS, classify, main, run_failures
-from evals.live import run_live
+from evals.worlds.live import run_live
 
 
 @pytest.fixture(scope="module")

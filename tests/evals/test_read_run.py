@@ -5,7 +5,7 @@ import json
 import pytest
 
 from envs.webshop import WebShop
-from evals.read_run import find_runs, outcome_of, pairs, read_run, replay, select
+from evals.core.run_directory import find_runs, outcome_of, pairs, read_run, replay, select
 from stores.errors import UserError
 from ui.app.render.runs import render_episodes, render_pairs, render_run, render_steps
 

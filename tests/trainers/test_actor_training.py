@@ -15,7 +15,7 @@ from stores.assets.weights import read_meta
 from stores.errors import UserError
 from trainers import fitting
 from trainers.episodes.goals import collect, practice
-from trainers.episodes.trajectories import read_trajectories
+from stores.traces.trajectories import read_trajectories
 from trainers.episodes.walk import Readers, parse_builder
 from trainers.policy import imitation as actor
 from trainers.policy import reinforce
