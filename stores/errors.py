@@ -23,16 +23,14 @@ def needs(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "a package").partition(".")[0]
-        raise UserError(
-            f"'{package}' is not installed: pip install 'stategate[{extra}]'"
-        ) from None
+        raise UserError(f"'{package}' is not installed: pip install 'stategate[{extra}]'") from None
 
 
 @contextmanager
 def mistakes_in_one_line(*also: type[Exception]) -> Iterator[None]:
     """Tell a ``UserError``, or one of ``also``, in one line on standard error, and exit with code 2.
 
-    For the command lines that are modules (``python -m evals.…``); ``stategate`` has its own.
+    For the command lines that are modules (``python -m trainers.…``); ``stategate`` has its own.
     """
     mistakes: tuple[type[Exception], ...] = (UserError, *also)
     try:

@@ -144,10 +144,9 @@ def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
     else:
         _bars(axis, rows, metrics)
     axis.set_title(title)
-    axis.legend(fontsize=7, ncols=1 if is_live else 4)
+    axis.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     axis.grid(alpha=0.3, axis="both" if is_live else "y")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
     pyplot.close(figure)
     return True
 
@@ -165,6 +164,8 @@ def load_pyplot() -> Any:
 
 
 def _bars(axis: Any, rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> None:
+    if any(row.get("dataset") == "average" for row in rows):
+        rows = [row for row in rows if row["dataset"] == "average"]
     width = 0.8 / len(rows)
     for i, row in enumerate(rows):
         places = [j + (i - (len(rows) - 1) / 2) * width for j in range(len(metrics))]

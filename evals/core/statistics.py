@@ -73,11 +73,14 @@ def paired(
     parts = _summed(differences, clusters, strata)
     found = _bootstrap(parts, seed)
     shares = np.concatenate([sums / counts.sum() / len(parts) for sums, counts in parts])
-    test = stats.permutation_test(
-        (shares,), lambda x, axis: x.sum(axis=axis), permutation_type="samples", vectorized=True,
-        n_resamples=_DRAWS, batch=_batch(shares), rng=seed,
-    )  # fmt: skip
-    return Paired(found.mean, found.low, found.high, float(test.pvalue), len(differences))
+    p = 1.0  # of one pair, whose sign says nothing
+    if len(shares) > 1:
+        test = stats.permutation_test(
+            (shares,), lambda x, axis: x.sum(axis=axis), permutation_type="samples",
+            vectorized=True, n_resamples=_DRAWS, batch=_batch(shares), rng=seed,
+        )  # fmt: skip
+        p = float(test.pvalue)
+    return Paired(found.mean, found.low, found.high, p, len(differences))
 
 
 def summary_row(agent: str, units: Units, metrics: Sequence[str]) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from stores.runs import mean, write_json
 _LEAST = 20  # goals a subset must have to be tested
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
-LEARNED = ("context.foreseen=0.1",)  # set beforehand, not tuned
 
 
 def agents_for(
@@ -35,13 +34,13 @@ def agents_for(
     ``state`` and ``trace`` are bank folders. ``state`` takes the nearest worthy state's advice;
     ``gated`` only moves proven in like situations. The controls: ``random`` takes any row's advice
     that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
-    ``... by state`` and ``... by both`` find states by the recurrent state of ``updater``, and ``gated
-    foreseen`` advises only what that state expects; they are there where the bank holds such states.
+    ``... by state`` and ``... by both`` find states by the recurrent state of ``updater``, where the
+    bank holds such states.
     """
-    base = ["context.kind=experience", f"context.inner.kind={inner}"]
+    inside = f"context.inner.kind={inner}"
     agents: dict[str, list[str]] = {}
     if state is not None:
-        own = [*base, "context.mode=state", f"context.bank={state}"]
+        own = ["context.kind=experience", inside, f"context.bank={state}"]
         agents["state"] = [*own, *PLAIN]
         agents["gated"] = [*own, *GATED]
         agents["random"] = [*own, *PLAIN, "context.pick=random", "context.gate=fits"]
@@ -52,9 +51,8 @@ def agents_for(
             for name, changes in (("state", PLAIN), ("gated", GATED)):
                 for key in ("state", "both"):
                     agents[f"{name} by {key}"] = [*own, *changes, learned, f"context.key={key}"]
-            agents["gated foreseen"] = [*own, *GATED, learned, *LEARNED]
     if trace is not None:
-        agents["trace"] = [*base, "context.mode=trace", f"context.bank={trace}"]
+        agents["trace"] = ["context.kind=experience_trace", inside, f"context.bank={trace}"]
     return agents
 
 

@@ -10,8 +10,8 @@ from nodes.resources import Resources
 from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
 from stores.traces import TraceStore
-from trainers.episodes.collect import collect, splits
 from stores.traces.trajectories import read_trajectories
+from trainers.episodes.collect import collect, splits
 from trainers.episodes.split import group_of, split_by_group
 from trainers.settings import read_settings
 from trainers.state import allocator, next_action, retriever
@@ -95,12 +95,13 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     with pytest.raises(UserError, match="is a 'retriever'"):
         load_weights(str(tmp_path / "retriever"), "state")
 
-    from evals.webshop.retrieval import measure
     from nodes.update_state.kinds import Gru
+
+    from evals.worlds.retrieval import queries_of
 
     resources = Resources(None, Hashing(dimension=64), Gru(checkpoint=str(tmp_path / "state")))
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model
-        measure(read_trajectories(folder / "heldout.jsonl"), resources)
+        queries_of(resources)
 
 
 @pytest.mark.parametrize(
