@@ -63,8 +63,8 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
                     found.append(_read(json.loads(line)))
     except OSError as error:
         raise UserError(
-            f"cannot read trajectories '{path}' ({error.strerror}): make them with"
-            " `python -m trainers.episodes.collect`"
+            f"cannot read trajectories '{path}' ({error.strerror}): record some with"
+            " `stategate data trajectories`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"

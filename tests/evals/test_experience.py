@@ -14,7 +14,7 @@ from stores.errors import UserError
 from trainers.bank.sources import read_episodes
 from trainers.bank.state_bank import build_state_bank
 from trainers.bank.trace_bank import build_trace_bank
-from trainers.episodes.practice import practise
+from trainers.webshop.practice import practise
 
 HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
 

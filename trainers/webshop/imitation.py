@@ -1,8 +1,8 @@
 """Imitation: train the ``policy`` actor to do as the expert did, whatever builder made its context.
 
-python -m trainers.episodes.goals --data ../shared/data/webshop --out runs/trajectories/practice
-python -m trainers.policy.imitation --config configs/train/actor.yaml
-python -m trainers.policy.imitation --config actor_sample          (the sample catalogue, minutes)
+    stategate data trajectories --practice --data official --out runs/trajectories/practice
+    stategate train actor
+    stategate train actor --config actor_sample          (the sample catalogue, minutes)
 
 Each episode is read ``copies`` times, by builders and at budgets drawn at random, so that no builder
 is favoured. The negatives are hard ones: a decision is a choice among everything that the page offers,
@@ -11,77 +11,112 @@ wrong product first (to learn how to leave it: that click itself is not imitated
 between training, validation and report.
 """
 
+import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch.nn.functional import cross_entropy
+from tqdm import tqdm
 
+from envs.webshop.actions import OPENED
 from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
     ENCODER,
     PAGE_FEATURES,
     SIMILARITIES,
     Embed,
+    Encoded,
+    encode,
 )
-from nodes.act.shop.scorer import make_scorer
+from nodes.act.shop.policy import make_scorer
 from stores.assets.weights import save_weights
 from stores.errors import UserError
-from stores.runs import RunDirectory, mean, provenance, shown_config, standard_error
-from stores.traces.trajectories import file_hash, read_trajectories
-from trainers.episodes.split import split_by_group
-from trainers.episodes.walk import Readers
-from trainers.fitting import fit, pick_device
-from trainers.policy.decisions import Choice, choices, collate, sized_batches
-from trainers.settings import Settings, command_line
+from stores.runs import mean, standard_error
+from stores.text import words_of
+from stores.traces.trajectories import Trajectory
+from trainers.episodes import Readers, decisions_of, read_sides, resources_of
+from trainers.fitting import descend, fit, pick_device
+from trainers.settings import ActorSettings, open_run, result
+from trainers.webshop.batches import collate, sized_batches
+
+_ENOUGH = 0.5  # shared words (Jaccard) for a query of ours to stand for the expert's
 
 
-class ActorSettings(Settings):
-    """Settings of the imitation."""
+@dataclass(frozen=True)
+class Choice:
+    """A decision: the candidates, and the index of the chosen one. ``reader`` names the builder."""
 
-    builders: dict[str, float] = Field(
-        default={"full": 1, "window": 1, "compress:allocator=uniform": 1},
-        description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
-    )
-    updater: str = Field(
-        default="none", description="whose state the builders read: none, gru or ssm"
-    )
-    embedder: str = Field(default="minilm", description="that of the builders")
-    copies: int = Field(default=1, ge=1, description="how many readers read each episode")
-    low: int = Field(default=80, ge=1, description="smallest budget in tokens")
-    high: int = Field(default=2000, ge=1, description="largest budget in tokens")
-    hidden: int = Field(default=96, ge=8)
-    similar: bool = Field(
-        default=False, description="add sentence-embedding similarities of titles"
-    )
+    seen: Encoded
+    index: int
+    reader: str
+
+
+def choices(
+    trajectories: Sequence[Trajectory], readers: Readers, seed: int, copies: int = 1,
+    embed: Embed | None = None, name: str = "contexts",
+) -> list[Choice]:  # fmt: skip
+    """Return the readable decisions of all episodes, each read by ``copies`` readers drawn by ``seed``.
+
+    What a reader lost cannot be imitated, so a decision whose action is not readable is left out;
+    the episode goes on all the same, as it would for an actor.
+    """
+    found: list[Choice] = []
+    for i, trajectory in enumerate(tqdm(trajectories, desc=name, unit="episode", disable=None)):
+        pages = decisions_of(trajectory)
+        for copy in range(copies):
+            reader = readers.draw(random.Random(f"{seed} {i} {copy}"))
+            walk = readers.start(reader, trajectory.instruction)
+            for step, (page, action) in enumerate(pages):
+                seen = encode(walk.look(page), step, embed)
+                index = match(action, seen.actions)
+                if index is not None and not _is_mistake(action, trajectory):
+                    found.append(Choice(seen, index, reader.name))
+                walk.took(page, action, pages[min(step + 1, len(pages) - 1)][0])
+    return found
+
+
+def _is_mistake(action: str, trajectory: Trajectory) -> bool:
+    """Say whether the expert opened a wrong product on purpose: to be seen, not to be imitated."""
+    opened = OPENED.fullmatch(action)
+    wanted = str(trajectory.agent.get("asin", "")).lower()
+    return bool(opened and wanted) and action != f"click[{wanted}]"
+
+
+def match(action: str, candidates: Sequence[str]) -> int | None:
+    """Return the candidate that stands for ``action``: itself, or the query most like it."""
+    if action in candidates:
+        return candidates.index(action)
+    if not action.startswith("search["):
+        return None
+    wanted = set(words_of(action[7:-1]))
+    best, place = 0.0, None
+    for i, candidate in enumerate(candidates):
+        if candidate.startswith("search["):
+            words = set(words_of(candidate[7:-1]))
+            alike = len(words & wanted) / max(len(words | wanted), 1)
+            if alike > best:
+                best, place = alike, i
+    return place if best >= _ENOUGH else None
 
 
 def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    training = read_trajectories(settings.data)
-    heldout = read_trajectories(settings.heldout) if settings.heldout else []
-    run = RunDirectory(settings.run, {**provenance(command), **_args(settings)})
-    readers = Readers(
-        settings.builders, settings.updater, settings.low, settings.high, settings.embedder
-    )
-    embed: Embed | None = readers.resources.embedder.embed if settings.similar else None
-    parts = [*split_by_group(training, settings.validation, settings.seed), heldout]
+    sides = read_sides(settings)
+    resources = resources_of(settings, sides, settings.updater)
+    run = open_run(settings, command)
+    readers = Readers(settings.builders, resources, settings.low, settings.high)
+    embed: Embed | None = resources.embedder.embed if settings.similar else None
     names, copies = ("train", "validation", "heldout"), (settings.copies, 1, 1)
     data = [
-        [
-            c
-            for episode in choices(part, readers, settings.seed + i, n, embed, name)
-            for c in episode
-        ]
-        for i, (part, n, name) in enumerate(zip(parts, copies, names, strict=True))
+        choices(side, readers, settings.seed + i, copies[i], embed, names[i])
+        for i, side in enumerate(sides)
     ]
     if not data[0] or not data[1]:
-        raise UserError(
-            f"'{settings.data}' is too small to split by product: collect more episodes"
-        )
+        raise UserError(f"'{settings.data}' holds too few decisions: record more episodes")
     torch.manual_seed(settings.seed)
     sizes = {"d_row": data[0][0].seen.rows.shape[1], "d_page": len(PAGE_FEATURES)}
     sizes["hidden"] = settings.hidden
@@ -96,36 +131,26 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
             rows, page, absent = collate([c.seen for c in batch], device)
             wanted = torch.tensor([c.index for c in batch], device=device)
             loss = cross_entropy(scorer(rows, page, absent), wanted)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(scorer.parameters(), 1.0)
-            optimizer.step()
-            losses.append(loss.item())
+            losses.append(descend(scorer, loss, optimizer))
         return {"train_loss": mean(losses)}
 
     def validate() -> dict[str, float]:
         right, loss = hits(scorer, data[1], device)
         return {"accuracy": mean(right), "validation_loss": mean(loss)}
 
-    history = fit(
-        scorer, folder=run.folder, epochs=settings.epochs, patience=settings.patience,
-        seed=settings.seed, learning_rate=settings.learning_rate, train_epoch=train_epoch,
-        validate=validate, metric="accuracy",
-    )  # fmt: skip
+    history = fit(scorer, settings, "accuracy", train_epoch, validate)
     rows = _rows(scorer, data[2] or data[1], device)
-    summary = run.summarise(rows, [])
-    meta = {
-        "kind": "policy", "architecture": sizes, "encoder": ENCODER,
-        "features": {"row": [*CANDIDATE_FEATURES, *(SIMILARITIES if embed else ())],
-                     "page": list(PAGE_FEATURES)},
-        "embedder": readers.resources.embedder.name if embed else None,
+    similar = SIMILARITIES if embed else ()
+    meta: dict[str, Any] = {
+        "kind": "policy", "architecture": sizes, "encoder": ENCODER, "world": resources.view.name,
+        "features": {"row": [*CANDIDATE_FEATURES, *similar], "page": list(PAGE_FEATURES)},
+        "embedder": resources.embedder.name if embed else None,
         "trained": "imitation", "builders": settings.builders,
-        "data": {"name": Path(settings.data).parent.name, "sha256": file_hash(settings.data)},
-        "metrics": rows[0], "epochs": len(history) - 1, "seed": settings.seed,
-        **provenance(command),
+        **result(settings, command, len(history) - 1, rows[0]),
     }  # fmt: skip
+    meta["data"]["name"] = Path(settings.data).parent.name
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
-    return summary
+    return run.summarise(rows, [])
 
 
 def hits(
@@ -153,7 +178,7 @@ def _rows(
     groups: dict[str, list[float]] = {"all decisions": right}
     for choice, hit in zip(decisions, right, strict=True):
         groups.setdefault(f"chose {_what(choice)}", []).append(hit)
-        groups.setdefault(f"read by {choice.kind}", []).append(hit)
+        groups.setdefault(f"read by {choice.reader}", []).append(hit)
     return [
         {"agent": name, "n": len(own), "accuracy": mean(own), "accuracy_se": standard_error(own)}
         for name, own in groups.items()
@@ -163,13 +188,3 @@ def _rows(
 def _what(choice: Choice) -> str:
     row = choice.seen.rows[choice.index]
     return next(n for n, value in zip(CANDIDATE_FEATURES, row, strict=False) if value)
-
-
-def _args(settings: ActorSettings) -> dict[str, Any]:
-    files = {"data": settings.data, "heldout": settings.heldout}
-    hashes = {name: file_hash(path) for name, path in files.items() if path}
-    return {"settings": shown_config(settings.model_dump()), "data": hashes, "seed": settings.seed}
-
-
-if __name__ == "__main__":
-    command_line("trainers.policy.imitation", __doc__, ActorSettings, train)

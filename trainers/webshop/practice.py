@@ -1,21 +1,22 @@
 """Play goals with the rule actor in several styles, mistakes included, to fill a trace store.
 
-    stategate bank practice --goals train --set env.data=official --out runs/train.sqlite
-
-``train`` are the goals of products that no goal among the first 1500 uses; ``beside`` are as many
-goals beyond the first 1500 of products that goals 0-499 use: same products, other options.
+stategate bank practice --goals train --set env.data=official --out runs/train.sqlite
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
-from stores.runs import parse_numbers
-from stores.traces.store import TraceStore
+from tqdm import tqdm
 
-TESTED = 1500
-_STATELESS = "updater.kind=none"  # the rule actor reads no recurrent state
+from envs.webshop import WebShop
+from graph.agent import Agent
+from graph.build import Graph, build_graph
+from graph.config import load_config
+from stores.errors import UserError
+from stores.traces.store import TraceStore
+from trainers.webshop.goals import goals_of
+
 STYLES: Mapping[str, Sequence[str]] = {
     "careful": ["actor.kind=rule"],
     "hasty": ["actor.kind=rule", "actor.threshold=0"],
@@ -25,22 +26,6 @@ STYLES: Mapping[str, Sequence[str]] = {
     "kind": ["actor.kind=rule", "actor.search=search_kind"],
     "slips": ["actor.kind=slips"],
 }
-
-
-def goals_of(split: str, goals: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the goals of ``train`` or ``beside`` (see above), else those written as 0-9 or 3,5."""
-    tested = {goal["asin"] for goal in goals[:TESTED]}
-    train = [i for i in range(TESTED, len(goals)) if goals[i]["asin"] not in tested]
-    if split == "train":
-        found = train
-    elif split == "beside":
-        near = {goal["asin"] for goal in goals[:500]}
-        found = [i for i in range(TESTED, len(goals)) if goals[i]["asin"] in near][: len(train)]
-    else:
-        found = parse_numbers(split)
-    if not found:
-        raise UserError(f"this catalogue has no '{split}' goals: name goals, such as 0-99")
-    return found
 
 
 def practise(
@@ -54,27 +39,24 @@ def practise(
 
     Episodes that the store has already are not played again, so a killed run goes on.
     """
-    from tqdm import tqdm
-
-    from graph.build import build_graph
-    from graph.config import load_config
-
     unknown = sorted(set(styles) - set(STYLES))
     if unknown:
         raise UserError(f"no style '{unknown[0]}': the styles are {', '.join(STYLES)}")
-    store = {"kind": "trace", "path": str(out)}
-    memory = f"memory=[{{kind: short_term}}, {{kind: trace, path: '{store['path']}'}}]"
-    graphs = {
-        style: build_graph(
-            load_config(config, ["updater.kind=none", *overrides, *STYLES[style], memory]),
-            checkpointer=False,
-        )
-        for style in styles
-    }
-    world = next(iter(graphs.values())).agent.bound().world  # type: ignore[attr-defined]
-    goals = goals_of(split, world.goals)
+    memory = f"memory=[{{kind: short_term}}, {{kind: trace, path: '{out}'}}]"
+    graphs: dict[str, Graph] = {}
+    agent: Agent | None = None
+    for style in styles:
+        settled = load_config(config, ["updater.kind=none", *overrides, *STYLES[style], memory])
+        graphs[style] = build_graph(settled, False, agent.resources if agent else None)
+        agent = graphs[style].agent  # type: ignore[attr-defined]
+    if agent is None:
+        raise UserError(f"name a style: {', '.join(STYLES)}")
+    world = agent.bound().world
+    if not isinstance(world, WebShop):
+        raise UserError("practice plays WebShop: name a config with env.kind=webshop")
     there = {row["episode_id"] for row in TraceStore(out).episodes(done=True)}
-    todo = [(s, goal) for goal in goals for s in styles if f"{s}/{goal}" not in there]
+    names = [(style, goal) for goal in goals_of(split, world) for style in styles]
+    todo = [(style, goal) for style, goal in names if f"{style}/{goal}" not in there]
     for style, goal in tqdm(todo, unit="episode", disable=None):
         thread: Any = {"configurable": {"thread_id": f"{style}/{goal}"}}
         graphs[style].invoke({"task": {"goal": goal}}, thread)

@@ -159,7 +159,7 @@ def practice(
     overrides: Overrides = None,
 ) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
-    from trainers.episodes.practice import practise
+    from trainers.webshop.practice import practise
 
     played = practise(config, goals, out, overrides or (), styles.split(","))
     console().print(f"{played} episodes played, in {out}", markup=False, soft_wrap=True)
