@@ -14,7 +14,7 @@ from nodes.conformance import check_built, check_context, requests
 from nodes.experience.grow import add_episode, make_of
 from nodes.experience.returns import Annotation, annotate
 from nodes.experience.states import online_state
-from nodes.experience.trajectory import Step, Trajectory
+from nodes.experience.episode import Step, Episode
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.models.llms import FakeLlm
 from nodes.resources import Resources
@@ -32,7 +32,7 @@ def trajectory(number, reward=1.0, question=WISH):
         Step("click", "features", "An invented wool scarf", "Text"),
         Step("click", "buy now", "An invented wool scarf", "done"),
     )
-    return Trajectory(f"e{number}", f"t{number}", question, steps, reward, reward == 1.0)
+    return Episode(f"e{number}", f"t{number}", question, steps, reward, reward == 1.0)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from graph import build_graph, load_config
 from nodes.experience.returns import annotate, move_of, returns
 from nodes.experience.states import online_state, states_of
-from nodes.experience.trajectory import Step, Trajectory, from_events
+from nodes.experience.episode import Step, Episode, from_events
 from nodes.protocols import ContextRequest
 from stores.traces import Event
 from stores.traces.store import TraceStore
@@ -23,7 +23,7 @@ def episode(reward=1.0, steps=None, **more):
         Step("click", "navy", "item", "item navy"),
         Step("click", "buy now", "item navy", "done"),
     )
-    return Trajectory("e", "t", WISH, tuple(steps), reward, reward == 1.0, **more)
+    return Episode("e", "t", WISH, tuple(steps), reward, reward == 1.0, **more)
 
 
 def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):

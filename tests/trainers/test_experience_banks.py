@@ -17,7 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from nodes.experience.grow import add_episode
 from nodes.experience.prune import prune
 from nodes.experience.returns import Annotation, annotate
-from nodes.experience.trajectory import Step, Trajectory
+from nodes.experience.episode import Step, Episode
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from nodes.update_state.ema import Ema
@@ -67,7 +67,7 @@ def episode(number=0, steps=3, **more):
         Step("click", f"thing {i}", f"page {i} of {number}", f"page {i + 1}") for i in range(steps)
     )
     facts = {"reward": 1.0, "correct": True, "source": "test", **more}
-    return Trajectory(f"e{number}", f"t{number}", question, made, **facts)
+    return Episode(f"e{number}", f"t{number}", question, made, **facts)
 
 
 def answer(states, **more):
@@ -153,7 +153,7 @@ def test_calls_run_at_once_up_to_the_limit_and_at_the_rate(tmp_path, resources):
 def test_a_long_episode_is_told_within_the_tokens_with_every_decision():
     from stores.tokens import count_tokens
 
-    long = Trajectory(
+    long = Episode(
         "e",
         "t",
         "Find it",

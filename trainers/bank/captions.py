@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import HumanMessage
 
 from nodes.experience.asking import ask, asking_problems
-from nodes.experience.trajectory import Trajectory
+from nodes.experience.episode import Episode
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Captions:
         self._path = path or home() / "captions.json"
         self.problems: list[str] = []
 
-    def caption(self, episode: Trajectory) -> Trajectory:
+    def caption(self, episode: Episode) -> Episode:
         """Return ``episode`` with its caption; without images, or where it fails, as it was."""
         if not episode.images or episode.caption:
             return episode

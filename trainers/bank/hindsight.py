@@ -18,7 +18,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from nodes.experience.asking import Usage, ask, asking_problems, json_in, objects_in, price_of
 from nodes.experience.returns import Annotation
 from nodes.experience.states import gist
-from nodes.experience.trajectory import Trajectory
+from nodes.experience.episode import Episode
 from stores.tokens import count_tokens, truncate
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class Hindsight:
     usage: Usage = field(default_factory=Usage)
 
     def __call__(
-        self, episodes: Sequence[Trajectory]
-    ) -> Iterator[tuple[Trajectory, Sequence[Annotation] | str]]:
+        self, episodes: Sequence[Episode]
+    ) -> Iterator[tuple[Episode, Sequence[Annotation] | str]]:
         """Yield each episode with its annotations, or with why it has none, as they come."""
         limiter = self._limiter()
         waiting = iter(episodes)
-        running: dict[Future[Sequence[Annotation] | str], Trajectory] = {}
+        running: dict[Future[Sequence[Annotation] | str], Episode] = {}
         with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
             try:
                 while True:
@@ -71,7 +71,7 @@ class Hindsight:
                 for future in running:
                     future.cancel()
 
-    def estimate(self, episodes: Iterable[Trajectory]) -> tuple[int, int, float | None]:
+    def estimate(self, episodes: Iterable[Episode]) -> tuple[int, int, float | None]:
         """Return the tokens in, tokens out and US dollars that one attempt each will take."""
         tokens_in = tokens_out = 0
         for episode in episodes:
@@ -83,7 +83,7 @@ class Hindsight:
         """Return the US dollars used so far (None where the price is unknown)."""
         return price_of(self.model, self.usage.tokens_in, self.usage.tokens_out)
 
-    def _annotate(self, episode: Trajectory, limiter: Any) -> Sequence[Annotation] | str:
+    def _annotate(self, episode: Episode, limiter: Any) -> Sequence[Annotation] | str:
         from stores.errors import ModelUnavailable
 
         messages = [SystemMessage(SYSTEM), HumanMessage(_content(episode, self.tokens))]
@@ -115,7 +115,7 @@ class Hindsight:
         )
 
 
-def told(episode: Trajectory, tokens: int) -> str:
+def told(episode: Episode, tokens: int) -> str:
     """Return the whole episode as text within ``tokens``, answer included; long pages are cut."""
     steps = episode.steps
     ended = "succeeded" if episode.correct else f"failed (reward {episode.reward:.2f} of 1)"
@@ -197,7 +197,7 @@ def _room(states: int) -> int:
     return 2 * _OUT * states + _OUT
 
 
-def _content(episode: Trajectory, tokens: int) -> Any:
+def _content(episode: Episode, tokens: int) -> Any:
     """Return the message's content: text, with the images that load where there are any."""
     text = told(episode, tokens)
     if not episode.images or episode.caption:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodes.experience.trajectory import Step, Trajectory, bought, from_events, parse_action
+from nodes.experience.episode import Step, Episode, bought, from_events, parse_action
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.store import TraceStore
@@ -19,7 +19,7 @@ from stores.traces.store import TraceStore
 class Episodes:
     """What was read: episodes in order, and one line for each record that could not be used."""
 
-    found: list[Trajectory] = field(default_factory=list)
+    found: list[Episode] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -44,7 +44,7 @@ def read_episodes(paths: Sequence[str | Path], include_incorrect: bool = False) 
     return read
 
 
-def _file(path: Path, problems: list[str]) -> Iterator[Trajectory]:
+def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
     try:
         with path.open("rb") as file:
             is_database = file.read(15) == b"SQLite format 3"
@@ -82,7 +82,7 @@ def _records(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, 
             problems.append(f"{path.name} line {number}: no JSON (half-written?)")
 
 
-def _episode(record: Any, source: str) -> Trajectory:
+def _episode(record: Any, source: str) -> Episode:
     if not isinstance(record, Mapping):
         raise ValueError("no JSON object")
     for key, reader in _READERS.items():
@@ -91,7 +91,7 @@ def _episode(record: Any, source: str) -> Trajectory:
     raise ValueError(f"an unknown form: none of {', '.join(_READERS)} is there")
 
 
-def _exported(record: Mapping[str, Any], source: str) -> Trajectory:
+def _exported(record: Mapping[str, Any], source: str) -> Episode:
     """Read a line of the trace store's export."""
     events = [Event(e["event_type"], str(e["text"]), int(e["t"])) for e in record["events"]]
     if not record.get("done", True):
@@ -106,7 +106,7 @@ def _exported(record: Mapping[str, Any], source: str) -> Trajectory:
     )
 
 
-def _database(path: Path, problems: list[str]) -> Iterator[Trajectory]:
+def _database(path: Path, problems: list[str]) -> Iterator[Episode]:
     store = TraceStore(path)
     for row in reversed(store.episodes(done=True)):
         try:
@@ -128,7 +128,7 @@ def task_name(task: Mapping[str, Any]) -> str:
     return f"{task.get('env', 'task')}/{','.join(facts)}" if facts else ""
 
 
-def _reference(record: Mapping[str, Any], source: str) -> Trajectory:
+def _reference(record: Mapping[str, Any], source: str) -> Episode:
     """Read ``{task_id, input, sub_task, trace, answer, is_correct, ground_truth?}``."""
     given = record.get("input") or {}
     question, images = (
@@ -162,7 +162,7 @@ def _reference(record: Mapping[str, Any], source: str) -> Trajectory:
     correct = bool(record.get("is_correct"))
     known = [answer, *_texts(record.get("ground_truth"))]
     known += [step.params for step in steps if step.tool == "answer"]
-    return Trajectory(
+    return Episode(
         id=f"{source}/{record['task_id']}/{record.get('id', '')}".rstrip("/"),
         task_id=str(record["task_id"]),
         question=question,
@@ -187,7 +187,7 @@ def _entry(entry: Mapping[str, Any]) -> tuple[str, Any]:
     raise ValueError(f"a trace entry is think, action or answer, not {sorted(entry)}")
 
 
-def _react(record: Mapping[str, Any], source: str) -> Trajectory:
+def _react(record: Mapping[str, Any], source: str) -> Episode:
     """Read ``{session, instruction, steps: [{action, observation}], reward}`` with think[...]."""
     steps: list[Step] = []
     thought, page = "", ""
@@ -206,7 +206,7 @@ def _react(record: Mapping[str, Any], source: str) -> Trajectory:
         raise ValueError("the trace holds no decision")
     reward = float(record.get("reward") or 0.0)
     session = str(record["session"])
-    return Trajectory(
+    return Episode(
         f"{source}/{session}", session, str(record["instruction"]), tuple(steps), reward,
         reward >= 1.0, answers=bought(steps), source=source,
     )  # fmt: skip
@@ -224,7 +224,7 @@ def _told(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any], str], Trajectory]] = {
+_READERS: dict[str, Callable[[Mapping[str, Any], str], Episode]] = {
     "events": _exported,
     "trace": _reference,
     "steps": _react,

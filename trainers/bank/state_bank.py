@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodes.experience.grow import SAME, add_episode, make_of, updater_make
 from nodes.experience.returns import Annotation, annotate
-from nodes.experience.trajectory import Trajectory
+from nodes.experience.episode import Episode
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Yields (episode, its annotations or the reason why there are none) as they are made, in any order.
 Annotator = Callable[
-    [Sequence[Trajectory]], Iterable[tuple[Trajectory, Sequence[Annotation] | str]]
+    [Sequence[Episode]], Iterable[tuple[Episode, Sequence[Annotation] | str]]
 ]
 
 
@@ -37,8 +37,8 @@ class Built:
 
 
 def by_returns(
-    episodes: Sequence[Trajectory],
-) -> Iterable[tuple[Trajectory, Sequence[Annotation] | str]]:
+    episodes: Sequence[Episode],
+) -> Iterable[tuple[Episode, Sequence[Annotation] | str]]:
     """Annotate without a model (see ``nodes.experience.returns``)."""
     for episode in episodes:
         yield episode, annotate(episode)
@@ -46,7 +46,7 @@ def by_returns(
 
 def build_state_bank(
     folder: str | Path,
-    episodes: Sequence[Trajectory],
+    episodes: Sequence[Episode],
     resources: "Resources",
     annotator: Annotator = by_returns,
     updater: "UpdaterParams | None" = None,
@@ -85,7 +85,7 @@ def build_state_bank(
     return built
 
 
-def without_leaks(episode: Trajectory, notes: Sequence[Annotation]) -> tuple[list[Annotation], int]:
+def without_leaks(episode: Episode, notes: Sequence[Annotation]) -> tuple[list[Annotation], int]:
     """Empty the advice that tells the episode's answer; returns the rest and how many leaked."""
     answers = [_folded(answer) for answer in episode.answers]
     # Whole words: the answer "4" is in "a 4 pack", not in "40 dollars".

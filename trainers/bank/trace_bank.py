@@ -8,7 +8,7 @@ import numpy as np
 
 from nodes.experience.grow import make_of
 from nodes.experience.returns import move_of
-from nodes.experience.trajectory import Trajectory
+from nodes.experience.episode import Episode
 from stores.bank.bank import Entry, Row
 from stores.bank.trace_bank import TraceBank
 from trainers.bank.state_bank import Built
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def build_trace_bank(
     folder: str | Path,
-    episodes: Sequence[Trajectory],
+    episodes: Sequence[Episode],
     resources: "Resources",
     progress: bool = True,
 ) -> Built:
@@ -45,7 +45,7 @@ def build_trace_bank(
     return built
 
 
-def row_of(episode: Trajectory) -> Row:
+def row_of(episode: Episode) -> Row:
     """Return the row of an episode: its question and its moves, without repeats in a row."""
     plan: list[str] = []
     for step in episode.steps:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodes.experience.returns import NAME
-from nodes.experience.trajectory import Trajectory
+from nodes.experience.episode import Episode
 from stores.bank.state_bank import StateBank
 from trainers.bank.state_bank import Annotator, Built, without_leaks
 
@@ -22,7 +22,7 @@ def waiting_in(folder: str | Path) -> set[str]:
         bank.close()
 
 
-def upgrade(folder: str | Path, episodes: Sequence[Trajectory], annotator: Annotator) -> Built:
+def upgrade(folder: str | Path, episodes: Sequence[Episode], annotator: Annotator) -> Built:
     """Annotate again the rows that are return-based and whose episode is among ``episodes``.
 
     Safe while agents write to the bank; what was upgraded is not asked again.
