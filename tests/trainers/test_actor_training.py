@@ -5,16 +5,6 @@ import random
 
 import pytest
 import torch
-
-from envs.webshop import WebShop
-from graph import build_graph, load_config
-from nodes.act.shop.policy import Policy, load_scorer
-from nodes.act.shop.scorer import make_scorer
-from nodes.resources import Resources
-from stores.assets.weights import read_meta
-from stores.errors import UserError
-from stores.traces.trajectories import read_trajectories
-from trainers import fitting
 from trainers.episodes.goals import collect, practice
 from trainers.episodes.walk import Readers, parse_builder
 from trainers.policy import imitation as actor
@@ -22,6 +12,15 @@ from trainers.policy import reinforce
 from trainers.policy.decisions import collate, match, pages_of, sized_batches
 from trainers.policy.reinforce import Decided, ReinforceSettings, decided
 from trainers.policy.rollout import Rollout, Start, roll
+
+from envs.webshop import WebShop
+from graph import build_graph, load_config
+from nodes.act.shop.policy import Policy, load_scorer, make_scorer
+from nodes.resources import Resources
+from stores.assets.weights import read_meta
+from stores.errors import UserError
+from stores.traces.trajectories import read_trajectories
+from trainers import fitting
 from trainers.settings import read_settings
 
 PLAIN = {"full": 1.0, "window": 1.0, "compress:allocator=uniform": 1.0, "query_rag:top_k=4": 1.0}

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from trainers.episodes.collect import collect, splits
+from trainers.episodes.split import group_of, split_by_group
 
 from envs.webshop import WebShop
 from nodes.models.embedders import Hashing, HashingEmbedder
@@ -11,8 +13,6 @@ from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
 from stores.traces import TraceStore
 from stores.traces.trajectories import read_trajectories
-from trainers.episodes.collect import collect, splits
-from trainers.episodes.split import group_of, split_by_group
 from trainers.settings import read_settings
 from trainers.state import allocator, next_action, retriever
 

@@ -14,11 +14,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
-
 from nodes.experience.asking import Usage, ask, asking_problems, json_in, objects_in, price_of
+
+from nodes.experience.episode import Episode
 from nodes.experience.returns import Annotation
 from nodes.experience.states import gist
-from nodes.experience.episode import Episode
 from stores.tokens import count_tokens, truncate
 
 if TYPE_CHECKING:

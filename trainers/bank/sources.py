@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodes.experience.episode import Step, Episode, bought, from_events, parse_action
+from nodes.experience.episode import Episode, Step, bought, from_events, parse_action
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.store import TraceStore

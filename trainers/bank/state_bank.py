@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodes.experience.episode import Episode
 from nodes.experience.grow import SAME, add_episode, make_of, updater_make
 from nodes.experience.returns import Annotation, annotate
-from nodes.experience.episode import Episode
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nodes.experience.episode import Episode
 from nodes.experience.grow import make_of
 from nodes.experience.returns import move_of
-from nodes.experience.episode import Episode
 from stores.bank.bank import Entry, Row
 from stores.bank.trace_bank import TraceBank
 from trainers.bank.state_bank import Built

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodes.experience.returns import NAME
 from nodes.experience.episode import Episode
+from nodes.experience.returns import NAME
 from stores.bank.state_bank import StateBank
 from trainers.bank.state_bank import Annotator, Built, without_leaks
 
