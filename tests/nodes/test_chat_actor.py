@@ -4,7 +4,6 @@ import json
 
 import pytest
 from langchain_core.messages import HumanMessage
-from nodes.act.guides import guided
 
 from envs.protocols import Offer
 from envs.webshop.pages import SEARCH

@@ -26,7 +26,7 @@ from nodes.update_state.learned import Gru
 from stores.bank.bank import Entry, Row
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
-from trainers.bank.trace_bank import build_trace_bank
+from trainers.bank.build import build_trace_bank
 
 VIEW = WebShopView()
 WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodes.experience.episode import Episode, Step, bought, from_events, parse_action
+from nodes.experience.episode import Episode, Step, from_events, parse_action
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.store import TraceStore
+from stores.traces.trajectories import events_of
 
 
 @dataclass
@@ -58,7 +59,7 @@ def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
         try:
             yield _episode(record, path.stem)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problems.append(f"{path.name} {place}: {_told(error)}")
+            problems.append(f"{path.name} {place}: {_reason(error)}")
 
 
 def _records(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, Any]]:
@@ -93,33 +94,29 @@ def _episode(record: Any, source: str) -> Episode:
 
 def _exported(record: Mapping[str, Any], source: str) -> Episode:
     """Read a line of the trace store's export."""
-    events = [Event(e["event_type"], str(e["text"]), int(e["t"])) for e in record["events"]]
     if not record.get("done", True):
         raise ValueError("the episode did not end")
-    return from_events(
-        str(record["episode_id"]),
-        events,
-        question=str(record.get("instruction") or ""),
-        reward=float(record["reward"]),
-        task_id=task_name(record.get("task") or {}),
-        source=source,
-    )
+    return _recorded(record, events_of(record), source)
 
 
 def _database(path: Path, problems: list[str]) -> Iterator[Episode]:
     store = TraceStore(path)
     for row in reversed(store.episodes(done=True)):
         try:
-            yield from_events(
-                row["episode_id"],
-                store.events(row["episode_id"]),
-                question=row["instruction"] or "",
-                reward=float(row["reward"]),
-                task_id=task_name(row["task"]),
-                source=path.stem,
-            )
+            yield _recorded(row, store.events(row["episode_id"]), path.stem)
         except ValueError as error:
-            problems.append(f"{path.name} episode {row['episode_id']}: {_told(error)}")
+            problems.append(f"{path.name} episode {row['episode_id']}: {_reason(error)}")
+
+
+def _recorded(row: Mapping[str, Any], events: Sequence[Event], source: str) -> Episode:
+    return from_events(
+        str(row["episode_id"]),
+        events,
+        question=str(row.get("instruction") or ""),
+        reward=float(row["reward"]),
+        task_id=task_name(row.get("task") or {}),
+        source=source,
+    )
 
 
 def task_name(task: Mapping[str, Any]) -> str:
@@ -197,7 +194,7 @@ def _react(record: Mapping[str, Any], source: str) -> Episode:
         if tool == "think":
             thought = f"{thought} {params}".strip()
             continue
-        if tool != "answer" or params != "reset":
+        if (tool, params) != ("", "reset"):
             params = params.lower() if tool == "click" else params
             steps.append(Step(tool, params, page, seen, thought))
             thought = ""
@@ -208,7 +205,7 @@ def _react(record: Mapping[str, Any], source: str) -> Episode:
     session = str(record["session"])
     return Episode(
         f"{source}/{session}", session, str(record["instruction"]), tuple(steps), reward,
-        reward >= 1.0, answers=bought(steps), source=source,
+        reward >= 1.0, source=source,
     )  # fmt: skip
 
 
@@ -218,7 +215,7 @@ def _texts(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else [str(value)]
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{error} is missing"
     return " ".join(str(error).split()) or type(error).__name__
