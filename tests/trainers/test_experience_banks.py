@@ -274,16 +274,16 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
 
     build_state_bank(tmp_path, [episode()], resources)
     again = replace(episode(), id="again", reward=0.0, correct=False)
-    slow, fast = StateBank(tmp_path), StateBank(tmp_path)
+    slow, fast, view = StateBank(tmp_path), StateBank(tmp_path), resources.view
     real = slow.bank.is_read
 
     def late(source):  # both asked before either had written
         known = real(source)
-        add_episode(fast, again, annotate(again, VIEW), resources.embedder, VIEW)
+        add_episode(fast, again, annotate(again, view), resources.embedder, view)
         return known
 
     slow.bank.is_read = late
-    add_episode(slow, again, annotate(again, VIEW), resources.embedder, VIEW)
+    add_episode(slow, again, annotate(again, view), resources.embedder, view)
     last = StateBank(tmp_path).bank.rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 

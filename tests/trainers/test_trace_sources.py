@@ -84,6 +84,13 @@ def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer
     assert WebShopView().actions.outcomes(actions) == ("b0aaaaaaa1",)
 
 
+def test_a_thought_that_broke_off_is_a_thought(tmp_path):
+    steps = [*REACT["steps"][:2], {"action": "think[For", "observation": ""}, *REACT["steps"][3:]]
+    episode = read_episodes([write(tmp_path / "react.jsonl", {**REACT, "steps": steps})]).found[0]
+    assert [step.tool for step in episode.steps] == ["search", "click", "click"]
+    assert episode.steps[1].thought == "For"
+
+
 def test_a_trace_store_and_its_export_read_the_same(tmp_path):
     traces = store(tmp_path / "t.sqlite", ("a", 1, 1.0, True), ("b", 1, 0.2, True))
     traces.export_jsonl(tmp_path / "t.jsonl")

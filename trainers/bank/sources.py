@@ -189,11 +189,12 @@ def _react(record: Mapping[str, Any], source: str) -> Episode:
     steps: list[Step] = []
     thought, page = "", ""
     for entry in record["steps"]:
-        tool, params = parse_action(str(entry["action"]))
-        seen = str(entry.get("observation") or "")
-        if tool == "think":
-            thought = f"{thought} {params}".strip()
+        action, seen = str(entry["action"]), str(entry.get("observation") or "")
+        if action.lstrip().startswith("think["):  # its bracket may be missing: a model broke off
+            words = action.strip().removeprefix("think[").removesuffix("]").strip()
+            thought = f"{thought} {words}".strip()
             continue
+        tool, params = parse_action(action)
         if (tool, params) != ("", "reset"):
             params = params.lower() if tool == "click" else params
             steps.append(Step(tool, params, page, seen, thought))

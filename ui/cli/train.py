@@ -79,10 +79,9 @@ def _command(name: str, module: str) -> Callable[..., None]:
 
         from stores.errors import needs
 
-        with needs("train"):
-            run = import_module(module).train
         try:
-            summary = run(settings, ["stategate", *sys.argv[1:]])
+            with needs("train"):
+                summary = import_module(module).train(settings, ["stategate", *sys.argv[1:]])
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None
