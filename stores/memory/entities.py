@@ -1,178 +1,178 @@
-"""Who and what a text speaks of: phenomena, locations, persons, and how they hang together.
+"""Who and what a text speaks of (people, places, organisations, things, topics), and their relations.
 
-Two extractors behind one Protocol: rules (patterns, prepositions, capitalised names) and spaCy's
-named entities. Both are deterministic and run on this machine.
+Extractors behind one Protocol: ``spacy`` (the default) reads a parse, ``rules`` only capitals, closed
+classes of function words and repetition. Both are deterministic and run on this machine. A third,
+``model``, asks the chat model (``nodes.write_memory.entity_model``).
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from itertools import pairwise
+from typing import Protocol
 
-from stores.memory.attributes import country_of, other_names
+from stores.memory.names import (
+    FUNCTION_WORDS,
+    PLACE_PREPOSITIONS,
+    described,
+    distinct,
+    kind_of,
+    merged,
+    plain,
+    proper_names,
+    regions,
+    sentences,
+)
 from stores.memory.records import Entity, Relation
 
-_NAME = r"(?:[A-Z][\w'’-]*)(?:\s+(?:(?:of|the|de|del|la)\s+)?[A-Z][\w'’-]*){0,3}"
-_PLACE = re.compile(rf"\b(?:in|at|over|near|from|off|across|along|to|of)\s+(?:the\s+)?({_NAME})")
-_PERSON = re.compile(r"\b([A-Z][a-z]+(?:\s+[A-Z][a-z'’-]+){1,2})\b")
-_STUDY = re.compile(
-    r"\b(?:discover|stud|describ|film|examin|observ|propos|argu|report|explain|found|noticed|watch|led)"
+_TOPICS = 4  # that a text has at most
+_SHORT = 400  # letters of a text in which a topic need not be repeated
+_PHRASE = re.compile(
+    r"\b(?:(?P<article>an?|the|my|your|his|her|its|our|their|some|any|every|no)|"
+    r"of|in|on|at|for|with|about|against|from|to|by)\s+"
+    r"(?P<words>[a-z][\w-]*(?:\s+[a-z][\w-]*){0,3})"
 )
-_PHENOMENA = (
-    "aurora", "ball lightning", "blood falls", "blood rain", "brinicle", "brocken spectre",
-    "catatumbo lightning", "circumzenithal arc", "circumhorizontal arc", "fata morgana",
-    "fire rainbow", "frost flower", "geyser", "glory", "gravity hill", "green flash", "halo",
-    "lake nyos", "limnic eruption", "magnetic hill", "mirage", "morning glory", "naga fireball",
-    "roll cloud", "sailing stone", "skyquake", "sundog", "tornado", "volcano", "waterspout",
-)  # fmt: skip
-_PHENOMENON = re.compile(rf"\b({'|'.join(_PHENOMENA)})(s|es)?\b", re.IGNORECASE)
-#: Words that tell a place from a person where only capitals speak.
-_GEOGRAPHY = re.compile(
-    r"\b(?:Lake|River|Gulf|Valley|Valleys|Island|Islands|Park|Province|Region|Land|Sea|Ocean|Bay|"
-    r"Strait|Mount|Peninsula|Glacier|Playa|Desert|Antarctica|Australia|Venezuela|Cameroon|California|"
-    r"Europe|Africa|Asia|America|India|Japan|Spain|Germany|Thailand|Laos|Canada|Scotland|Sahara)\b"
-)
-_NO_NAME = {
-    "The",
-    "A",
-    "An",
-    "It",
-    "What",
-    "Which",
-    "Who",
-    "Where",
-    "When",
-    "Why",
-    "How",
-    "In",
-    "On",
-}
-_NO_NAME |= {
-    "I",
-    "You",
-    "We",
-    "They",
-    "He",
-    "She",
-    "This",
-    "That",
-    "Is",
-    "Are",
-    "Do",
-    "Does",
-    "Did",
-}
+_BETWEEN_WORDS = 4  # between two names that a relation may be made of
 
 
 class Extractor(Protocol):
     """Read entities and relations out of a text."""
 
     def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
-        """Return what ``text`` names, each once, and the relations that its sentences tell."""
+        """Return what ``text`` is about, each once, and the relations that its sentences tell."""
         ...
 
-
-def rules(text: str) -> tuple[list[Entity], list[Relation]]:
-    """Extract by patterns: known phenomena, names after prepositions, pairs of capitalised words."""
-    phenomena = [_phenomenon(match[1]) for match in _PHENOMENON.finditer(text)]
-    taken = {e.name.lower() for e in phenomena}
-    places: list[Entity] = []
-    for match in _PLACE.finditer(text):
-        name = match[1].rstrip(".,;:'’")
-        if name.lower() not in taken and name not in _NO_NAME:
-            places.append(Entity("location", name))
-    for match in re.finditer(_NAME, text):
-        name = match[0].rstrip(".,;:'’")
-        if (
-            _GEOGRAPHY.search(name)
-            and name.lower() not in taken
-            and name.split()[0] not in _NO_NAME
-        ):
-            places.append(Entity("location", name))
-    located = {e.name for e in places}
-    people = [
-        Entity("person", match[1])
-        for match in _PERSON.finditer(text)
-        if match[1].split()[0] not in _NO_NAME
-        and match[1] not in located
-        and match[1].lower() not in taken
-        and not _GEOGRAPHY.search(match[1])
-    ]
-    return linked(text, [*phenomena, *places, *people])
-
-
-class SpacyExtractor:
-    """Extract with spaCy's named entities; phenomena still come from the patterns."""
-
-    _KINDS: ClassVar[dict[str, str]] = {
-        "GPE": "location",
-        "LOC": "location",
-        "FAC": "location",
-        "PERSON": "person",
-    }
-
-    def __init__(self) -> None:
-        self._pipeline: Any = _pipeline()
-
-    def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
-        """Return entities and relations of ``text``."""
-        phenomena = [_phenomenon(match[1]) for match in _PHENOMENON.finditer(text)]
-        taken = {e.name.lower() for e in phenomena}
-        named = [
-            Entity(self._KINDS[e.label_], re.sub(r"^the\s+|['’]s$", "", e.text.strip()))
-            for e in self._pipeline(text).ents
-            if e.label_ in self._KINDS and e.text.lower() not in taken
-        ]
-        return linked(text, [*phenomena, *named])
+    def phrases(self, text: str) -> list[Entity]:
+        """Return every name and noun phrase of ``text`` in order: what a question may point back to."""
+        ...
 
 
 @lru_cache(maxsize=4)
 def extractor(name: str) -> Extractor:
-    """Return the extractor ``"rules"`` or ``"spacy"`` (loaded once)."""
-    return SpacyExtractor() if name == "spacy" else rules
+    """Return the extractor ``"rules"`` or ``"spacy"``, loaded once. Raises ``UserError``."""
+    if name == "rules":
+        return Rules()
+    from stores.memory.entity_spacy import SpacyExtractor
+
+    return SpacyExtractor()
 
 
-@lru_cache(maxsize=1)
-def _pipeline() -> Any:
-    from stores.assets.fetch import asset_path
+class Rules:
+    """Names by their capitals, kinds by the words around them, topics by articles and repetition."""
 
-    folder = asset_path("en_core_web_sm")
-    import spacy
+    def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
+        """Return the entities of ``text`` in order, topics last, and the relations between them."""
+        flat = "\n".join(sentences(text))
+        spans = _named(flat)
+        within = regions(flat, spans)
+        named = [described(flat, e, within) for e in merged(e for e, *_ in spans)]
+        topics = [described(flat, e, within) for e in _topics(flat)]
+        return [*named, *topics], distinct(_relations(flat, named, topics))
 
-    return spacy.load(folder, disable=["lemmatizer", "attribute_ruler", "tagger", "parser"])
+    def phrases(self, text: str) -> list[Entity]:
+        """Return every name and noun phrase of ``text`` in order, articles left out."""
+        flat = " ".join(sentences(text))
+        spans = _named(flat)
+        covered = {i for _, start, end in spans for i in range(start, end)}
+        phrases = {start: entity for entity, start, _ in spans}
+        for words, start in _noun_phrases(flat):
+            if not covered & set(range(start, start + len(words))):
+                phrases.setdefault(start, Entity("topic", words))
+        return [phrases[start] for start in sorted(phrases)]
 
 
-def linked(text: str, entities: Iterable[Entity]) -> tuple[list[Entity], list[Relation]]:
-    """Return entities without repeats, and relations between those that share a sentence.
+def _named(text: str) -> list[tuple[Entity, int, int]]:
+    names = [(plain(name.text), name) for name in proper_names(text)]
+    return [(Entity(kind_of(bare, text), bare), name.start, name.end) for bare, name in names]
 
-    A phenomenon occurs_in a location of its sentence; a person of a sentence that tells of research
-    studied its phenomenon.
+
+def _noun_phrases(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the words after articles and prepositions up to a function word or a likely verb."""
+    start = 0
+    while match := _PHRASE.search(text, start):
+        words = []
+        for word in match["words"].split():
+            if word in FUNCTION_WORDS or words and re.search(r"(?:ed|ing)$", word):
+                break
+            words.append(word)
+        if words and (match["article"] or not re.search(r"ing$", words[0])):
+            yield " ".join(words), match.start("words")
+        start = match.start("words") + (len(" ".join(words)) if words else 0)
+
+
+def _topics(text: str) -> list[Entity]:
+    """Return the noun phrases whose last word ``text`` repeats or, if it is short, its first ones."""
+    phrases = [words for words, _ in _noun_phrases(text)]
+    stems = Counter(_stem(word) for word in re.findall(r"[a-z][\w-]+", text))
+    heads: dict[str, list[str]] = {}
+    for phrase in phrases:
+        words = phrase.split()
+        # "mite feeds": the most repeated word is the head, what stands before it its modifier
+        head = max(range(len(words)), key=lambda i: (stems[_stem(words[i])], i))
+        heads.setdefault(_stem(words[head]), []).append(" ".join(words[: head + 1]))
+    is_short = len(text) <= _SHORT
+    ranked = sorted(heads, key=lambda stem: -stems[stem])
+    chosen = [s for s in ranked if is_short or stems[s] > 1][:_TOPICS]
+    topics = []
+    for stem in chosen:
+        phrase, n = Counter(heads[stem]).most_common(1)[0]
+        is_usual = 2 * n >= stems[stem] and (n > 1 or stems[stem] == 1)
+        topics.append(Entity("topic", _singular(phrase if is_usual else phrase.split()[-1])))
+    return topics
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?:ies|y)$", "i", re.sub(r"(?<=[sxzh])es$|(?<![su])s$", "", word))
+
+
+def _singular(phrase: str) -> str:
+    if phrase.endswith(("series", "species", "news")):
+        return phrase
+    return re.sub(r"ies$", "y", re.sub(r"(?<=[sxz])es$|(?<=[cs]h)es$|(?<![suie])s$|(?<=[^i]e)s$", "", phrase))
+
+
+def _relations(
+    text: str, named: Sequence[Entity], topics: Sequence[Entity]
+) -> Iterator[Relation]:
+    """Yield what stands between two names of a sentence as their relation.
+
+    A few words in lower case are the relation ("studied", "led_by"), a preposition of place
+    is "located_in"; names that share a sentence and nothing else are "related_to" each other.
     """
-    named = {(e.kind, e.name): e for e in entities if e.name.strip()}
-    unique = [_attributed(text, entity) for entity in named.values()]
-    relations: list[Relation] = []
-    for sentence in re.split(r"(?<=[.!?])\s+|\n+", text):
-        low = sentence.lower()
-        here = [e for e in unique if e.name.lower() in low]
-        for subject in (e for e in here if e.kind == "phenomenon"):
-            for other in here:
-                if other.kind == "location":
-                    relations.append(Relation(subject, "occurs_in", other))
-                elif other.kind == "person" and _STUDY.search(low):
-                    relations.append(Relation(other, "studied", subject))
-    return unique, _distinct(relations)
+    for sentence in text.split("\n"):
+        here = [
+            (match.start(), match.end(), entity)
+            for entity in (*named, *topics)
+            if (match := re.search(rf"(?<!\w){re.escape(entity.name)}(?:e?s)?(?!\w)", sentence, _CASE[entity.kind == "topic"]))
+        ]  # fmt: skip
+        is_related = False
+        here.sort(key=lambda at: at[:2])
+        here = [x for x in here if not any(y[0] <= x[0] and x[1] <= y[1] and x != y for y in here)]
+        for (_, end, one), (start, _, other) in pairwise(here):
+            relation = _between(sentence[end:start], other)
+            if relation:
+                is_related = True
+                yield Relation(one, relation, other)
+            elif one.attributes.get("region") == other.name:
+                yield Relation(one, "located_in", other)
+        if not is_related and len(here) > 1:
+            first, second = here[0][2], here[1][2]
+            if "topic" not in (first.kind, second.kind) and "region" not in first.attributes:
+                yield Relation(first, "related_to", second)
 
 
-def _attributed(text: str, entity: Entity) -> Entity:
-    reader = {"phenomenon": other_names, "location": country_of}.get(entity.kind)
-    return replace(entity, attributes=reader(text, entity.name)) if reader else entity
+_CASE = {True: re.IGNORECASE, False: 0}
 
 
-def _distinct(relations: Iterable[Relation]) -> list[Relation]:
-    key = {(r.subject.name, r.relation, r.object.name): r for r in relations}
-    return list(key.values())
-
-
-def _phenomenon(name: str) -> Entity:
-    return Entity("phenomenon", name.lower().capitalize())
+def _between(text: str, other: Entity) -> str:
+    words = [word for word in text.split() if word not in ("the", "a", "an")]
+    if not words or len(words) > _BETWEEN_WORDS or not all(w.isalpha() and w.islower() for w in words):
+        return ""
+    if {"and", "or", "but", "nor", "not", "which", "that", "who"} & set(words):
+        return ""
+    if other.kind == "location" and words[-1] in PLACE_PREPOSITIONS and (
+        len(words) == 1 or words[-2] in ("is", "are", "was", "were", "lies", "occurs")
+    ):
+        return "located_in"
+    return "" if len(words) == 1 and words[0] in FUNCTION_WORDS else "_".join(words)
