@@ -14,6 +14,7 @@ from envs.qa.score import token_f1
 from graph.build import Graph, build_graph
 from graph.config import Config
 from nodes.build_context.follow_up import standalone
+from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
 from stores.traces import Event
 
@@ -85,7 +86,11 @@ class Player:
         answer = answered(str(found["action"])) or ""
         row: dict[str, Any] = {
             "question": turn.question,
-            "query": standalone(turn.question, [Event.from_list(item) for item in kept]),
+            "query": standalone(
+                turn.question,
+                [Event.from_list(item) for item in kept],
+                extractor_of(getattr(self.config.context, "extractor", "spacy")),
+            ),
             "kind": turn.kind,
             "answer": answer,
             "fallback": found["decision"]["fallback"],

@@ -1,10 +1,11 @@
 """A follow-up question ("Where does it happen?") made searchable with the words of earlier turns."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
-from stores.memory.entities import extractor
+from stores.memory.entities import Extractor
 from stores.memory.names import FUNCTION_WORDS
 from stores.memory.records import Entity
 from stores.traces import Event
@@ -19,7 +20,8 @@ _THING = re.compile(
     # "that" joins clauses more often than it points: it points back to the end of a clause, behind a
     # preposition or an auxiliary, and as the subject after a word that opens a clause
     r"|\bthat(?=\s*[?.!,])|(?:\b(?:of|with|about|for|by|from|like|is|was|does|did|if|why|how|when)\s+)that\b"
-    rf"|\bones?{_AFTER_PRONOUN}|\bthe (?:same|other|former|latter|first|second|last) ?(?:ones?)?(?=[?.!]|$)"
+    rf"|\bones?{_AFTER_PRONOUN}"
+    r"|\bthe (?:same|other|former|latter|first|second|last)(?: ones?)?(?=[?.!]|$)"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )\bthere\b(?!\s+(?:is|are|was|were|any|a|an|no|some)\b)",
     re.IGNORECASE,
 )
@@ -27,34 +29,39 @@ _EXPLETIVE = re.compile(
     r"\bit (?:is |was )?(?:\w+ ){0,2}(?:to|that)\b|\b(?:is|was) it \w+ (?:to|that)\b|\btime is it\b|"
     r"\bit (?:rains?|snows?)\b", re.IGNORECASE,
 )  # fmt: skip
-_CLAUSE = re.compile(r",|\b(?:if|when|because|although|though|before|after|while|until|and|but|so|that)\b")
+_CLAUSE = re.compile(
+    r",|\b(?:if|when|because|although|though|before|after|while|until|and|but|so|that)\b"
+)
 _CONTINUES = re.compile(
-    r"^(?:and|but|so|then|also|or|what about|how about|how come)\b|^why(?!\s+(?:is|are|was|were|do|does|did|"
-    r"can|could|should|would|will|has|have|had)\b)|^why\W*$", re.IGNORECASE,
+    r"^(?:and|but|so|then|also|or|what about|how about|how come)\b|^why\W*$|^why(?!\s+(?:is|are|was|"
+    r"were|do|does|did|can|could|should|would|will|has|have|had)\b)", re.IGNORECASE,
 )  # fmt: skip
 _FINITE = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|may|might|must|has|have|had|"
     r"what|who|whom|whose|when|where|which|why|how|\w+ed)\b", re.IGNORECASE,
 )  # fmt: skip
-_DEFINITE = re.compile(r"\bthe ([a-z][\w-]+)(?=\s*[?.!,]|\s+(?:[a-z]+ed|{})\b)".format("|".join(sorted(FUNCTION_WORDS))))
+_DEFINITE = re.compile(
+    r"\bthe ([a-z][\w-]+)(?=\s*[?.!,]|\s+(?:[a-z]+ed|{})\b)".format(
+        "|".join(sorted(FUNCTION_WORDS))
+    )
+)
 _FRAGMENT = 4  # words of a question without a verb
 _PHRASES = 3  # that a subject has at most
 
 
-def standalone(question: str, events: Sequence[Event], extract: str = "spacy") -> str:
+def standalone(question: str, events: Sequence[Event], extract: Extractor) -> str:
     """Return ``question``, with the subject of the conversation in front where it points back."""
     about = subject(question, events, extract)
     return f"{about} {question}" if about else question
 
 
-def subject(question: str, events: Sequence[Event], extract: str = "spacy") -> str:
+def subject(question: str, events: Sequence[Event], extract: Extractor) -> str:
     """Return what ``question`` is about where it points back into the conversation, else "".
 
     It points back if it has a pronoun without an antecedent of its own, a bare definite noun that
     was named before, begins like a continuation or has no verb. "He" and "she" stand for the newest
     person of the conversation; everything else for the names and noun phrases of the newest question
-    that stood on its own. ``extract`` names the extractor that reads them. Raises ``UserError`` if
-    that is not installed.
+    that stood on its own. ``extract`` reads them.
     """
     turns = [(e.kind, e.text) for e in events if e.kind in ("OBS", "ACT")]
     earlier = " ".join(text for _, text in turns)
@@ -67,7 +74,7 @@ def subject(question: str, events: Sequence[Event], extract: str = "spacy") -> s
     return _joined(_focus(turns, extract))
 
 
-def _newest_person(turns: Sequence[tuple[str, str]], extract: str) -> str:
+def _newest_person(turns: Sequence[tuple[str, str]], extract: Extractor) -> str:
     for _, text in reversed(turns):
         persons = [e.name for e in _phrases(text, extract) if e.kind == "person"]
         if persons:
@@ -76,7 +83,7 @@ def _newest_person(turns: Sequence[tuple[str, str]], extract: str) -> str:
     return ""
 
 
-def _focus(turns: Sequence[tuple[str, str]], extract: str) -> list[Entity]:
+def _focus(turns: Sequence[tuple[str, str]], extract: Extractor) -> Sequence[Entity]:
     """Return the phrases of the newest question that stands on its own.
 
     A question of nothing but function words ("What is that?") asks for a definition: then the
@@ -91,7 +98,7 @@ def _focus(turns: Sequence[tuple[str, str]], extract: str) -> list[Entity]:
         if not place or not _points_back(text, before, extract):
             words = [w for w in re.findall(r"[\w'-]+", text) if w.lower() in _content(text)]
             return own or [Entity("topic", " ".join(words[-6:]))]
-        elif not _content(text) and len(text.split()) > 2 and place + 1 < len(turns):
+        if not _content(text) and len(text.split()) > 2 and place + 1 < len(turns):
             answer = _phrases(turns[place + 1][1], extract)
             if answer and turns[place + 1][0] == "ACT":
                 return answer[:1]
@@ -104,7 +111,7 @@ def _joined(phrases: Sequence[Entity]) -> str:
     return ", ".join([*names][:_PHRASES]) + "." if names else ""
 
 
-def _points_back(question: str, earlier: str, extract: str) -> bool:
+def _points_back(question: str, earlier: str, extract: Extractor) -> bool:
     text = question.strip()
     names = _phrases(text, extract)
     for match in (*_PERSON.finditer(text), *_THING.finditer(text)):
@@ -125,8 +132,10 @@ def _points_back(question: str, earlier: str, extract: str) -> bool:
 
 
 def _has_antecedent(text: str, pronoun: re.Match[str], names: Sequence[Entity]) -> bool:
-    """Say whether ``text`` itself names what the pronoun can stand for: in an earlier clause, or,
-    for "its" and the like in a statement, anywhere before it."""
+    """Say whether ``text`` itself names what the pronoun can stand for.
+
+    That is in an earlier clause or, for "its" and the like in a statement, anywhere before it.
+    """
     word, before = pronoun[0].lower(), text[: pronoun.start()]
     if not (word in _POSSESSIVES and not text.endswith("?")):
         clauses = [match.start() for match in _CLAUSE.finditer(before)]
@@ -143,11 +152,6 @@ def _content(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=512)
-def _phrases(text: str, extract: str) -> tuple[Entity, ...]:
-    return tuple(_without_asking(extractor(extract).phrases(text[:2000])))
-
-
-def _without_asking(phrases: Sequence[Entity]) -> Iterator[Entity]:
-    for entity in phrases:
-        if entity.name.lower() not in FUNCTION_WORDS:
-            yield entity
+def _phrases(text: str, extract: Any) -> tuple[Entity, ...]:
+    phrases: list[Entity] = extract.phrases(text[:2000])
+    return tuple(entity for entity in phrases if entity.name.lower() not in FUNCTION_WORDS)

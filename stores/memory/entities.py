@@ -1,39 +1,19 @@
-"""Who and what a text speaks of (people, places, organisations, things, topics), and their relations.
+"""What an extractor of entities gives, and what all extractors share: merging, attributes, regions.
 
-Extractors behind one Protocol: ``spacy`` (the default) reads a parse, ``rules`` only capitals, closed
-classes of function words and repetition. Both are deterministic and run on this machine. A third,
-``model``, asks the chat model (``nodes.write_memory.entity_model``).
+The extractors are ``entity_rules`` (light), ``entity_spacy`` (the default) and, above, the chat model
+(``nodes.retrieval.entities``).
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
-from stores.memory.names import (
-    FUNCTION_WORDS,
-    PLACE_PREPOSITIONS,
-    described,
-    distinct,
-    kind_of,
-    merged,
-    plain,
-    proper_names,
-    regions,
-    sentences,
-)
+from stores.memory.names import sentences
 from stores.memory.records import Entity, Relation
 
-_TOPICS = 4  # that a text has at most
-_SHORT = 400  # letters of a text in which a topic need not be repeated
-_PHRASE = re.compile(
-    r"\b(?:(?P<article>an?|the|my|your|his|her|its|our|their|some|any|every|no)|"
-    r"of|in|on|at|for|with|about|against|from|to|by)\s+"
-    r"(?P<words>[a-z][\w-]*(?:\s+[a-z][\w-]*){0,3})"
-)
-_BETWEEN_WORDS = 4  # between two names that a relation may be made of
+_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 
 
 class Extractor(Protocol):
@@ -48,131 +28,81 @@ class Extractor(Protocol):
         ...
 
 
-@lru_cache(maxsize=4)
-def extractor(name: str) -> Extractor:
-    """Return the extractor ``"rules"`` or ``"spacy"``, loaded once. Raises ``UserError``."""
-    if name == "rules":
-        return Rules()
-    from stores.memory.entity_spacy import SpacyExtractor
-
-    return SpacyExtractor()
+def merged(entities: Iterable[Entity]) -> list[Entity]:
+    """Return each entity once, in order, without short forms ("Weiss") of longer ones of the text."""
+    unique = list({e.name.lower(): e for e in reversed(list(entities)) if e.name}.values())[::-1]
+    return [e for e in unique if not any(_shortens(e, other) for other in unique)]
 
 
-class Rules:
-    """Names by their capitals, kinds by the words around them, topics by articles and repetition."""
-
-    def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
-        """Return the entities of ``text`` in order, topics last, and the relations between them."""
-        flat = "\n".join(sentences(text))
-        spans = _named(flat)
-        within = regions(flat, spans)
-        named = [described(flat, e, within) for e in merged(e for e, *_ in spans)]
-        topics = [described(flat, e, within) for e in _topics(flat)]
-        return [*named, *topics], distinct(_relations(flat, named, topics))
-
-    def phrases(self, text: str) -> list[Entity]:
-        """Return every name and noun phrase of ``text`` in order, articles left out."""
-        flat = " ".join(sentences(text))
-        spans = _named(flat)
-        covered = {i for _, start, end in spans for i in range(start, end)}
-        phrases = {start: entity for entity, start, _ in spans}
-        for words, start in _noun_phrases(flat):
-            if not covered & set(range(start, start + len(words))):
-                phrases.setdefault(start, Entity("topic", words))
-        return [phrases[start] for start in sorted(phrases)]
+def _shortens(entity: Entity, other: Entity) -> bool:
+    short, full = entity.name.lower().split(), other.name.lower().split()
+    if len(short) >= len(full) or "topic" in (entity.kind, other.kind):
+        return False
+    if other.kind == "person" and (len(short) == 1 or entity.kind == "person"):
+        return short in (full[-len(short) :], full[: len(short)])
+    return entity.kind == other.kind != "location" and short == full[: len(short)]
 
 
-def _named(text: str) -> list[tuple[Entity, int, int]]:
-    names = [(plain(name.text), name) for name in proper_names(text)]
-    return [(Entity(kind_of(bare, text), bare), name.start, name.end) for bare, name in names]
+_ALSO = re.compile(
+    r"\b(?:also|sometimes|otherwise|commonly)\s+(?:known\s+as|called|named)\s+"
+    r"((?:the\s+|an?\s+)?[\w'’-]+(?:\s+[\w'’-]+){0,3}?)"
+    r"(?:\s+or\s+((?:the\s+|an?\s+)?[\w'’-]+(?:\s+[\w'’-]+){0,3}?))?"
+    r"(?=\s*(?:[,;:.!?()\[\]\n]|$|\s(?:is|are|was|were|in|that|which|and|because|for|by)\b))",
+    re.IGNORECASE,
+)
 
 
-def _noun_phrases(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the words after articles and prepositions up to a function word or a likely verb."""
-    start = 0
-    while match := _PHRASE.search(text, start):
-        words = []
-        for word in match["words"].split():
-            if word in FUNCTION_WORDS or words and re.search(r"(?:ed|ing)$", word):
-                break
-            words.append(word)
-        if words and (match["article"] or not re.search(r"ing$", words[0])):
-            yield " ".join(words), match.start("words")
-        start = match.start("words") + (len(" ".join(words)) if words else 0)
+def other_names(text: str, name: str) -> Mapping[str, Any]:
+    """Return ``{"also_known_as": [...]}`` where a sentence that holds ``name`` gives other names."""
+    others: dict[str, str] = {}
+    for sentence in sentences(text):
+        low = sentence.lower()
+        for match in _ALSO.finditer(sentence):
+            if name.lower() not in low[: match.start()]:
+                continue
+            for other in filter(None, match.groups()):
+                bare = _ARTICLE.sub("", other).strip()
+                if bare.lower() not in (name.lower(), f"{name.lower()}s"):
+                    others.setdefault(bare.lower(), bare)
+    return {"also_known_as": list(others.values())} if others else {}
 
 
-def _topics(text: str) -> list[Entity]:
-    """Return the noun phrases whose last word ``text`` repeats or, if it is short, its first ones."""
-    phrases = [words for words, _ in _noun_phrases(text)]
-    stems = Counter(_stem(word) for word in re.findall(r"[a-z][\w-]+", text))
-    heads: dict[str, list[str]] = {}
-    for phrase in phrases:
-        words = phrase.split()
-        # "mite feeds": the most repeated word is the head, what stands before it its modifier
-        head = max(range(len(words)), key=lambda i: (stems[_stem(words[i])], i))
-        heads.setdefault(_stem(words[head]), []).append(" ".join(words[: head + 1]))
-    is_short = len(text) <= _SHORT
-    ranked = sorted(heads, key=lambda stem: -stems[stem])
-    chosen = [s for s in ranked if is_short or stems[s] > 1][:_TOPICS]
-    topics = []
-    for stem in chosen:
-        phrase, n = Counter(heads[stem]).most_common(1)[0]
-        is_usual = 2 * n >= stems[stem] and (n > 1 or stems[stem] == 1)
-        topics.append(Entity("topic", _singular(phrase if is_usual else phrase.split()[-1])))
-    return topics
+_LISTED = re.compile(r"\s*(?:,\s*(?:and\s+)?|\s(?:and|or)\s+)(?:the\s+)?[A-Z]")
+_BETWEEN = re.compile(r",\s+(?:the\s+)?")
 
 
-def _stem(word: str) -> str:
-    return re.sub(r"(?:ies|y)$", "i", re.sub(r"(?<=[sxzh])es$|(?<![su])s$", "", word))
+def regions(text: str, names: Sequence[tuple[Entity, int, int]]) -> dict[str, Entity]:
+    """Return the region of each place that is written "place, region", by the place's name.
 
-
-def _singular(phrase: str) -> str:
-    if phrase.endswith(("series", "species", "news")):
-        return phrase
-    return re.sub(r"ies$", "y", re.sub(r"(?<=[sxz])es$|(?<=[cs]h)es$|(?<![suie])s$|(?<=[^i]e)s$", "", phrase))
-
-
-def _relations(
-    text: str, named: Sequence[Entity], topics: Sequence[Entity]
-) -> Iterator[Relation]:
-    """Yield what stands between two names of a sentence as their relation.
-
-    A few words in lower case are the relation ("studied", "led_by"), a preposition of place
-    is "located_in"; names that share a sentence and nothing else are "related_to" each other.
+    ``names`` are entities with where they stand in ``text``. In a list of places ("in Zamora, Spain,
+    and Kerala") the comma need not say where the first lies: lists are left alone.
     """
-    for sentence in text.split("\n"):
-        here = [
-            (match.start(), match.end(), entity)
-            for entity in (*named, *topics)
-            if (match := re.search(rf"(?<!\w){re.escape(entity.name)}(?:e?s)?(?!\w)", sentence, _CASE[entity.kind == "topic"]))
-        ]  # fmt: skip
-        is_related = False
-        here.sort(key=lambda at: at[:2])
-        here = [x for x in here if not any(y[0] <= x[0] and x[1] <= y[1] and x != y for y in here)]
-        for (_, end, one), (start, _, other) in pairwise(here):
-            relation = _between(sentence[end:start], other)
-            if relation:
-                is_related = True
-                yield Relation(one, relation, other)
-            elif one.attributes.get("region") == other.name:
-                yield Relation(one, "located_in", other)
-        if not is_related and len(here) > 1:
-            first, second = here[0][2], here[1][2]
-            if "topic" not in (first.kind, second.kind) and "region" not in first.attributes:
-                yield Relation(first, "related_to", second)
+    places = [name for name in names if name[0].kind == "location"]
+    found: dict[str, Entity] = {}
+    for (place, start, end), (region, next_start, next_end) in pairwise(places):
+        is_listed = _LISTED.match(text, next_end) or re.search(r"[A-Z][\w'’-]*,\s+$", text[:start])
+        if (
+            _BETWEEN.fullmatch(text, end, next_start)
+            and not is_listed
+            and place.name != region.name
+        ):
+            found.setdefault(place.name, region)
+    return found
 
 
-_CASE = {True: re.IGNORECASE, False: 0}
+def described(text: str, entity: Entity, regions: Mapping[str, Entity]) -> Entity:
+    """Return ``entity`` with the attributes that ``text`` gives it: other names, region."""
+    attributes = dict(other_names(text, entity.name))
+    if entity.kind == "location" and entity.name in regions:
+        attributes["region"] = regions[entity.name].name
+    return replace(entity, attributes=attributes) if attributes else entity
 
 
-def _between(text: str, other: Entity) -> str:
-    words = [word for word in text.split() if word not in ("the", "a", "an")]
-    if not words or len(words) > _BETWEEN_WORDS or not all(w.isalpha() and w.islower() for w in words):
-        return ""
-    if {"and", "or", "but", "nor", "not", "which", "that", "who"} & set(words):
-        return ""
-    if other.kind == "location" and words[-1] in PLACE_PREPOSITIONS and (
-        len(words) == 1 or words[-2] in ("is", "are", "was", "were", "lies", "occurs")
-    ):
-        return "located_in"
-    return "" if len(words) == 1 and words[0] in FUNCTION_WORDS else "_".join(words)
+def distinct(relations: Iterable[Relation]) -> list[Relation]:
+    """Return each relation once and none of an entity with itself; names of 40 letters at most."""
+    key = {
+        (r.subject.name, r.relation, r.object.name): replace(r, relation=r.relation[:40])
+        for r in relations
+        if r.subject.name != r.object.name
+    }
+    return list(key.values())

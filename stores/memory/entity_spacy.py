@@ -7,20 +7,12 @@ which words that begin a sentence are names; its parse gives topics and relation
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
-from stores.errors import UserError
-from stores.memory.names import (
-    PLACE_PREPOSITIONS,
-    described,
-    distinct,
-    kind_of,
-    merged,
-    plain,
-    proper_names,
-    regions,
-    sentences,
-)
+from stores.errors import needs
+from stores.memory.entities import described, distinct, merged, regions
+from stores.memory.names import PLACE_PREPOSITIONS, kind_of, plain, proper_names, sentences
 from stores.memory.records import Entity, Relation
 
 _TOPICS = 4  # that a text has at most
@@ -29,7 +21,10 @@ _MEASURES = ("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINA
 
 
 class SpacyExtractor:
-    """Names, noun phrases and dependencies of en_core_web_sm; some 5 ms a turn."""
+    """Names, noun phrases and dependencies of en_core_web_sm; some 5 ms a turn.
+
+    Raises ``UserError`` without spaCy; the pipeline is loaded with the first text.
+    """
 
     _KINDS: ClassVar[dict[str, str]] = {
         "PERSON": "person", "GPE": "location", "LOC": "location", "FAC": "location",
@@ -38,11 +33,16 @@ class SpacyExtractor:
     }  # fmt: skip
 
     def __init__(self) -> None:
-        self._pipeline: Any = _pipeline()
+        with needs("qa"):
+            if find_spec("spacy") is None:
+                raise ModuleNotFoundError(name="spacy")
+
+    def _read(self, text: str) -> Any:
+        return _pipeline()(text)
 
     def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
         """Return the entities of ``text`` in order, topics last, and the relations between them."""
-        doc = self._pipeline("\n".join(sentences(text)))
+        doc = self._read("\n".join(sentences(text)))
         spans = self._named(doc)
         within = regions(doc.text, [(e, s.start_char, s.end_char) for e, s in spans])
         named = merged(entity for entity, _ in spans)
@@ -59,7 +59,7 @@ class SpacyExtractor:
 
     def phrases(self, text: str) -> list[Entity]:
         """Return every name and every noun phrase of ``text`` in order, articles left out."""
-        doc = self._pipeline(" ".join(sentences(text)))
+        doc = self._read(" ".join(sentences(text)))
         spans = self._named(doc)
         taken = {t.i: (e, span) for e, span in spans for t in span}
         phrases: dict[int, Entity] = {}
@@ -70,7 +70,9 @@ class SpacyExtractor:
             elif chunk.root.pos_ in ("NOUN", "PROPN") and not _is_asking(chunk):
                 words = [t.text for t in chunk if t.pos_ not in ("DET", "PRON", "NUM", "PUNCT")]
                 if words and chunk.root.ent_type_ not in _MEASURES:
-                    phrases[chunk.start] = Entity(names[0][0].kind if names else "topic", " ".join(words))
+                    phrases[chunk.start] = Entity(
+                        names[0][0].kind if names else "topic", " ".join(words)
+                    )
         covered = {t.i for chunk in doc.noun_chunks for t in chunk}
         for token in doc:  # a word that the tagger does not know is an object all the same
             if token.dep_ in ("dobj", "pobj") and token.i not in covered and token.is_alpha:
@@ -106,13 +108,20 @@ def _topics(doc: Any, taken: set[int]) -> list[Entity]:
     modified: dict[str, Counter[str]] = {}
     first = next(iter(doc.sents), doc)
     for token in doc:
-        if token.pos_ != "NOUN" or not token.is_alpha or token.i in taken or token.ent_type_ in _MEASURES:
+        if (
+            token.pos_ != "NOUN"
+            or not token.is_alpha
+            or token.i in taken
+            or token.ent_type_ in _MEASURES
+        ):
             continue
         if token.dep_ == "compound" and token.head.pos_ == "NOUN":
             continue
         lemma = token.lemma_.lower()
         counts[lemma] += 1
-        before = [t for t in token.lefts if t.dep_ == "compound" or t.pos_ == "ADJ" and t.dep_ == "amod"]
+        before = [
+            t for t in token.lefts if t.dep_ == "compound" or (t.pos_ == "ADJ" and t.dep_ == "amod")
+        ]
         before = [t for t in before if t.i not in taken and t.is_lower]
         if before:
             modified.setdefault(lemma, Counter())[" ".join(t.lower_ for t in before)] += 1
@@ -121,7 +130,7 @@ def _topics(doc: Any, taken: set[int]) -> list[Entity]:
     scores = {
         lemma: n + (lemma in opening)
         for lemma, n in counts.items()
-        if n > 1 or lemma in opening and n >= enough
+        if n > 1 or (lemma in opening and n >= enough)
     }
     topics = []
     for lemma in sorted(scores, key=lambda lemma: -scores[lemma])[:_TOPICS]:
@@ -139,12 +148,11 @@ def _by_token(
 ) -> dict[int, Entity]:
     """Return the entity that each token of ``doc`` names, short forms under their full one."""
     by_name = {entity.name.lower(): entity for entity in entities}
-    by_token = {}
+    by_token: dict[int, Entity] = {}
     for entity, span in spans:
         low = entity.name.lower()
-        full = by_name.get(low) or next(
-            (e for name, e in by_name.items() if low in name and set(low.split()) <= set(name.split())), None
-        )  # fmt: skip
+        longer = (e for name, e in by_name.items() if set(low.split()) <= set(name.split()))
+        full = by_name.get(low) or next(longer, None)
         if full is not None:
             by_token |= {token.i: full for token in span}
     heads = {e.name.rpartition(" ")[2]: e for e in entities if e.kind == "topic"}
@@ -215,13 +223,9 @@ def _entities(token: Any, by_token: Mapping[int, Entity]) -> Iterator[Entity]:
 
 @lru_cache(maxsize=1)
 def _pipeline() -> Any:
-    """Return the pipeline, loaded once. Raises ``UserError`` where spaCy or its model is missing."""
-    try:
-        import spacy
-    except ImportError:
-        raise UserError(
-            "the extractor 'spacy' needs spaCy: pip install 'stategate[qa]', or set extractor=rules"
-        ) from None
+    """Return the pipeline, loaded once. Raises ``UserError`` where its model cannot be fetched."""
+    import spacy
+
     from stores.assets.fetch import asset_path
 
     return spacy.load(asset_path("en_core_web_sm"))
