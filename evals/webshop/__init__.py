@@ -1,0 +1,1 @@
+"""What only WebShop's pages allow to measure."""
