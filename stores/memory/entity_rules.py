@@ -19,7 +19,7 @@ from stores.memory.records import Entity, Relation
 _TOPICS = 4  # that a text has at most
 _SHORT = 400  # letters of a text in which a topic need not be repeated
 _PHRASE = re.compile(
-    r"\b(?:(?P<article>an?|the|my|your|his|her|its|our|their|some|any|every|no)|"
+    r"\b(?:(?P<article>[Aa]n?|[Tt]he|my|your|his|her|its|our|their|some|any|every|no)|"
     r"of|in|on|at|for|with|about|against|from|to|by)\s+"
     r"(?P<words>[a-z][\w-]*(?:\s+[a-z][\w-]*){0,3})"
 )

@@ -110,7 +110,7 @@ def plain(name: str) -> str:
     return f"{first} {rest}".strip()
 
 
-_TOKEN = re.compile(r"[^\W_]+(?:['’.\-/&][^\W_]+)*['’]?|[&]|[^\w\s]")
+_TOKEN = re.compile(r"(?:[A-Z]|St)\.(?=\s?[A-Z])|[^\W_]+(?:['’.\-/&][^\W_]+)*['’]?|[&]|[^\w\s]")
 _JOINS = _words("of de del della di da du la le van von der den el al y & d'")
 
 
