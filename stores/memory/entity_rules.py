@@ -121,10 +121,9 @@ def _relations(text: str, named: Sequence[Entity], topics: Sequence[Entity]) -> 
                 yield Relation(one, relation, other)
             elif one.attributes.get("region") == other.name:
                 yield Relation(one, "located_in", other)
-        if not is_related and len(here) > 1:
-            first, second = here[0][2], here[1][2]
-            if "topic" not in (first.kind, second.kind) and "region" not in first.attributes:
-                yield Relation(first, "related_to", second)
+        names = [entity for _, _, entity in here if entity.kind != "topic"]
+        if not is_related and len(names) > 1 and "region" not in names[0].attributes:
+            yield Relation(names[0], "related_to", names[1])
 
 
 def _find(entity: Entity, sentence: str) -> re.Match[str] | None:
