@@ -48,7 +48,7 @@ _SCHEMA = {
     },
     "required": ["entities", "relations"],
 }
-_MAX_TOKENS = 900
+_MAX_TOKENS = 600
 
 
 def extractor_of(kind: ExtractorKind, resources: "Resources | None" = None) -> Extractor:
