@@ -40,8 +40,8 @@ class LongTermMemory(MemoryParams):
             before = [event for event in record.events if event.t < record.turn]
             about = subject(record.instruction, before, extract)
             vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
-            told = f"{about} {record.instruction}\n{said}"
-            entities, relations = extract(told)
+            entities, relations = extract(f"{about} {record.instruction}
+{said}")
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
             turn = Turn(
                 record.thread_id, record.episode_id, record.step, record.instruction, said,
