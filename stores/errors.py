@@ -23,9 +23,7 @@ def needs(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "a package").partition(".")[0]
-        raise UserError(
-            f"'{package}' is not installed: pip install 'stategate[{extra}]'"
-        ) from None
+        raise UserError(f"'{package}' is not installed: pip install 'stategate[{extra}]'") from None
 
 
 @contextmanager

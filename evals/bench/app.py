@@ -13,7 +13,7 @@ from stores.runs import parse_numbers, provenance, shown_path
 
 _EXAMPLES = """[bold]Examples[/bold]
   stategate eval bench step --data sample --out runs/bench-step
-  stategate eval bench curve --products 1000,10000,100000 --out runs/bench-curve
+  stategate eval bench curve --sizes 1000,10000,100000 --out runs/bench-curve
   stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank
   stategate eval bench memory --db postgresql://… --out runs/bench-memory"""
 bench_app = typer.Typer(
@@ -40,7 +40,7 @@ def bench(context: typer.Context) -> None:
 @bench_app.command(epilog=_EXAMPLES)
 def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
     """Load WebShop's world, walk it at random, and search."""
-    from evals.bench.webshop import measure_world
+    from evals.webshop.speed import measure_world
 
     _run("webshop", {"world": lambda: measure_world(data, seed=seed)}, out, data=data, seed=seed)
 
@@ -48,14 +48,14 @@ def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
 @bench_app.command(epilog=_EXAMPLES)
 def curve(
     out: _Out,
-    products: Annotated[str, typer.Option(help="Catalogue sizes.")] = "1000,10000,100000",
+    sizes: Annotated[str, typer.Option(help="Of the catalogues.")] = "1000,10000,100000",
     seed: _Seed = 0,
 ) -> None:
     """Search synthetic WebShop catalogues of growing size."""
-    from evals.bench.webshop import curve_parts
+    from evals.webshop.speed import curve_parts
 
-    sizes = parse_numbers(products, "sizes")
-    _run("curve", curve_parts(sizes, seed), out, products=products, seed=seed)
+    parts = curve_parts(parse_numbers(sizes, "sizes"), seed)
+    _run("curve", parts, out, sizes=sizes, seed=seed)
 
 
 @bench_app.command(epilog=_EXAMPLES)
@@ -63,7 +63,7 @@ def checkpoints(
     out: _Out, steps: Annotated[str, typer.Option(help="Episode lengths.")] = "10,100"
 ) -> None:
     """Count checkpoint bytes a step, beside a loop that keeps every page."""
-    from evals.bench.checkpoints import checkpoint_parts
+    from evals.webshop.checkpoints import checkpoint_parts
 
     parts = checkpoint_parts(parse_numbers(steps, "steps"))
     _run("checkpoints", parts, out, steps=steps, seed=0)
@@ -72,7 +72,7 @@ def checkpoints(
 @bench_app.command(epilog=_EXAMPLES)
 def step(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
     """Measure a step without the model, part by part, beside a bare LangGraph loop."""
-    from evals.bench.step import beside_bare_loop, step_parts
+    from evals.webshop.step import beside_bare_loop, step_parts
 
     _run("step", step_parts(data, seed), out, beside_bare_loop, data=data, seed=seed)
 
@@ -147,7 +147,7 @@ def _run(
     finish: Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]] = list,
     **settings: Any,
 ) -> None:
-    from evals.bench.parts import run_bench
+    from evals.core.parts import run_bench
     from evals.core.report import table
 
     shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.bench.parts import Parts
+from evals.core.parts import Parts
 from nodes.models.embedders import HashingEmbedder, MiniLM
 from nodes.resources import Resources
 from nodes.retrieval.corpus import CorpusIndex

@@ -130,7 +130,7 @@ class Pair:
 def pairs(first: Run, agent_a: str, second: Run, agent_b: str) -> list[Pair]:
     """Return the goals that both have played, those that differ most first.
 
-    Raises ``UserError`` if the two runs are of different products, whose goals are not the same.
+    Raises ``UserError`` if the two runs are of different data, whose goals are not the same.
     """
     data_a, data_b = first.args.get("data") or {}, second.args.get("data") or {}
     if data_a.get("sha256") != data_b.get("sha256"):

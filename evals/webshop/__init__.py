@@ -1,1 +1,1 @@
-"""What only WebShop's pages allow to measure."""
+"""Benchmarks that play WebShop: the world itself, a step in it, its checkpoints."""

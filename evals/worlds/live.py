@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envs.protocols import tasks_of
 from evals.core.statistics import paired_tests, summary_row
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from graph.build import Graph, build_graph
@@ -49,9 +50,7 @@ def run_live(
     if len({str(getattr(agent.env, "data", "")) for agent in configs.values()}) > 1:
         raise UserError("agents are compared on the same goals: give them all the same env.data")
     world = world_of(first)
-    tasks = tasks_of(world, goals)
-    for number in (min(tasks), max(tasks)):
-        world.reset(tasks[number])
+    tasks = chosen_tasks(world, goals)
     args = {
         **provenance(command),
         "data": {
@@ -84,20 +83,17 @@ def world_of(config: Config) -> Any:
     return build_graph(config, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
 
 
-def tasks_of(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
-    """Return number: task, for the numbers in ``goals``.
+def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
+    """Return number: task, for the numbers in ``goals`` ("all": every one that the world lists).
 
-    A world that lists its tasks is asked for them; one that does not has numbered goals. Raises
-    ``UserError`` for a number that is not in the list.
+    Raises ``UserError`` for a number that the world has no task for.
     """
-    listed = list(world.tasks()) if hasattr(world, "tasks") else None
+    listed = list(tasks_of(world))
+    if not hasattr(world, "tasks") and hasattr(world, "goals"):
+        listed = [{"goal": number} for number in range(len(world.goals))]
     if goals == "all":
-        if listed is None:
-            raise UserError("this world does not list its tasks: number them, such as --goals 0-9")
         return dict(enumerate(listed))
     numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
-    if listed is None:
-        return {number: {"goal": number} for number in numbers}
     for number in numbers:
         if not 0 <= number < len(listed):
             raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")

@@ -13,7 +13,6 @@ from graph.session import Session
 from graph.state import unpack_vector
 from nodes.protocols import Vector
 from nodes.resources import Resources
-from nodes.update_state.action_classes import action_class
 from stores.errors import UserError
 
 
@@ -43,7 +42,8 @@ def course_of(session: Session, name: str = "this episode") -> Course:
     moments = session.moments()
     actions = [result.decision.action for result in session.replay()]
     pages = [bound.world.observe(moment["session"]).text for moment in moments]
-    classes = [action_class(page, action) for page, action in zip(pages, actions, strict=False)]
+    class_of = bound.resources.view.actions.class_of
+    classes = [class_of(page, action) for page, action in zip(pages, actions, strict=False)]
     whole = [unpack_vector(moment.get("recurrent")) for moment in moments]
     known = [vector for vector in whole if vector is not None]
     foresees = hasattr(updater, "predict")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from evals.bench.bank import bank_parts
-from evals.worlds.experience import agents_for, base_of, moves, run_experience, subsets
-from nodes.experience.advice import contrasts
+from evals.worlds.experience import agents_for, base_of, moves, run_experience
+from nodes.build_context.state_advice import contrasts
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from stores.bank.state_bank import StateBank
@@ -52,8 +52,8 @@ def test_every_agent_and_control_plays_the_same_goals(run):
     advised = {row["agent"] for row in steps if row.get("advice")}
     assert advised >= agents - {"none", "gated", "gated shuffled"}
     assert not any(row.get("advice") for row in steps if row["agent"] == "none")
-    for name in ("subsets", "moves"):
-        assert isinstance(json.loads((out / f"{name}.json").read_text()), list)
+    followed = json.loads((out / "moves.json").read_text())
+    assert {row["agent"] for row in followed} <= agents - {"none"}
 
 
 def test_every_agent_sets_its_own_recipe_whatever_the_preset_says(run):
@@ -62,7 +62,7 @@ def test_every_agent_sets_its_own_recipe_whatever_the_preset_says(run):
     seen = {
         name: tuple(agents[name]["context"][key] for key in ("gate", "pick", "top_k", "shuffle_q"))
         for name in agents
-        if agents[name]["context"].get("mode") == "state"
+        if agents[name]["context"]["kind"] == "experience"
     }
     assert seen["state"] == ("none", "best", 10, False)
     assert seen["gated"] == ("alike", "proven", 60, False)
@@ -74,7 +74,7 @@ def test_agents_that_search_by_the_recurrent_state_need_a_bank_that_holds_it(ban
     bank = StateBank(tmp_path / "b", "any", "gru/0123", create=True)
     bank.bank.close()
     learned = agents_for("full", str(tmp_path / "b"), None)
-    assert {"state by both", "gated by state", "gated foreseen"} < set(learned)
+    assert {"state by both", "gated by state"} < set(learned)
     assert "updater.kind=gru" in learned["gated by state"]
     assert not any("updater" in change for change in learned["gated"])
     with pytest.raises(UserError, match="no agent 'gated by state' with these banks: state, "):
@@ -88,7 +88,7 @@ def test_without_banks_there_is_nothing_to_compare(tmp_path):
         run_experience("webshop-experience", [0], str(tmp_path / "x"), {"": (None, None)})
 
 
-def test_subsets_and_moves_are_counted_against_the_same_inner_builder():
+def test_moves_are_counted_against_the_same_inner_builder():
     goals = range(20)
     episodes = {
         "none": dict.fromkeys(goals, 1.0),
@@ -97,9 +97,6 @@ def test_subsets_and_moves_are_counted_against_the_same_inner_builder():
         "compress: state": {goal: float(goal < 10) for goal in goals},
     }
     assert base_of("compress: state", episodes) == "compress: none"
-    rows = {row["b"]: row for row in subsets(episodes, dict.fromkeys(goals, "shoes"))}
-    assert rows["state"]["difference"] == -1.0
-    assert rows["compress: state"]["difference"] == 0.5
     steps = [
         {"agent": "compress: state", "goal": goal, "reason": "advice (features), not: x"}
         for goal in (3, 3, 15)

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.core.report import table
-from evals.worlds.live import parse_agents, run_live, tasks_of
+from evals.worlds.live import chosen_tasks, parse_agents, run_live
 from stores.errors import UserError
 from ui.cli.main import app
 
@@ -123,7 +123,7 @@ def test_no_path_of_this_machine_gets_into_args(tmp_path):
 
 def test_mistakes_end_with_code_2_and_one_line(tmp_path):
     for words in (["--agents", "nonsense"], ["--agents", "full", "--goals", "x"],
-                  ["--agents", "full", "--tasks", "all"], ["--goals", "0"]):  # fmt: skip
+                  ["--agents", "full", "--tasks", "9999"], ["--goals", "0"]):  # fmt: skip
         done = call("live", "--out", str(tmp_path / "x"), *words)
         assert done.exit_code == 2, done.output
         assert done.stderr.count("\n") == 1
@@ -142,11 +142,11 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
         def tasks(self):
             return [{"room": "attic"}, {"room": "cellar"}]
 
-    assert tasks_of(Rooms(), "1") == {1: {"room": "cellar"}}
-    assert list(tasks_of(Rooms(), "all")) == [0, 1]
+    assert chosen_tasks(Rooms(), "1") == {1: {"room": "cellar"}}
+    assert list(chosen_tasks(Rooms(), "all")) == [0, 1]
     with pytest.raises(UserError, match="tasks 0-1"):
-        tasks_of(Rooms(), "0-5")
-    assert tasks_of(object(), [4]) == {4: {"goal": 4}}
+        chosen_tasks(Rooms(), "0-5")
+    assert chosen_tasks(object(), "all") == {0: {}}
 
 
 def test_a_table_shows_values_with_their_errors():

@@ -155,7 +155,7 @@ def experience(
     check_target(json_target)
     banks = {"": (state_bank, trace_bank)}
     if same_state_bank or same_trace_bank:
-        banks["same-products"] = (same_state_bank, same_trace_bank)
+        banks["same"] = (same_state_bank, same_trace_bank)
     with _resumable(out):
         summary = run_experience(
             config, goals, out, banks, _names(inner), overrides or (), _names(only), seed,
@@ -171,15 +171,16 @@ def retrieval(
     ],
     out: _Out,
     updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
+    config: _Config = "webshop",
     seed: _Seed = 0,
     json_target: _Json = None,
 ) -> None:
-    """Rank the chunks of the pages on which an expert clicked: recall of the clicked one."""
-    from evals.webshop.retrieval import run_retrieval
+    """Rank the chunks of the pages on which an expert acted: recall of the one it acted on."""
+    from evals.worlds.retrieval import run_retrieval
 
     check_target(json_target)
     with _resumable(out):
-        summary = run_retrieval(data, out, updater, seed, _command())
+        summary = run_retrieval(data, out, updater, config, seed, _command())
     _finish(summary, out, json_target)
 
 

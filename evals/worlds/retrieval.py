@@ -1,20 +1,21 @@
-"""Retrieval table: does the query find the chunk that the expert clicked? Recall@1/3/5.
+"""Retrieval table: does the query find the chunk that the expert acted on? Recall@1/3/5.
 
     stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval
     stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --updater ssm --out runs/ssm
 
-Candidates are the chunks of the page on which the expert clicked. Queries: the trained projection of
-the state, the zero-shot query from the action head, the instruction, and the last event. Intervals
-resample episodes.
+Candidates are the chunks of the page on which the expert took one of the actions shown there. Queries:
+the trained projection of the state, the zero-shot query from the action head, the instruction, and the
+last event. Intervals resample episodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.protocols import Observation
+from envs.protocols import Chunk, Observation
 from evals.core.statistics import interval
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from graph.config import load_config
 from nodes.build_context.query import (
     NO_FEATURES,
     Query,
@@ -22,13 +23,9 @@ from nodes.build_context.query import (
     trained_query,
     zero_shot_query,
 )
-from nodes.build_context.query_rag import FRAME
-from nodes.build_context.render import describe
-from nodes.observe.webshop import chunk_page
-from nodes.protocols import Chunk, ContextRequest, Vector
+from nodes.protocols import ContextRequest, Vector
 from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
-from nodes.update_state.views import read_page, summary
+from nodes.retrieval.page import PageSource, render
 from stores.errors import UserError
 from stores.runs import mean, provenance, shown_path
 from stores.traces import Event
@@ -38,8 +35,8 @@ CUTOFFS = (1, 3, 5)
 
 
 @dataclass(frozen=True)
-class Click:
-    """A click decision: the request as a builder would see it, and the chunks to choose among."""
+class Decision:
+    """An expert's action: the request as a builder would see it, and the chunks to choose among."""
 
     episode: str
     request: ContextRequest
@@ -47,19 +44,21 @@ class Click:
     wanted: str
 
 
-def clicks(trajectory: Trajectory, resources: Resources) -> Iterator[Click]:
-    """Yield the click decisions of an episode; the state has seen each decision's own page."""
+def decisions_of(trajectory: Trajectory, resources: Resources) -> Iterator[Decision]:
+    """Yield the decisions of an episode; the state has seen each decision's own page."""
     updater = resources.updater
     state = updater.initial() if updater else None
     waiting: list[Event] = []
     acts: list[Event] = []
     page: Observation | None = None
     affordances = iter(trajectory.actions)
-    for event in trajectory.events:
+    for recorded in trajectory.events:
+        # As in a live episode, the state model knows what was asked when it reads an event.
+        event = Event(recorded.kind, recorded.text, recorded.t, trajectory.instruction)
         if event.kind == "ACT":
-            click = _click(trajectory, page, event, state, acts, resources)
-            if click is not None:
-                yield click
+            decision = _decision(trajectory, page, event, state, acts, resources)
+            if decision is not None:
+                yield decision
             waiting = [event]
             acts.append(event)
         elif event.kind == "OBS":
@@ -69,23 +68,23 @@ def clicks(trajectory: Trajectory, resources: Resources) -> Iterator[Click]:
             waiting = []
 
 
-def _click(
+def _decision(
     trajectory: Trajectory, page: Observation | None, event: Event, state: Vector | None,
     acts: Sequence[Event], resources: Resources,
-) -> Click | None:  # fmt: skip
+) -> Decision | None:  # fmt: skip
     action = event.text.lower()
-    if page is None or not action.startswith("click[") or action not in page.actions:
+    if page is None or action not in page.actions:
         return None
-    chunks = chunk_page(page)
-    candidates = tuple(c for c in chunks if c.kind not in FRAME and describe(c))
+    view = resources.view
+    source = PageSource(view, page, lambda: resources.embedder)
+    candidates = tuple(c for c in source.all() if c.role != "frame" and render(view, c))
     wanted = next((c.id for c in candidates if action in c.actions), None)
     if wanted is None:
         return None
-    instruction = trajectory.instruction or read_page(page.text).instruction
-    source = PageSource(candidates, lambda: resources.embedder, describe)
-    last = Event("OBS", summary(read_page(page.text)), event.t)
-    request = ContextRequest(instruction, page, source, (*acts, last), 2000, state)
-    return Click(trajectory.episode_id, request, candidates, wanted)
+    seen = view.inputs(Event("OBS", page.text, event.t, trajectory.instruction))
+    last = Event("OBS", " ".join(one.text for one in seen), event.t)
+    request = ContextRequest(trajectory.instruction, page, source, (*acts, last), 2000, state, view)
+    return Decision(trajectory.episode_id, request, candidates, wanted)
 
 
 def queries_of(resources: Resources) -> dict[str, Query]:
@@ -101,14 +100,19 @@ def queries_of(resources: Resources) -> dict[str, Query]:
 
 
 def run_retrieval(
-    data: str, out: str, updater: str = "gru", seed: int = 0, command: Sequence[str] = ("run",)
+    data: str,
+    out: str,
+    updater: str = "gru",
+    config: str | Mapping[str, Any] = "webshop",
+    seed: int = 0,
+    command: Sequence[str] = ("run",),
 ) -> dict[str, Any]:
-    """Rank the candidates of every click by every query; resumes. Returns the summary."""
-    from nodes.models.embedders import MiniLM
-    from nodes.registry import registry
+    """Rank the candidates of every decision by every query; resumes. Returns the summary.
 
-    params: Any = registry().parse("updater", updater)
-    resources = Resources(None, MiniLM(), params)
+    ``config`` says of which world the trajectories are, and which embedder to use.
+    """
+    settled = load_config(config, [f"updater.kind={updater}"])
+    resources = Resources(None, settled.embedder, settled.updater, settled.env)
     queries = queries_of(resources)
     hashes = {}
     if resources.updater is not None:
@@ -120,19 +124,21 @@ def run_retrieval(
         **provenance(command), "data": {"name": shown_path(data), "sha256": file_hash(data)},
         "updater": updater, "checkpoints": hashes, "seed": seed,
     }  # fmt: skip
-    decisions = [click for one in read_trajectories(data) for click in clicks(one, resources)]
+    decisions = [one for path in read_trajectories(data) for one in decisions_of(path, resources)]
     if not decisions:
-        raise UserError("these trajectories hold no click on a page whose affordances are known")
+        raise UserError("these trajectories hold no action that a page with known actions offered")
     samples = [
-        Sample({"click": number}, click, ({"rank": len(click.candidates)},))
-        for number, click in enumerate(decisions)
+        Sample({"decision": number}, one, ({"rank": len(one.candidates)},))
+        for number, one in enumerate(decisions)
     ]
 
     def solver(name: str) -> Solver:
         def solve(sample: Sample, attempt: Attempt) -> None:
-            click: Click = sample.data
-            ranked, _ = rank_by(click.request, queries[name], len(click.candidates))
-            attempt.rows[0]["rank"] = [chunk.id for chunk in ranked].index(click.wanted)
+            one: Decision = sample.data
+            ranked, _ = rank_by(one.request, queries[name], len(one.request.source.all()))
+            known = {chunk.id for chunk in one.candidates}
+            order = [chunk.id for chunk in ranked if chunk.id in known]
+            attempt.rows[0]["rank"] = order.index(one.wanted)
 
         return solve
 
@@ -145,33 +151,33 @@ def run_retrieval(
             _chance(decisions),
         ], []
 
-    task = Task(list(queries), lambda _: samples, solver, scorer, "clicks", "click")
+    task = Task(list(queries), lambda _: samples, solver, scorer, "decisions", "decision")
     return run_task(task, out, args)
 
 
 def _row(
-    name: str, decisions: Sequence[Click], rows: Sequence[Mapping[str, Any]], seed: int
+    name: str, decisions: Sequence[Decision], rows: Sequence[Mapping[str, Any]], seed: int
 ) -> Row:
     """Return a query's row: recalls with intervals that resample episodes, then by kind of chunk."""
-    ranks = [int(row["rank"]) for row in sorted(rows, key=lambda row: int(row["click"]))]
-    episodes = [click.episode for click in decisions]
+    ranks = [int(row["rank"]) for row in sorted(rows, key=lambda row: int(row["decision"]))]
+    episodes = [one.episode for one in decisions]
     row: Row = {"agent": name, "n": len(ranks), "episodes": len(set(episodes))}
     for k in CUTOFFS:
         found = interval([float(rank < k) for rank in ranks], seed, clusters=episodes)
         row |= {f"recall@{k}": found.mean, f"recall@{k}_se": found.error}
         row |= {f"recall@{k}_low": found.low, f"recall@{k}_high": found.high}
     by_kind: dict[str, list[int]] = {}
-    for click, rank in zip(decisions, ranks, strict=True):
-        kind = next(c.kind for c in click.candidates if c.id == click.wanted)
+    for one, rank in zip(decisions, ranks, strict=True):
+        kind = next(c.kind for c in one.candidates if c.id == one.wanted)
         by_kind.setdefault(kind, []).append(rank)
     for kind, own in sorted(by_kind.items()):
         row[f"recall@1 {kind} (n={len(own)})"] = mean([float(rank < 1) for rank in own])
     return row
 
 
-def _chance(decisions: Sequence[Click]) -> Row:
+def _chance(decisions: Sequence[Decision]) -> Row:
     recalls = {
-        f"recall@{k}": mean([min(k / len(click.candidates), 1.0) for click in decisions])
+        f"recall@{k}": mean([min(k / len(one.candidates), 1.0) for one in decisions])
         for k in CUTOFFS
     }
     return {"agent": "random order", "n": len(decisions), **recalls}

@@ -13,13 +13,13 @@ import numpy as np
 
 from envs.webshop import WebShop
 from envs.webshop.expert import play
-from evals.bench.parts import Parts
+from evals.core.parts import Parts
 from graph.build import build_graph
 from graph.config import load_config
 from graph.state import State
 from nodes.models.embedders import MiniLM
 from nodes.resources import Resources
-from nodes.update_state.kinds import Gru
+from nodes.update_state.learned import Gru
 from stores.runs import with_errors
 from stores.traces import Event
 

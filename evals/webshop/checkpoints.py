@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 
 from envs.webshop import WebShop
-from evals.bench.parts import Parts
+from evals.core.parts import Parts
 from graph.build import build_graph
 from graph.checkpoints import SqliteCheckpoints
 from graph.config import load_config

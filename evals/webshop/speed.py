@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from envs.protocols import SEARCH
+from envs.protocols import fill, takes_text
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Catalogue, Product
 from envs.webshop.nouns import prepare
-from evals.bench.parts import Parts
+from evals.core.parts import Parts
 from stores.runs import with_errors
 
 #: What the original environment did on this class of machine, for scale (see docs/results).
@@ -73,9 +73,9 @@ def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
         if seen.done:
             session, seen = shop.reset(goal=rng.randrange(len(shop.goals)))
         action = rng.choice(seen.actions)
-        if action == SEARCH:
+        if takes_text(action):
             words = shop.instruction(session).split()
-            action = f"search[{' '.join(rng.sample(words, min(6, len(words))))}]"
+            action = fill(action, " ".join(rng.sample(words, min(6, len(words)))))
         session, seen = shop.step(session, action)
         steps += 1
     return steps / (time.perf_counter() - started)
@@ -96,7 +96,7 @@ def curve_parts(sizes: Sequence[int], seed: int = 0) -> Parts:
 
 
 def _in_own_process(size: int, seed: int) -> list[dict[str, Any]]:
-    code = f"from evals.bench.webshop import one_size; one_size({size}, {seed})"
+    code = f"from evals.webshop.speed import one_size; one_size({size}, {seed})"
     done = subprocess.run(  # noqa: S603 - our own interpreter and code
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
     )
