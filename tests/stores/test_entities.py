@@ -193,6 +193,25 @@ def test_a_reply_that_breaks_off_is_read_as_far_as_it_goes():
     assert [e.name for e in extract("Ida Berg left.")[0]] == ["Ida Berg"]
 
 
+def test_a_reply_that_the_client_refuses_at_the_limit_is_read_all_the_same(monkeypatch):
+    from types import SimpleNamespace as Is
+
+    from openai import LengthFinishReasonError
+
+    message = Is(content='{"entities": [{"kind": "person", "name": "Ida Berg"}, {')
+    error = LengthFinishReasonError(
+        completion=Is(usage=None, choices=[Is(message=message)])  # type: ignore[arg-type]
+    )
+
+    def refuse(*args, **more):
+        raise error
+
+    extract = extractor_of("model", replies("unused"))
+    monkeypatch.setattr("nodes.retrieval.entities.ask", refuse)
+    assert [e.name for e in extract("Ida Berg left.")[0]] == ["Ida Berg"]
+    assert extract.fallbacks == 0
+
+
 def test_an_unreadable_reply_falls_back_to_spacy_and_is_counted(caplog):
     extract = extractor_of("model", replies("I cannot do that."))
     assert ("person", "Ida Berg") in {(e.kind, e.name) for e in extract("Ida Berg left Oslo.")[0]}
