@@ -163,9 +163,9 @@ def _row(
     episodes = [one.episode for one in decisions]
     row: Row = {"agent": name, "n": len(ranks), "episodes": len(set(episodes))}
     for k in CUTOFFS:
-        found = interval([float(rank < k) for rank in ranks], seed, clusters=episodes)
-        row |= {f"recall@{k}": found.mean, f"recall@{k}_se": found.error}
-        row |= {f"recall@{k}_low": found.low, f"recall@{k}_high": found.high}
+        recall = interval([float(rank < k) for rank in ranks], seed, clusters=episodes)
+        row |= {f"recall@{k}": recall.mean, f"recall@{k}_se": recall.error}
+        row |= {f"recall@{k}_low": recall.low, f"recall@{k}_high": recall.high}
     by_kind: dict[str, list[int]] = {}
     for one, rank in zip(decisions, ranks, strict=True):
         kind = next(c.kind for c in one.candidates if c.id == one.wanted)
