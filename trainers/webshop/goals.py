@@ -1,37 +1,83 @@
-"""Goals to practise on: those of training products, and new ones for products that have none.
+"""Which goals are for what, and goals to practise on.
 
-The real training goals sit on products that no goal below 1500 uses; such products have few goals
-because they have few options. So goals with options are made, in the shop's own form, for products
-that no goal names at all: some of the product's attributes, its kind, a value of each option and a
-price limit. No product of a test goal is ever the aim.
+Goals 0 to 499 are for live tests and are never played to learn from. Held-out episodes come from goals
+500 to 1499, training uses only products that no goal below 1500 uses. On a catalogue with fewer goals
+the bounds shrink in proportion.
 
-python -m trainers.episodes.goals --data ../shared/data/webshop --out runs/trajectories/practice
-
-lets the expert play them. In half of the episodes it opens the best-looking wrong product first: the
-pages that a learner must learn to leave.
+The real training goals sit on products with few goals, because those have few options. So goals with
+options are made, in the shop's own form, for products that no goal names at all: some of the product's
+attributes, its kind, a value of each option and a price limit. No product of a test goal is the aim.
 """
 
-import argparse
 import copy
-import json
 import random
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
-from envs.webshop.expert import Rates
-from stores.errors import mistakes_in_one_line
-from stores.traces.trajectories import Trajectory
-from trainers.episodes.collect import draw, episodes, splits, write_splits
+from stores.errors import UserError
+from stores.runs import parse_numbers
 
+TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
 MODES: tuple[str, ...] = ("rich", "text")
-RATES = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)
-
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
+
+
+def splits(world: WebShop) -> dict[str, list[int]]:
+    """Return the goals of each split. Test goals are 0 to 499 (in proportion, on fewer goals)."""
+    total = len(world.goals)
+    first = min(FIRST_TRAINING_GOAL, total // 2)
+    test = min(TEST_GOALS, first // 3)
+    seen = {goal["asin"] for goal in world.goals[:first]}
+    unseen = [i for i, goal in enumerate(world.goals) if goal["asin"] not in seen]
+    if not unseen:
+        raise UserError("every product is used by a test goal: no product is left to train on")
+    return {
+        "train": unseen,
+        "train-index": list(range(first, total)),
+        "heldout": list(range(test, first)),
+    }
+
+
+def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asin") -> list[int]:
+    """Draw ``n`` goals evenly by product (``by="asin"``) or by goal (``by="index"``).
+
+    Each product (goal) comes once before any comes twice.
+    """
+    rng = random.Random(seed)
+    groups: dict[Any, list[int]] = {}
+    for goal in goals:
+        groups.setdefault(world.goals[goal]["asin"] if by == "asin" else goal, []).append(goal)
+    for own in groups.values():
+        rng.shuffle(own)
+    keys = sorted(groups)
+    drawn: list[int] = []
+    lap = 0
+    while len(drawn) < n:
+        rng.shuffle(keys)
+        drawn += [groups[key][lap % len(groups[key])] for key in keys]
+        lap += 1
+    return drawn[:n]
+
+
+def goals_of(split: str, world: WebShop) -> list[int]:
+    """Return the goals of a split, else those written as 0-9 or 3,5.
+
+    ``train`` is training's; ``beside`` are as many goals beyond the first 1500 of products that goals
+    0-499 use: same products, other options. Raises ``UserError`` where there are none.
+    """
+    if split not in ("train", "beside"):
+        return parse_numbers(split)
+    known = splits(world)
+    if split == "train":
+        return known["train"]
+    near = {goal["asin"] for goal in world.goals[: min(known["heldout"], default=0)]}
+    beside = [i for i in known["train-index"] if world.goals[i]["asin"] in near]
+    if not beside:
+        raise UserError("this catalogue has no 'beside' goals: name goals, such as 0-99")
+    return beside[: len(known["train"])]
 
 
 @dataclass(frozen=True)
@@ -78,8 +124,11 @@ def practice(
 
 
 def load_shop(data: str, mode: str) -> WebShop:
-    """Load the world of ``data`` in observation mode ``mode``."""
-    return WebShop.load(data, observation="text" if mode == "text" else "rich")
+    """Load the world of ``data`` ('sample', 'official', a folder) in observation mode ``mode``."""
+    from nodes.observe.webshop import WebShopEnv
+
+    folder = WebShopEnv(data=data).folder()
+    return WebShop.load(folder, observation="text" if mode == "text" else "rich")
 
 
 def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, Any]:
@@ -105,42 +154,3 @@ def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, A
         "instruction_text": text, "attributes": list(wanted), "price_upper": limit,
         "goal_options": options,
     }  # fmt: skip
-
-
-def collect(data: str, out: Path, n: int, heldout: int, seed: int = 0) -> dict[str, Any]:
-    """Let the expert play practice goals, in both observation modes in turn; write JSON lines."""
-    worlds = {mode: practice(load_shop(data, mode), seed=seed) for mode in MODES}
-    plan = worlds[MODES[0]]
-    summary: dict[str, Any] = {"seed": seed, "rates": vars(RATES), "splits": {}}
-    summary["data"] = {"sha256": plan.world.catalogue.fingerprint}
-    shops = {mode: worlds[mode].world for mode in MODES}
-    parts = (("train", plan.training, n), ("heldout", plan.heldout + plan.made_heldout, heldout))
-
-    def played() -> Iterator[tuple[str, list[Trajectory]]]:
-        for i, (name, goals, count) in enumerate(parts):
-            drawn = draw(goals, count, seed + i, plan.world, by="index")
-            yield name, list(episodes(shops, drawn, 10_000 * (i + 1) + seed, name, RATES))
-
-    return write_splits(out, summary, played())
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "trainers.episodes.goals",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--data", default="sample", help="'sample' or a folder of official files")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the JSON lines")
-    parser.add_argument("-n", "--episodes", type=int, default=1800, help="training episodes")
-    parser.add_argument("--heldout", type=int, default=300, help="held-out episodes")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(argv)
-    with mistakes_in_one_line():
-        made = collect(given.data, given.out, given.episodes, given.heldout, given.seed)
-    sys.stdout.write(json.dumps(made["splits"], indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

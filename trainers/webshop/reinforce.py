@@ -1,13 +1,13 @@
 """Reinforcement: the ``policy`` actor improves on the shop's own reward, in thousands of episodes.
 
-python -m trainers.policy.reinforce --config configs/train/reinforce.yaml
-python -m trainers.policy.reinforce --set epochs=5  (ends a run there: the best is kept)
+    stategate train reinforce
+    stategate train reinforce --set epochs=5      (ends a run there: the best is kept)
 
 Group-relative policy gradient (Shao et al. 2024, without their length term): each goal is played by a
 group of episodes that read through the same builder at the same budget, and an episode's advantage is
 its reward less the group's mean, over the iteration's standard deviation. Ratios are clipped as in PPO;
 an exact KL to the imitation policy and the entropy are part of the loss, and logged. Goals are those of
-training products (``trainers.episodes.goals``); every ``every`` iterations the greedy policy plays
+training products (``trainers.webshop.goals``); every ``every`` iterations the greedy policy plays
 goals of products held out, and the best of those curves decides what is kept and when to stop.
 """
 
@@ -19,45 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from nodes.act.shop.candidates import Embed, Encoded
 from nodes.act.shop.policy import load_scorer
+from nodes.observe.webshop import WebShopEnv
 from stores.assets.weights import save_weights
-from stores.runs import RunDirectory, mean, provenance, shown_config, standard_error
-from trainers.episodes.goals import MODES, load_shop, practice
-from trainers.episodes.walk import Readers
-from trainers.fitting import fit, pick_device
-from trainers.policy.decisions import collate, sized_batches
-from trainers.policy.rollout import Rollout, Start, roll
-from trainers.settings import Settings, command_line
-
-
-class ReinforceSettings(Settings):
-    """Settings of the reinforcement; an epoch is ``every`` iterations and one held-out play."""
-
-    data: str = Field(description="'sample' or a folder of the official WebShop files")
-    start: str = Field(description="the imitation policy's checkpoint")
-    builders: dict[str, float] = Field(
-        default={"full": 1, "window": 1, "compress:allocator=uniform": 1},
-        description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
-    )
-    updater: str = Field(
-        default="none", description="whose state the builders read: none, gru or ssm"
-    )
-    embedder: str = Field(default="hashing", description="that of the builders")
-    low: int = Field(default=100, ge=1, description="smallest budget in tokens")
-    high: int = Field(default=2000, ge=1, description="largest budget in tokens")
-    groups: int = Field(default=32, ge=1, description="goals an iteration")
-    group: int = Field(default=8, ge=2, description="episodes a goal")
-    every: int = Field(default=5, ge=1, description="iterations between held-out plays")
-    passes: int = Field(default=2, ge=1, description="passes over an iteration's decisions")
-    clip: float = Field(default=0.2, gt=0)
-    entropy: float = Field(default=0.005, ge=0, description="weight of the entropy bonus")
-    kl: float = Field(default=0.01, ge=0, description="weight of the KL to the imitation policy")
-    max_steps: int = Field(default=20, ge=1)
-    share: float = Field(default=0.4, gt=0, lt=1, description="of training products held out")
+from stores.runs import mean, provenance, shown_config, with_errors
+from trainers.episodes import Readers, make_resources
+from trainers.fitting import descend, fit, pick_device
+from trainers.settings import ReinforceSettings, open_run
+from trainers.webshop.batches import collate, sized_batches
+from trainers.webshop.goals import MODES, load_shop, practice
+from trainers.webshop.rollout import Rollout, Start, roll
 
 
 @dataclass(frozen=True)
@@ -97,14 +71,13 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
     scorer.to(device)
     before.to(device).requires_grad_(False)
     # When to stop is no part of what a run is: the same one may be ended sooner or go on for longer.
-    told = settings.model_dump(exclude={"epochs", "patience"})
-    args: dict[str, Any] = {"settings": shown_config(told), "seed": settings.seed}
-    args |= {"data": {"sha256": plan.world.catalogue.fingerprint}, "start_sha256": meta["sha256"]}
-    run = RunDirectory(settings.run, {**provenance(command), **args})
-    readers = Readers(
-        settings.builders, settings.updater, settings.low, settings.high, settings.embedder
-    )
-    embed: Embed | None = readers.resources.embedder.embed if meta.get("embedder") else None
+    told = shown_config(settings.model_dump(exclude={"epochs", "patience"}))
+    data = {"sha256": plan.world.catalogue.fingerprint}
+    facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
+    run = open_run(settings, command, facts)
+    resources = make_resources(settings.embedder, settings.updater, WebShopEnv())
+    readers = Readers(settings.builders, resources, settings.low, settings.high)
+    embed: Embed | None = resources.embedder.embed if meta.get("embedder") else None
 
     def play(starts: Sequence[Start], generator: torch.Generator | None) -> list[Rollout]:
         scorer.eval()
@@ -117,7 +90,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
     def train_epoch(
         optimizer: torch.optim.Optimizer, generator: torch.Generator
     ) -> dict[str, float]:
-        told: dict[str, list[float]] = {}
+        figures: dict[str, list[float]] = {}
         epoch_rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         for _ in range(settings.every):
             goals = [epoch_rng.choice(plan.training) for _ in range(settings.groups)]
@@ -128,18 +101,18 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
                 * settings.group
             ]
             rollouts = play(starts, generator)
-            told.setdefault("train_score", []).extend(one.reward for one in rollouts)
-            told.setdefault("train_success", []).extend(float(o.reward == 1) for o in rollouts)
-            told.setdefault("train_steps", []).extend(one.steps / 20 for one in rollouts)
-            data = decided(rollouts, settings.group)
+            figures.setdefault("train_score", []).extend(one.reward for one in rollouts)
+            figures.setdefault("train_success", []).extend(float(o.reward == 1) for o in rollouts)
+            figures.setdefault("train_steps", []).extend(one.steps / 20 for one in rollouts)
+            batch = decided(rollouts, settings.group)
             for _ in range(settings.passes):
-                for places in sized_batches([d.seen for d in data], settings.batch, generator):
+                for places in sized_batches([d.seen for d in batch], settings.batch, generator):
                     losses = update(
-                        scorer, before, [data[i] for i in places], optimizer, settings, device
+                        scorer, before, [batch[i] for i in places], optimizer, settings, device
                     )
                     for name, value in losses.items():
-                        told.setdefault(name, []).append(value)
-        return {name: mean(values) for name, values in told.items()}
+                        figures.setdefault(name, []).append(value)
+        return {name: mean(values) for name, values in figures.items()}
 
     def validate() -> dict[str, float]:
         rollouts = play(exam, None)
@@ -150,26 +123,22 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
             "made_success": mean([float(one.reward == 1) for one in made]),
         }
 
-    history = fit(
-        scorer, folder=run.folder, epochs=settings.epochs, patience=settings.patience,
-        seed=settings.seed, learning_rate=settings.learning_rate, train_epoch=train_epoch,
-        validate=validate, metric="heldout_score", weight_decay=0.0,
-    )  # fmt: skip
+    history = fit(scorer, settings, "heldout_score", train_epoch, validate, weight_decay=0.0)
     rows = [
         _row(name, roll(worlds, readers, exam, one, None, settings.max_steps, embed, device))
         for name, one in (("imitation", before), ("reinforced", scorer))
     ]
-    summary = run.summarise(rows, [])
     described = {
         **{key: meta[key] for key in ("kind", "architecture", "encoder", "features", "embedder")},
+        "world": resources.view.name,
         "trained": "imitation, then reinforcement", "start_sha256": meta["sha256"],
         "builders": settings.builders, "metrics": rows[-1], "epochs": len(history) - 1,
         "episodes": settings.groups * settings.group * settings.every * (len(history) - 1),
-        "data": {"name": Path(settings.data).name, **args["data"]},
+        "data": {"name": Path(settings.data).name, **data},
         "seed": settings.seed, **provenance(command),
     }  # fmt: skip
     save_weights(settings.checkpoint, scorer.state_dict(), described, half=False)
-    return summary
+    return run.summarise(rows, [])
 
 
 def update(
@@ -192,23 +161,15 @@ def update(
     kl: Tensor = (chance * (logp - reference)).masked_fill(absent, 0.0).sum(-1).mean()
     entropy: Tensor = -(chance * logp).masked_fill(absent, 0.0).sum(-1).mean()
     loss = -gain + settings.kl * kl - settings.entropy * entropy
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(scorer.parameters(), 1.0)
-    optimizer.step()
-    return {"loss": loss.item(), "entropy": entropy.item(), "kl": kl.item()}
+    value = descend(scorer, loss, optimizer)
+    return {"loss": value, "entropy": entropy.item(), "kl": kl.item()}
 
 
 def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    success = [float(one.reward == 1) for one in rollouts]
-    score = [one.reward for one in rollouts]
-    return {
-        "agent": name, "n": len(rollouts), "success": mean(success),
-        "success_se": standard_error(success), "score": mean(score),
-        "score_se": standard_error(score), "steps": mean([one.steps for one in rollouts]),
-        "bought": mean([float(one.done) for one in rollouts]),
-    }  # fmt: skip
-
-
-if __name__ == "__main__":
-    command_line("trainers.policy.reinforce", __doc__, ReinforceSettings, train)
+    values = {
+        "success": [float(one.reward == 1) for one in rollouts],
+        "score": [one.reward for one in rollouts],
+    }
+    row: dict[str, Any] = {"agent": name, "n": len(rollouts), **with_errors(values)}
+    row["steps"] = mean([one.steps for one in rollouts])
+    return {**row, "bought": mean([float(one.done) for one in rollouts])}

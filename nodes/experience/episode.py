@@ -29,7 +29,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Episode:
     """A finished episode. ``reward`` is 0 to 1; ``task_id`` is shared by attempts at one task.
 
     ``answers`` are texts that advice made from this episode must not hold (the answer given, the
@@ -48,8 +48,8 @@ class Trajectory:
     answers: tuple[str, ...] = field(default=())
     source: str = ""
 
-    def with_caption(self, caption: str) -> "Trajectory":
-        """Return the trajectory with the description of its images."""
+    def with_caption(self, caption: str) -> "Episode":
+        """Return the episode with the description of its images."""
         return replace(self, caption=caption)
 
 
@@ -67,8 +67,8 @@ def from_events(
     reward: float,
     task_id: str = "",
     source: str = "",
-) -> Trajectory:
-    """Make a trajectory of the events of one recorded episode (see ``stores.traces``).
+) -> Episode:
+    """Make an episode of its recorded events (see ``stores.traces``).
 
     Raises ``ValueError`` where there is no action, or an action without a page before it.
     """
@@ -89,7 +89,7 @@ def from_events(
         after = pages[t][1:] if following is None else pages.get(following, [])[:1]
         tool, params = parse_action(acts[t])
         steps.append(Step(tool, params, pages[t][0], after[0] if after else ""))
-    return Trajectory(
+    return Episode(
         id=episode_id,
         task_id=task_id or episode_id,
         question=question,

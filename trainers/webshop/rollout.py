@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from envs.protocols import Observation, Session
 from envs.webshop import WebShop
-from nodes.act.fallback import safe_action
+from envs.webshop.actions import WebShopActions
 from nodes.act.shop.candidates import Embed, Encoded, encode
-from trainers.episodes.walk import Reader, Readers, Walk
-from trainers.policy.decisions import collate
+from trainers.episodes import Reader, Readers, Walk
+from trainers.webshop.batches import collate
 
 _BLOCK = 64  # pages a forward pass; sorted by size, so that little is padding
 
@@ -57,7 +57,7 @@ def roll(
     for start in starts:
         world = worlds[start.mode]
         session, page = world.reset(goal=start.goal)
-        walk = readers.start(start.reader, world.goals[start.goal]["instruction_text"])
+        walk = readers.start(start.reader, world.instruction(session))
         live.append(_Live(world, walk, session, page, Rollout(start)))
     played = [one.rollout for one in live]
     for step in range(max_steps):
@@ -70,7 +70,7 @@ def roll(
                 one.rollout.logp.append(chance)
                 action = what.actions[pick]
             else:
-                action = safe_action((), one.walk.instruction)
+                action = WebShopActions().safe((), one.walk.instruction)
             _take(one, action)
         live = [one for one in live if not one.rollout.done]
         if not live:

@@ -1,59 +1,47 @@
 """Phase 1: train a state model to foresee the class of the next action.
 
-python -m trainers.state.next_action --config configs/train/next_action.yaml
-python -m trainers.state.next_action --config next_action_sample      (the sample catalogue, minutes)
-python -m trainers.state.next_action --config next_action_ssm
+    stategate train state
+    stategate train state --config state_sample      (the sample catalogue, minutes)
+    stategate train state --config state_ssm
 
 Reports accuracy and macro-F1 on held-out episodes beside the majority class and a classifier of the
 last page's words. Resumes after a stop; runs on the GPU if there is one.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch.nn.functional import cross_entropy, dropout
 
-from nodes.protocols import Embedder
-from nodes.update_state.action_classes import ACTION_CLASSES
-from nodes.update_state.state_model import StateModel, make_model
+from nodes.update_state.learned import make_model
+from nodes.update_state.state_model import StateModel
 from stores.assets.weights import save_weights
-from stores.runs import RunDirectory, mean, provenance, shown_config
-from stores.traces.trajectories import file_hash, read_trajectories
-from trainers.episodes.split import split_by_group
-from trainers.fitting import fit, pick_device
-from trainers.settings import Settings, command_line
+from stores.runs import mean
+from trainers.episodes import read_sides, resources_of
+from trainers.fitting import descend, fit, pick_device
+from trainers.settings import StateSettings, open_run, result
 from trainers.state.data import Sequenced, TextTable, batches, sequence
 
 
-class NextActionSettings(Settings):
-    """Settings of phase 1."""
-
-    model: Literal["gru", "ssm"] = "gru"
-    d_state: int = Field(default=512, ge=8)
-    d_event: int = Field(default=256, ge=8)
-    drop_inputs: float = Field(default=0.1, ge=0, lt=1, description="share of input numbers zeroed")
-
-
-def train(
-    settings: NextActionSettings, command: Sequence[str], embedder: Embedder | None = None
-) -> dict[str, Any]:
+def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    training = read_trajectories(settings.data)
-    heldout = read_trajectories(settings.heldout) if settings.heldout else []
-    run = RunDirectory(settings.run, {**provenance(command), **_args(settings)})
-    embedder = embedder or _embedder()
+    sides = read_sides(settings)
+    resources = resources_of(settings, sides)
+    embedder, view = resources.embedder, resources.view
+    run = open_run(settings, command)
     table = TextTable()
-    fitted, validation = split_by_group(training, settings.validation, settings.seed)
-    sets = [[sequence(t, table) for t in part] for part in (fitted, validation, heldout)]
+    sets = [[sequence(t, table, view) for t in side] for side in sides]
     table.embed(embedder)
+    # A world that does not count its classes has those that were seen.
+    seen = sorted({label for side in sets for episode in side for label in episode.labels})
+    classes = tuple(view.actions.classes) or tuple(seen)
     torch.manual_seed(settings.seed)
     sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
-    model = make_model({"kind": settings.model, **sizes}).to(device)
+    model = make_model({"kind": settings.model, "classes": len(classes), **sizes})
+    model.to(device)
 
     def train_epoch(
         optimizer: torch.optim.Optimizer, generator: torch.Generator
@@ -62,44 +50,45 @@ def train(
         for batch in batches(sets[0], table, settings.batch, device, generator):
             texts = dropout(batch.texts, settings.drop_inputs, training=True)
             readouts = model(texts, batch.types)[batch.rows, batch.places]
-            loss = cross_entropy(model.classify(readouts), batch.labels)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            losses.append(loss.item())
+            labels = torch.cat([torch.from_numpy(truth(e, classes)) for e in batch.episodes])
+            loss = cross_entropy(model.classify(readouts), labels.to(device))
+            losses.append(descend(model, loss, optimizer))
         return {"train_loss": mean(losses)}
 
+    def guessed(episodes: Sequence[Sequenced]) -> list[Predicted]:
+        return predictions(model, episodes, classes, table, device)
+
     def validate() -> dict[str, float]:
-        right = [hit for e in predictions(model, sets[1], table, device) for hit in e[1] == e[2]]
+        right = [hit for _, guess, true in guessed(sets[1]) for hit in guess == true]
         return {"accuracy": float(np.mean(right))}
 
-    history = fit(
-        model, folder=run.folder, epochs=settings.epochs, patience=settings.patience,
-        seed=settings.seed, learning_rate=settings.learning_rate, train_epoch=train_epoch,
-        validate=validate, metric="accuracy",
-    )  # fmt: skip
+    history = fit(model, settings, "accuracy", train_epoch, validate)
     reported = sets[2] or sets[1]
     rows = [
-        scored(settings.model, predictions(model, reported, table, device)),
-        *baselines(sets[0] + sets[1], reported),
+        scored(settings.model, guessed(reported)),
+        *baselines(sets[0] + sets[1], reported, classes),
     ]
-    summary = run.summarise(rows, [])
-    meta = {
-        "kind": "state", "architecture": model.architecture, "embedder": embedder.name,
-        "data": {"name": Path(settings.data).name, "sha256": file_hash(settings.data)},
-        "classes": list(ACTION_CLASSES), "metrics": rows[0], "epochs": len(history) - 1,
-        "seed": settings.seed, **provenance(command),
-    }  # fmt: skip
+    meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
+    meta |= {"world": view.name, "classes": list(classes)}
+    meta |= result(settings, command, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, model.state_dict(), meta)
-    return summary
+    return run.summarise(rows, [])
+
+
+def truth(episode: Sequenced, classes: Sequence[str]) -> "np.ndarray[Any, Any]":
+    """Return the class (its place in ``classes``) of each decision."""
+    return np.array([classes.index(label) for label in episode.labels], dtype=np.int64)
 
 
 Predicted = tuple[Sequenced, "np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 
 
 def predictions(
-    model: StateModel, episodes: Sequence[Sequenced], table: TextTable, device: torch.device
+    model: StateModel,
+    episodes: Sequence[Sequenced],
+    classes: Sequence[str],
+    table: TextTable,
+    device: torch.device,
 ) -> list[Predicted]:
     """Return (episode, predicted classes, true classes) of each episode."""
     found: list[Predicted] = []
@@ -109,7 +98,7 @@ def predictions(
             guesses = model.classify(readouts).argmax(-1).cpu().numpy()
             rows = batch.rows.cpu().numpy()
             for i, episode in enumerate(batch.episodes):
-                found.append((episode, guesses[rows == i], np.array(episode.labels)))
+                found.append((episode, guesses[rows == i], truth(episode, classes)))
     return found
 
 
@@ -130,19 +119,21 @@ def scored(name: str, predicted: Sequence[Predicted]) -> dict[str, Any]:
     return row
 
 
-def baselines(training: Sequence[Sequenced], reported: Sequence[Sequenced]) -> list[dict[str, Any]]:
+def baselines(
+    training: Sequence[Sequenced], reported: Sequence[Sequenced], classes: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return rows for the majority class and for a linear classifier of the last page's words."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    labels = np.concatenate([e.labels for e in training])
+    labels = np.concatenate([truth(e, classes) for e in training])
     majority = int(np.bincount(labels).argmax())
-    constant = [(e, np.full(len(e.labels), majority), np.array(e.labels)) for e in reported]
+    constant = [(e, np.full(len(e.labels), majority), truth(e, classes)) for e in reported]
     words = CountVectorizer(max_features=20_000, binary=True)
     model = LogisticRegression(max_iter=300)
     model.fit(words.fit_transform([p for e in training for p in _pages(e)]), labels)
     bag = [
-        (e, model.predict(words.transform(_pages(e))), np.array(e.labels))
+        (e, model.predict(words.transform(_pages(e))), truth(e, classes))
         for e in reported
         if e.labels
     ]
@@ -166,21 +157,3 @@ def _macro_f1(predicted: Sequence[Predicted]) -> float:
         both = float(np.sum((guesses == label) & (truths == label)))
         scores.append(2 * both / float(np.sum(guesses == label) + np.sum(truths == label)))
     return float(np.mean(scores))
-
-
-def _args(settings: Settings) -> dict[str, Any]:
-    files = {"data": settings.data, "heldout": settings.heldout}
-    hashes = {name: file_hash(path) for name, path in files.items() if path}
-    return {"settings": shown_config(settings.model_dump()), "data": hashes, "seed": settings.seed}
-
-
-def _embedder() -> Embedder:
-    from nodes.models.embedders import MiniLM
-    from nodes.resources import Resources
-
-    embedder: Embedder = MiniLM().build(Resources())
-    return embedder
-
-
-if __name__ == "__main__":
-    command_line("trainers.state.next_action", __doc__, NextActionSettings, train)

@@ -10,8 +10,8 @@ from nodes.build_context.rico.backend import Document, Query
 from nodes.build_context.rico.loading import load_backend
 from nodes.build_context.rico.rankers import rank
 from stores.errors import UserError
-from trainers.mamba2.tasks import Pairs, Spans
-from trainers.mamba2.train import Recipe, main, train
+from trainers.mamba2 import Pairs, train
+from trainers.settings import Mamba2Settings, read_settings
 
 SHIPPED = Path(__file__).parents[1] / "nodes" / "rico" / "ssm_pairs"
 
@@ -43,15 +43,27 @@ def test_the_gradient_follows_the_question_not_the_place(shipped):
         assert scores.argmax() == right
 
 
-def test_training_lowers_the_loss_and_says_how(tmp_path):
-    recipe = Recipe(hidden=16, head=8, state=8, steps=40, batch=8, learning_rate=2e-2)
-    report = train(Pairs(keys=40, values=4), recipe, tmp_path / "ssm", quiet=True)
-    assert report["last_loss"] < report["first_loss"] - 0.2
-    kept = json.loads((tmp_path / "ssm" / "training.json").read_text())
-    assert kept["recipe"]["steps"] == 40
-    assert kept["ranking"]["chance"] == 1 / 8
-    assert not list((tmp_path / "ssm").glob("*.bin"))
-    assert load_backend(str(tmp_path / "ssm")).layers == 2
+def test_training_lowers_the_loss_resumes_and_says_how(tmp_path):
+    def settings(name):
+        return read_settings(Mamba2Settings, "mamba2", [
+            "hidden=16", "head=8", "state=8", "keys=40", "values=4", "steps=20", "batch=8",
+            "learning_rate=0.02", "epochs=2", f"run={tmp_path / name}",
+            f"checkpoint={tmp_path / name / 'model'}",
+        ])  # fmt: skip
+
+    rows = train(settings("whole"), ["test"])["rows"]
+    assert [row["agent"] for row in rows][-1] == "random order"
+    assert rows[-1]["found"] == 1 / 8
+    folder = tmp_path / "whole" / "model"
+    history = json.loads((tmp_path / "whole" / "history.json").read_text())
+    assert history[2]["train_loss"] < history[1]["train_loss"] - 0.2
+    report = json.loads((folder / "training.json").read_text())
+    assert report["settings"]["steps"] == 20
+    assert not list(folder.glob("*.bin"))
+    assert load_backend(str(folder)).layers == 2
+    first = (folder / "model.safetensors").read_bytes()
+    train(settings("whole"), ["test"])  # nothing is left to do
+    assert (folder / "model.safetensors").read_bytes() == first
 
 
 def test_examples_have_one_right_document():
@@ -63,15 +75,3 @@ def test_examples_have_one_right_document():
         assert holders == [example.relevant]
     with pytest.raises(UserError, match="need 80 keys"):
         Pairs().draw(rng, 20)
-
-
-def test_spans_of_real_text(tmp_path):
-    texts = [" ".join(f"word{i}{j}" for j in range(30)) for i in range(5)]
-    task = Spans([Document("", text) for text in texts], length=20, span=5)
-    example = task.draw(np.random.default_rng(0), 3)
-    assert example.question in example.documents[example.relevant].text
-    with pytest.raises(UserError, match="longer ones"):
-        Spans([Document("", "too short")])
-    (tmp_path / "a.txt").write_text("short")
-    with pytest.raises(SystemExit):
-        main(["--out", str(tmp_path / "x"), "--text", str(tmp_path / "a.txt")])

@@ -1,26 +1,24 @@
 """Other people's WebShop traces in the form of our trajectories.
 
-python -m trainers.episodes.convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl
-python -m trainers.episodes.convert human mturk/ --out runs/trajectories/human.jsonl
+    stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl
+    stategate data convert human mturk/ --out runs/trajectories/human.jsonl
 
 ``react``: ReAct's prompt traces; thoughts are dropped, pages become our `text` pages. ``human``: the
 logs of WebShop's own server, which name pages and choices but hold no product texts: results show ASINs
 alone, and only the goal's own product has its title.
 """
 
-import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from envs.protocols import SEARCH
-from stores.errors import UserError, mistakes_in_one_line
+from envs.webshop.pages import SEARCH
+from stores.errors import UserError
 from stores.traces import Event
-from stores.traces.trajectories import Trajectory, write_trajectories
+from stores.traces.trajectories import Trajectory
 
 _SEP = " [SEP] "
 _BRACKET = re.compile(r"\[([^\[\]]+)\]")
@@ -158,6 +156,8 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def convert(form: str, source: Path) -> list[Trajectory]:
     """Read ``source`` (a file, or a folder of files) of ``form``. Raises ``UserError``."""
+    if form not in ("react", "human"):
+        raise UserError(f"the forms are react and human, not '{form}'")
     files = sorted(source.glob("*.jsonl")) if source.is_dir() else [source]
     if not files:
         raise UserError(f"'{source}' holds no .jsonl file")
@@ -168,23 +168,3 @@ def convert(form: str, source: Path) -> list[Trajectory]:
     except (KeyError, IndexError, TypeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise UserError(f"'{source}' is not of the form '{form}' ({problem})") from None
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "trainers.episodes.convert",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("form", choices=["react", "human"])
-    parser.add_argument("source", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args(argv)
-    with mistakes_in_one_line():
-        count = write_trajectories(given.out, convert(given.form, given.source))
-    sys.stdout.write(f"{count} episodes in {given.out}\n")
-
-
-if __name__ == "__main__":
-    main()
