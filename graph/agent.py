@@ -161,8 +161,8 @@ class BoundAgent:
         record = self.record(state, config)
         events = read_events(state)
         for params in self.config.memory:
-            kept = self.resources.get(params)(record)
-            events = events if kept is None else tuple(kept)
+            recent = self.resources.get(params)(record)
+            events = events if recent is None else tuple(recent)
         self._tell("write_memory", state, reward=state["reward"], done=state["done"])
         said = spoken(record, state) if self.config.env.conversational else {}
         return {

@@ -185,18 +185,20 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _facts(args: Mapping[str, Any]) -> str:
     """Return the caption: whatever of the run's arguments a reader wants to know."""
-    agents = list((args.get("agents") or {}).values())
+    configs = args.get("agents")
+    agents = list(configs.values()) if isinstance(configs, Mapping) else []
     facts = []
     if agents:
         actors = _each((agent.get("actor") or {}).get("kind") for agent in agents)
         models = _each((agent.get("llm") or {}).get("model") for agent in agents)
         speaks = "`chat`" in actors or "`answer`" in actors
         facts.append(f"actor {actors}{f', model {models}' if speaks else ''}")
-    if goals := args.get("goals"):
+    goals = args.get("goals")
+    if isinstance(goals, list) and goals:
         is_range = goals == list(range(goals[0], goals[-1] + 1))
         facts.append(f"goals {f'{goals[0]}–{goals[-1]}' if is_range else goals} (n = {len(goals)})")
     data = args.get("data")
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and "name" in data:
         facts.append(f"data `{data['name']}` (SHA-256 `{data['sha256'][:12]}…`)")
     modes = _each((agent.get("env") or {}).get("observation") for agent in agents)
     facts += [f"observation {modes}"] if modes not in ("", "`None`") else []

@@ -2,9 +2,9 @@
 
     stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/exp
 
-The run directory is that of :mod:`evals.worlds.live` and two more files: ``subsets.json`` (paired tests
-on each category of goals) and ``moves.json`` (which advice helped and which hurt: the goals on which a
-piece of advice changed what the agent did, against the same goals without experience).
+The run directory is that of :mod:`evals.worlds.live` and one more file, ``moves.json``: which advice
+helped and which hurt, by the goals on which a piece of advice changed what the agent did, against the
+same goals without experience.
 """
 
 import hashlib
@@ -13,15 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from evals.core.run_directory import read_run
-from evals.core.statistics import paired
-from evals.worlds.live import run_live, world_of
-from graph.config import load_config
+from evals.worlds.live import run_live
 from stores.bank.bank import Bank
 from stores.bank.files import open_bank
 from stores.errors import UserError
 from stores.runs import mean, write_json
 
-_LEAST = 20  # goals a subset must have to be tested
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
 
@@ -94,10 +91,7 @@ def run_experience(
     summary = run_live(config, agents, goals, out, overrides, seed, command, hashes)
     run = Path(out)
     played = read_run(run)
-    episodes = played.rewards
-    categories = _categories(config, overrides, played.args["goals"])
-    write_json(run / "subsets.json", subsets(episodes, categories, seed))
-    write_json(run / "moves.json", moves(played.tables.get("steps", []), episodes))
+    write_json(run / "moves.json", moves(played.tables.get("steps", []), played.rewards))
     return summary
 
 
@@ -107,25 +101,6 @@ def fingerprint(bank: Bank) -> str:
     for row in bank.query("select id, q from rows order by id"):
         digest.update(f"{row['id']} {row['q']:.6f}\n".encode())
     return digest.hexdigest()
-
-
-def subsets(
-    episodes: Mapping[str, Mapping[int, float]], category: Mapping[int, str], seed: int = 0
-) -> list[dict[str, Any]]:
-    """Return a paired test of success for each agent and each category of goals (20 or more)."""
-    tests = []
-    for name in episodes:
-        base = base_of(name, episodes)
-        if base == name:
-            continue
-        for kind in sorted(set(category.values())):
-            shared = [g for g in episodes[base] if category.get(g) == kind and g in episodes[name]]
-            if len(shared) >= _LEAST:
-                a = [float(episodes[base][g] == 1.0) for g in shared]
-                b = [float(episodes[name][g] == 1.0) for g in shared]
-                test = {**vars(paired(a, b, seed)), "none": mean(a), "with": mean(b)}
-                tests.append({"subset": kind, "a": base, "b": name, "metric": "success", **test})
-    return tests
 
 
 def moves(
@@ -161,9 +136,3 @@ def base_of(name: str, episodes: Mapping[str, Any]) -> str:
     lead, colon, _ = name.rpartition(": ")
     base = f"{lead}{colon}none"
     return base if base in episodes else "none"
-
-
-def _categories(config: Any, overrides: Sequence[str], goals: Sequence[int]) -> dict[int, str]:
-    """Return goal: category, where the world's goals have one."""
-    known = getattr(world_of(load_config(config, overrides)), "goals", None)
-    return {goal: str(known[goal].get("category", "")) for goal in goals} if known else {}
