@@ -53,7 +53,7 @@ def softmax(temperature: float) -> Allocator:
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
-    """Load what ``trainers.state.allocator`` made. Raises ``UserError`` for a mismatch."""
+    """Load what ``stategate train allocator`` made. Raises ``UserError`` for a mismatch."""
     import torch
 
     from nodes.build_context.query import needs_state, readout_of
@@ -63,7 +63,7 @@ def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
     name = checkpoint or f"allocator-{updater.model.kind}"
     tensors, meta = load_weights(name, "allocator")
     require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
-    fix = "train it again for this state model (python -m trainers.state.allocator)"
+    fix = "train it again for this state model (stategate train allocator)"
     require_match(name, meta, "state_sha256", updater.fingerprint, fix)
     weigher = make_weigher(**meta["architecture"])
     weigher.load_state_dict(tensors)

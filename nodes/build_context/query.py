@@ -114,7 +114,7 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
     name = checkpoint or f"retriever-{updater.model.kind}"
     tensors, meta = load_weights(name, "retriever")
     require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
-    fix = "train it again for this state model (python -m trainers.state.retriever)"
+    fix = "train it again for this state model (stategate train retriever)"
     require_match(name, meta, "state_sha256", updater.fingerprint, fix)
     projection = make_projection(**meta["architecture"])
     projection.load_state_dict(tensors)
