@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stores.errors import UserError
 from stores.files import write_lines
-from stores.memory.entities import rules
+from stores.memory.entities import Extractor
 from stores.memory.long_term import LongTerm, Namespace, Turn
 
 _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
@@ -27,10 +27,12 @@ def import_turns(
     source: Path,
     embed: Callable[[Sequence[str]], NDArray[np.float32]],
     embedder: str,
+    extract: Extractor,
 ) -> int:
-    """Write the turns of a file, embedded anew; returns how many were not there yet.
+    """Write the turns of a file, embedded and read for entities anew.
 
-    Raises ``UserError`` naming the line that is wrong, before anything is written.
+    Returns how many were not there yet. Raises ``UserError`` naming the line that is wrong, before
+    anything is written.
     """
     try:
         lines = source.read_text(encoding="utf-8").split("\n")
@@ -44,7 +46,7 @@ def import_turns(
         about = str(row.get("about", ""))
         asked = f"{about} {row['question']}".strip()
         vectors = embed([asked, row["answer"]])
-        entities, relations = rules(f"{asked}\n{row['answer']}")
+        entities, relations = extract(f"{asked}\n{row['answer']}")
         turn = Turn(
             **{name: row[name] for name in _FIELDS},
             vector=vectors[0], answer_vector=vectors[1], embedder=embedder,

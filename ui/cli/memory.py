@@ -120,11 +120,19 @@ def import_(
     """Read a file that `export` wrote; turns that are there already are left alone."""
     from graph.config import load_config
     from nodes.resources import Resources
+    from nodes.retrieval.entities import extractor_of
     from stores.memory.io import import_turns
 
     place = _place(db, user, agent)
     made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
-    count = import_turns(place.open(), place.namespace, source.expanduser(), made.embed, made.name)
+    count = import_turns(
+        place.open(),
+        place.namespace,
+        source.expanduser(),
+        made.embed,
+        made.name,
+        extractor_of("spacy"),
+    )
     console().print(f"read {count} new turns", markup=False)
 
 
