@@ -1,12 +1,17 @@
 """Between legal actions and what a language model writes: a JSON schema out, an action back."""
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envs.protocols import Offer, is_legal, takes_text, target_of, verb_of
+from envs.protocols import ANSWER, Offer, is_legal, takes_text, target_of, verb_of
+from nodes.models.asking import json_in
+from nodes.protocols import BuiltContext, Decision
 
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+_QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 _ACTION = r"\b({verbs})\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}}])"
 
 
@@ -75,14 +80,12 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
 
 def thought_of(reply: str) -> str:
     """Return the reasoning that came with ``reply`` ("" if none)."""
-    value = _loads(reply)
-    return str(value.get("thought", "")).strip() if isinstance(value, dict) else ""
+    value = json_in(reply, dict) or {}
+    return str(value.get("thought", "")).strip()
 
 
 def _from_json(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
-    value = _loads(reply)
-    if not isinstance(value, dict):
-        return []
+    value = json_in(reply, dict) or {}
     if isinstance(value.get("action"), str):
         return [value["action"]]
     verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
@@ -93,14 +96,6 @@ def _from_json(reply: str, legal: Sequence[str], group: str | None) -> list[str]
     return found
 
 
-def _loads(reply: str) -> Any:
-    start, end = reply.find("{"), reply.rfind("}")
-    try:
-        return json.loads(reply[start : end + 1]) if 0 <= start < end else None
-    except ValueError:
-        return None
-
-
 def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
     verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
     if not verbs:
@@ -108,6 +103,17 @@ def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
     pattern = _ACTION.format(verbs="|".join(map(re.escape, verbs)))
     found = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
     return [f"{match[1]}[{match[2]}]" for match in found]
+
+
+def question_in(context: BuiltContext) -> str:
+    """Return what the context asks last, "" where it asks nothing that can be answered."""
+    asked = _QUESTION.findall(context.text) if ANSWER in context.actions else []
+    return str(asked[-1]) if asked else ""
+
+
+def unanswered(resources: "Resources", context: BuiltContext, reason: str) -> Decision:
+    """Return the world's safe action, because there is no answer for this ``reason``."""
+    return Decision(resources.view.actions.safe(context.actions, ""), fallback=reason)
 
 
 def _folded(action: str) -> str:

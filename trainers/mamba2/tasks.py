@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nodes.build_context.rico.backend import Document
-from nodes.build_context.rico.prompts import QUESTION
+from nodes.models.decoders.backend import QUESTION, Document
 from stores.errors import UserError
 
 

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nodes.build_context.rico.mamba2 import Mamba2Backend
-from nodes.build_context.rico.mamba2_cache import InitialStates
-from nodes.build_context.rico.prompts import QUESTION
 from nodes.build_context.rico.rankers import rank
+from nodes.models.decoders.backend import QUESTION
+from nodes.models.decoders.mamba2 import InitialStates, Mamba2Backend
 from stores.errors import mistakes_in_one_line
 from stores.runs import provenance
 from trainers.mamba2.tasks import Pairs, Spans, Task, make_tokenizer
@@ -113,10 +112,8 @@ def found(
     for _ in range(questions):
         example = task.draw(rng, documents)
         states = backend.encode(example.documents)
-        from nodes.build_context.rico.backend import Query
-
         for name in names:
-            scores = rank(name, backend, states, Query(example.question)).scores
+            scores = rank(name, backend, states, example.question).scores
             hits[name] += int(scores.argmax()) == example.relevant
     share = {name: count / questions for name, count in hits.items()}
     return {**share, "chance": 1 / documents, "questions": questions}
@@ -207,9 +204,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     with mistakes_in_one_line():
         task: Task = Pairs()
         if text:
-            from nodes.build_context.rico.reading import read_documents
+            from nodes.build_context.rico.weigh import documents_of
 
-            task = Spans(read_documents(text))
+            task = Spans(documents_of(text))
         report = train(
             task, Recipe(**given), out, command=["python", "-m", "trainers.mamba2.train", *words]
         )
