@@ -81,9 +81,9 @@ def rank_by(
     """
     vector, weights = query(request)
     order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
-    near = request.source.search(vector, max(len(order), 4 * top_k))
+    candidates = request.source.search(vector, max(len(order), 4 * top_k))
     candidates = sorted(
-        (pair for pair in near if pair[0].role != "frame"),
+        (pair for pair in candidates if pair[0].role != "frame"),
         key=lambda pair: order.get(pair[0].id, len(order)),
     )
     chunks = [chunk for chunk, _ in candidates]

@@ -1,6 +1,9 @@
 """The QA world as an environment kind: questions over a corpus, which context builders search."""
 
+import hashlib
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -8,7 +11,9 @@ from pydantic import Field, field_validator
 from envs.protocols import ANSWER, Observation, View
 from nodes.protocols import EnvParams, Source
 from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Corpus
+from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
+from stores.corpus.documents import files_in, read_folder
+from stores.errors import UserError
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -70,12 +75,50 @@ class QaEnv(EnvParams):
 
     def index(self, resources: "Resources") -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import corpus_index
+        from nodes.retrieval.corpus import IndexParams
 
-        return corpus_index(self.open(), self.chunking, self.vectors, resources)
+        corpus = self.open()
+        params = IndexParams(
+            corpus=corpus.name, folder=str(corpus.folder), chunking=self.chunking,
+            vectors=self.vectors,
+        )  # fmt: skip
+        index: CorpusIndex = resources.get(params)
+        index.sync()
+        return index
 
     def open(self) -> Corpus:
         """Return the corpus. Raises ``UserError`` if there is none of that name."""
-        from nodes.retrieval.corpus import open_source
+        if self.corpus == "sample":
+            from envs.qa.questions import sample_folder
 
-        return open_source(self.corpus)
+            return opened_folder(sample_folder(), "sample")[0]
+        path = Path(os.path.expandvars(self.corpus)).expanduser()
+        if self.corpus not in corpus_names() and path.exists():
+            return opened_folder(path)[0]
+        return open_corpus(self.corpus)
+
+
+def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Changes]:
+    """Ingest ``folder`` under a name of its own (apart from named corpora) and say what changed.
+
+    Raises ``UserError`` where it has files and none gives text.
+    """
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+    # Beside the named corpora, not among them: a name that a person chose is never taken.
+    corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
+    origin, look = str(folder.resolve()), _look(folder)
+    if corpus.looked(origin) == look and not corpus.is_new():  # asked again: no file is read anew
+        return corpus, Changes()
+    changes = corpus.sync(origin, read_folder(folder), look)
+    if corpus.is_new() and changes.skipped:
+        first = changes.skipped[0]
+        raise UserError(f"nothing in '{folder}' could be read: {first.id}: {first.why}")
+    return corpus, changes
+
+
+def _look(folder: Path) -> str:
+    """Return a hash of the files' names, sizes and times."""
+    told = [
+        (str(path), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files_in(folder)
+    ]
+    return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()

@@ -8,7 +8,6 @@ model also reads the very best and says which predicts the question.
 """
 
 import hashlib
-import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,12 +23,10 @@ from nodes.resources import Resources
 from nodes.retrieval.likelihood import log_likelihoods
 from nodes.retrieval.ranking import ByPlace, fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking, Passage
-from stores.corpus.corpus import Corpus, corpora, corpus_names, open_corpus
-from stores.corpus.documents import files_in, read_folder
+from stores.corpus.corpus import Corpus
 from stores.corpus.lexical import Lexical
 from stores.corpus.prepared import prepare, prepared_key, titled
 from stores.corpus.vectors import Vectors, is_server
-from stores.errors import UserError
 
 Retrieval = Literal["hybrid", "parent", "likelihood", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, those whose sentences are read, and those that the
@@ -224,51 +221,6 @@ class CorpusSource:
         passage = self._index.passages[place]
         facts = {"title": passage.title, "document": passage.document}
         return Chunk(passage.id, "passage", passage.text, (), facts)
-
-
-def open_source(corpus: str) -> Corpus:
-    """Return a corpus: ``sample``, one that was ingested under this name, or a folder or file.
-
-    Raises ``UserError`` if there is none of that name, or nothing in the folder can be read.
-    """
-    if corpus == "sample":
-        from envs.qa.questions import sample_folder
-
-        return _opened_folder(sample_folder(), "sample")
-    path = Path(os.path.expandvars(corpus)).expanduser()
-    if corpus not in corpus_names() and path.exists():
-        return _opened_folder(path)
-    return open_corpus(corpus)
-
-
-def _opened_folder(folder: Path, name: str | None = None) -> Corpus:
-    """Ingest ``folder`` under a name of its own, apart from named corpora."""
-    origin = str(folder.resolve())
-    digest = hashlib.sha256(origin.encode()).hexdigest()[:12]
-    # Beside the named corpora, not among them: a name that a person chose is never taken.
-    corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
-    files = [
-        (str(path), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files_in(folder)
-    ]
-    look = hashlib.sha256(repr(files).encode("utf-8", "replace")).hexdigest()
-    if corpus.looked(origin) == look and not corpus.is_new():  # asked again: no file is read anew
-        return corpus
-    skipped = corpus.sync(origin, read_folder(folder), look).skipped
-    if corpus.is_new() and skipped:
-        raise UserError(f"nothing in '{folder}' could be read: {skipped[0].id}: {skipped[0].why}")
-    return corpus
-
-
-def corpus_index(
-    corpus: Corpus, chunking: str, vectors: str | None, resources: Resources
-) -> CorpusIndex:
-    """Return the corpus's index under a chunking and the configured embedder, up to date."""
-    params = IndexParams(
-        corpus=corpus.name, folder=str(corpus.folder), chunking=chunking, vectors=vectors
-    )
-    index: CorpusIndex = resources.get(params)
-    index.sync()
-    return index
 
 
 class IndexParams(Params):

@@ -40,8 +40,9 @@ class LongTermMemory(MemoryParams):
             before = [event for event in record.events if event.t < record.turn]
             about = subject(record.instruction, before, extract)
             vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
-            told = f"{about} {record.instruction}\n{said}"
-            entities, relations = extract(told)
+            text = f"{about} {record.instruction}
+{said}"
+            entities, relations = extract(text)
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
             turn = Turn(
                 record.thread_id, record.episode_id, record.step, record.instruction, said,

@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 
 from envs.qa.questions import load_questions
 from evals.qa.data import load_set, relevant
 from nodes.models.embedders import Hashing, HashingEmbedder
+from nodes.observe.retriever import CorpusRetriever
 from nodes.retrieval.corpus import CorpusIndex, CorpusSource
-from nodes.retrieval.retriever import CorpusRetriever
+from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document

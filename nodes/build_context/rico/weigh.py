@@ -9,9 +9,10 @@ import numpy as np
 from nodes.build_context.rico.rankers import Ranking, Settings, rank
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.states import DocumentMemory
+from nodes.observe.qa import QaEnv
 from nodes.protocols import Embedder
 from nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax
-from stores.corpus.chunking import Chunking, Passage
+from stores.corpus.chunking import Chunking
 from stores.errors import UserError
 from stores.text import one_line
 
@@ -65,16 +66,12 @@ class Weigher:
         return Weighed(fused, softmax(fused), parts, ranking)
 
 
-def documents_of(corpus: str, chunking: str = "fixed-256-50") -> list[Document]:
+def documents_of(corpus: str) -> list[Document]:
     """Return the passages of a corpus: ``sample``, an ingested name, or a folder or file of documents.
 
     They are cut and written as the ``rico`` context reads them, so that their states are used again.
     Raises ``UserError`` where there is none of that name, or nothing in it can be read.
     """
-    from nodes.retrieval.corpus import open_source
-
-    return [_document(p) for p in open_source(corpus).passages(Chunking.parse(chunking))]
-
-
-def _document(passage: Passage) -> Document:
-    return Document(one_line(passage.title), one_line(passage.text))
+    world = QaEnv(corpus=corpus)
+    passages = world.open().passages(Chunking.parse(world.chunking))
+    return [Document(one_line(passage.title), one_line(passage.text)) for passage in passages]

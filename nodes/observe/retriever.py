@@ -9,9 +9,10 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from nodes.models.embedders import MiniLM
+from nodes.observe.qa import QaEnv
 from nodes.protocols import EmbedderParams
 from nodes.resources import Resources
-from nodes.retrieval.corpus import Retrieval, corpus_index, open_source
+from nodes.retrieval.corpus import Retrieval
 
 
 class CorpusRetriever(BaseRetriever):
@@ -40,13 +41,13 @@ class CorpusRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        corpus = open_source(str(self.corpus))
-        index = corpus_index(corpus, self.chunking, self.vectors, self._resources)
-        documents = []
+        env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
+        index = env.index(self._resources)
+        found = []
         for place, score in index.find(query, self.k, self.retrieval, self.where):
             passage = index.passages[place]
             facts = {key: getattr(passage, key) for key in ("title", "document", "start", "end")}
-            documents.append(
+            found.append(
                 Document(passage.text, id=passage.id, metadata={**facts, "score": float(score)})
             )
-        return documents
+        return found
