@@ -23,7 +23,7 @@ class Answer(ActorParams):
     """Ask the configured chat model and take its reply as the answer."""
 
     kind: Literal["answer"] = "answer"
-    system: str = Field(default=SYSTEM, description="what the model is told to be")
+    system: str = Field(default=SYSTEM, description="the system message")
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; the model's server starts on the first question."""

@@ -30,8 +30,8 @@ def schema(offer: Offer, thought: int = 0) -> dict[str, Any]:
     if offer.group is not None:
         values = [target_of(action) for action in offer.values]
         choices.append(_object(offer.group, {"type": "string", "enum": values}, thought))
-    for key, found in targets.items():
-        choices.append(_object(key, {"type": "string", "enum": found}, thought))
+    for key, names in targets.items():
+        choices.append(_object(key, {"type": "string", "enum": names}, thought))
     for action in filter(takes_text, offer.actions):
         low, high = offer.lengths.get(verb_of(action), (1, None))
         words = {"type": "string", "minLength": low}
@@ -89,11 +89,11 @@ def _from_json(reply: str, legal: Sequence[str], group: str | None) -> list[str]
     if isinstance(value.get("action"), str):
         return [value["action"]]
     verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
-    found = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
+    actions = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
     if group is not None and isinstance(value.get(group), str):
         wanted = _folded(value[group])
-        found = [a for a in legal if _folded(target_of(a)) == wanted] + found
-    return found
+        actions = [a for a in legal if _folded(target_of(a)) == wanted] + actions
+    return actions
 
 
 def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
@@ -101,8 +101,8 @@ def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
     if not verbs:
         return []
     pattern = _ACTION.format(verbs="|".join(map(re.escape, verbs)))
-    found = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
-    return [f"{match[1]}[{match[2]}]" for match in found]
+    matches = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
+    return [f"{match[1]}[{match[2]}]" for match in matches]
 
 
 def question_in(context: BuiltContext) -> str:

@@ -131,8 +131,8 @@ class ConversationContext(ContextParams):
         ]
         head = _piece("history", "history", "Conversation so far:\n")
         budget = min(room, self.history_tokens) - head.tokens_after
-        kept = [piece for piece in newest_within(lines, max(budget, 0)) if piece.text]
-        return [head, *kept] if kept else []
+        shown = [piece for piece in newest_within(lines, max(budget, 0)) if piece.text]
+        return [head, *shown] if shown else []
 
 
 class Recall(ConversationContext):

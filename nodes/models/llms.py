@@ -128,7 +128,7 @@ class FakeLlm(LlmParams):
     replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
 
     def build(self, resources: "Resources") -> "BaseChatModel":
-        """Return the fake model; it takes and ignores any call options."""
+        """Return the fake model; it takes and ignores any settings of a call."""
         from langchain_core.language_models import FakeListChatModel
 
         return FakeListChatModel(responses=list(self.replies))

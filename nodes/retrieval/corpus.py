@@ -105,8 +105,8 @@ class CorpusIndex:
         self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
-        found = self._vectors.search(vector, k, where)
-        return [(self._place[id_], score) for id_, score in found if id_ in self._place]
+        near = self._vectors.search(vector, k, where)
+        return [(self._place[id_], score) for id_, score in near if id_ in self._place]
 
     def find(
         self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
@@ -189,8 +189,7 @@ def followed(first: list[tuple[int, float]], rest: list[tuple[int, float]]) -> l
 
 def among(places: Sequence[int], rankings: Sequence[ByPlace]) -> list[dict[int, float]]:
     """Return the rankings of ``places`` alone."""
-    kept = set(places)
-    return [{p: score for p, score in scores.items() if p in kept} for scores in rankings]
+    return [{p: scores[p] for p in places if p in scores} for scores in rankings]
 
 
 class CorpusSource:
@@ -210,8 +209,8 @@ class CorpusSource:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` passages nearest to ``vector`` (cosine), best first."""
-        found = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
-        return [(self._chunk(place), score) for place, score in found]
+        near = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
+        return [(self._chunk(place), score) for place, score in near]
 
     def find(self, query: str, k: int, how: Retrieval = "parent") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""

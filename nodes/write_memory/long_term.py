@@ -40,8 +40,7 @@ class LongTermMemory(MemoryParams):
             before = [event for event in record.events if event.t < record.turn]
             about = subject(record.instruction, before, extract)
             vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
-            text = f"{about} {record.instruction}
-{said}"
+            text = f"{about} {record.instruction}\n{said}"
             entities, relations = extract(text)
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
             turn = Turn(

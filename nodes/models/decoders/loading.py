@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,11 +63,6 @@ def shared_backend(
 _shared = lru_cache(maxsize=4)(load_backend)
 
 
-def load_language_model(model: str = DEFAULT) -> tuple[Any, Any]:
-    """Return (network, tokenizer) of ``model`` (see :func:`load_backend`), in float32 on the CPU."""
-    return _load(str(_folder(model)[0]), model)
-
-
 def _folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
     from stores.assets.fetch import ASSETS, asset_path
@@ -105,8 +101,8 @@ def _converted(path: Path, digest: str) -> Path:
     from filelock import FileLock
 
     with needs("local"):
-        import accelerate  # noqa: F401 - transformers needs it, and names no fix
-        import gguf  # noqa: F401
+        for package in ("accelerate", "gguf"):  # transformers needs them, and names no fix
+            import_module(package)
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from graph import build_graph, load_config
 from nodes.act.learned_state import LearnedState, passages_of
 from nodes.build_context.rico.kind import Rico
-from nodes.build_context.rico.weigh import Weigher, documents_of
+from nodes.build_context.rico.weigh import documents_of
 from nodes.conformance import check_actor
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import shared_backend

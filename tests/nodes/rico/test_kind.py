@@ -11,6 +11,7 @@ from nodes.build_context.rico.kind import Rico
 from nodes.build_context.rico.weigh import Weigher, documents_of
 from nodes.conformance import check_built, check_context, requests
 from nodes.models.decoders.loading import shared_backend
+from nodes.models.decoders.states import DocumentMemory
 from nodes.models.embedders import Hashing
 from nodes.protocols import ContextRequest
 from nodes.resources import Resources
