@@ -84,9 +84,9 @@ class RunDirectory:
     def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
         """Drop the rows of ``name``.jsonl that are not ``wanted``."""
         rows = self.rows(name)
-        left = [row for row in rows if wanted(row)]
-        if len(left) < len(rows):
-            _replace(self.folder / f"{name}.jsonl", "".join(_line(row) for row in left))
+        kept = [row for row in rows if wanted(row)]
+        if len(kept) < len(rows):
+            _replace(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""

@@ -44,10 +44,10 @@ class Run:
     @property
     def rewards(self) -> dict[str, dict[int, float]]:
         """Agent → goal → reward; an episode that ended in an error has 0, as in the summary."""
-        found: dict[str, dict[int, float]] = {}
+        rewards: dict[str, dict[int, float]] = {}
         for row in self.episodes:
-            found.setdefault(str(row["agent"]), {})[int(row["goal"])] = float(row["reward"])
-        return found
+            rewards.setdefault(str(row["agent"]), {})[int(row["goal"])] = float(row["reward"])
+        return rewards
 
     def steps(self, agent: str, goal: int) -> list[dict[str, Any]]:
         """Return the steps of one episode, in order."""
@@ -58,12 +58,12 @@ class Run:
 
 def find_runs(roots: Iterable[Path]) -> list[Path]:
     """Return the run directories under ``roots`` (two levels deep), newest first."""
-    found: dict[Path, float] = {}
+    ages: dict[Path, float] = {}
     for root in roots:
         for pattern in (_ARGS, f"*/{_ARGS}", f"*/*/{_ARGS}"):
             for path in root.glob(pattern):
-                found[path.parent] = path.stat().st_mtime
-    return sorted(found, key=lambda folder: (-found[folder], str(folder)))
+                ages[path.parent] = path.stat().st_mtime
+    return sorted(ages, key=lambda folder: (-ages[folder], str(folder)))
 
 
 def read_run(folder: str | Path) -> Run:

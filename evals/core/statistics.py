@@ -71,7 +71,7 @@ def paired(
 
     differences = np.asarray(b, dtype=float) - np.asarray(a, dtype=float)
     parts = _summed(differences, clusters, strata)
-    found = _bootstrap(parts, seed)
+    spread = _bootstrap(parts, seed)
     shares = np.concatenate([sums / counts.sum() / len(parts) for sums, counts in parts])
     p = 1.0  # of one pair, whose sign says nothing
     if len(shares) > 1:
@@ -80,7 +80,7 @@ def paired(
             vectorized=True, n_resamples=_DRAWS, batch=_batch(shares), rng=seed,
         )  # fmt: skip
         p = float(test.pvalue)
-    return Paired(found.mean, found.low, found.high, p, len(differences))
+    return Paired(spread.mean, spread.low, spread.high, p, len(differences))
 
 
 def summary_row(agent: str, units: Units, metrics: Sequence[str]) -> dict[str, Any]:
@@ -131,13 +131,13 @@ def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> Interval:
 
     # scipy wants two places or more to draw from: the same one twice where there is one.
     places = [np.arange(max(len(sums), 2)) % len(sums) for sums, _ in parts]
-    found = stats.bootstrap(
+    drawn_means = stats.bootstrap(
         places, statistic, vectorized=True, n_resamples=_DRAWS, method="percentile",
         batch=_batch(*places), rng=seed,
     )  # fmt: skip
-    low, high = found.confidence_interval
+    low, high = drawn_means.confidence_interval
     centre = np.mean([sums.sum() / counts.sum() for sums, counts in parts])
-    return Interval(float(centre), float(found.standard_error), float(low), float(high))
+    return Interval(float(centre), float(drawn_means.standard_error), float(low), float(high))
 
 
 def _batch(*samples: NDArray[Any]) -> int:

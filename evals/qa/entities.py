@@ -28,7 +28,7 @@ from stores.corpus.documents import Document, read_folder
 from stores.errors import UserError
 from stores.memory.entities import Extractor
 from stores.memory.names import KINDS, NAMED
-from stores.runs import mean, provenance, shown_path, standard_error
+from stores.runs import mean, provenance, standard_error
 from stores.traces import Event
 
 _DRAWS = 10_000
@@ -54,7 +54,7 @@ def run_entities(
     args = {
         **provenance(command),
         "data": {"name": data, "split": split, "sha256": sha256},
-        "agents": [shown_path(agent) for agent in agents],
+        "agents": [_shown(agent) for agent in agents],
         "config": config,
         "overrides": list(overrides),
         "seed": 0,
@@ -86,6 +86,11 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
         if row["split"] == split
     ]
     return samples, KINDS, hashlib.sha256(b"".join(raws)).hexdigest()
+
+
+def _shown(agent: str) -> str:
+    name, _, file = agent.partition("=")
+    return f"{name}={Path(file).name}" if file else name
 
 
 def _solver(

@@ -207,8 +207,8 @@ def summarise(
                 row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
             rows.append({**head, **row})
         for name in agents[1:]:
-            found = paired_tests(values, agents[0], name, _TESTED, seed)
-            tests += [{**head, **test} for test in found]
+            against_first = paired_tests(values, agents[0], name, _TESTED, seed)
+            tests += [{**head, **test} for test in against_first]
     return rows, tests
 
 

@@ -63,11 +63,11 @@ def summarise(
             own = places[dataset]
             row: Row = {"agent": name, "dataset": dataset, "n": len(own)}
             for metric in MEASURES:
-                found = interval(
+                spread = interval(
                     [values[name][metric][i] for i in own], seed, strata=[strata[i] for i in own]
                 )
-                row |= {metric: found.mean, f"{metric}_se": found.error}
-                row |= {f"{metric}_low": found.low, f"{metric}_high": found.high}
+                row |= {metric: spread.mean, f"{metric}_se": spread.error}
+                row |= {f"{metric}_low": spread.low, f"{metric}_high": spread.high}
             errors = sum(q.dataset == dataset or dataset == AVERAGE for q in failed)
             summary.append({**row, **cost, "errors": errors})
     pairs = [(rankers[0], name) for name in rankers[1:]]

@@ -89,8 +89,6 @@ def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[st
     Raises ``UserError`` for a number that the world has no task for.
     """
     listed = list(tasks_of(world))
-    if not hasattr(world, "tasks") and hasattr(world, "goals"):
-        listed = [{"goal": number} for number in range(len(world.goals))]
     if goals == "all":
         return dict(enumerate(listed))
     numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
@@ -102,8 +100,7 @@ def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[st
 
 def data_hash(world: Any) -> str:
     """Return the hash of what a world is made of ("" where it has none)."""
-    source = world if hasattr(world, "fingerprint") else getattr(world, "catalogue", None)
-    return str(getattr(source, "fingerprint", ""))
+    return str(getattr(world, "fingerprint", ""))
 
 
 def _play(graph: Graph, thread_id: str, sample: Sample, attempt: Attempt) -> None:

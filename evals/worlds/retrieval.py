@@ -52,7 +52,9 @@ def decisions_of(trajectory: Trajectory, resources: Resources) -> Iterator[Decis
     acts: list[Event] = []
     page: Observation | None = None
     affordances = iter(trajectory.actions)
-    for event in trajectory.events:
+    for recorded in trajectory.events:
+        # As in a live episode, the state model knows what was asked when it reads an event.
+        event = Event(recorded.kind, recorded.text, recorded.t, trajectory.instruction)
         if event.kind == "ACT":
             decision = _decision(trajectory, page, event, state, acts, resources)
             if decision is not None:
@@ -79,7 +81,7 @@ def _decision(
     wanted = next((c.id for c in candidates if action in c.actions), None)
     if wanted is None:
         return None
-    seen = view.inputs(Event("OBS", page.text, event.t))
+    seen = view.inputs(Event("OBS", page.text, event.t, trajectory.instruction))
     last = Event("OBS", " ".join(one.text for one in seen), event.t)
     request = ContextRequest(trajectory.instruction, page, source, (*acts, last), 2000, state, view)
     return Decision(trajectory.episode_id, request, candidates, wanted)
@@ -161,9 +163,9 @@ def _row(
     episodes = [one.episode for one in decisions]
     row: Row = {"agent": name, "n": len(ranks), "episodes": len(set(episodes))}
     for k in CUTOFFS:
-        found = interval([float(rank < k) for rank in ranks], seed, clusters=episodes)
-        row |= {f"recall@{k}": found.mean, f"recall@{k}_se": found.error}
-        row |= {f"recall@{k}_low": found.low, f"recall@{k}_high": found.high}
+        recall = interval([float(rank < k) for rank in ranks], seed, clusters=episodes)
+        row |= {f"recall@{k}": recall.mean, f"recall@{k}_se": recall.error}
+        row |= {f"recall@{k}_low": recall.low, f"recall@{k}_high": recall.high}
     by_kind: dict[str, list[int]] = {}
     for one, rank in zip(decisions, ranks, strict=True):
         kind = next(c.kind for c in one.candidates if c.id == one.wanted)

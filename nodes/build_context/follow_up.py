@@ -1,9 +1,8 @@
 """A follow-up question ("Where does it happen?") made searchable with the words of earlier turns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 from stores.memory.entities import Extractor
 from stores.memory.names import FUNCTION_WORDS
@@ -47,6 +46,7 @@ _DEFINITE = re.compile(
 )
 _FRAGMENT = 4  # words of a question without a verb
 _PHRASES = 3  # that a subject has at most
+_LETTERS = 2000  # of a turn that are read
 
 
 def standalone(question: str, events: Sequence[Event], extract: Extractor) -> str:
@@ -97,7 +97,7 @@ def _focus(turns: Sequence[tuple[str, str]], extract: Extractor) -> Sequence[Ent
         own = _phrases(text, extract)
         if not place or not _points_back(text, before, extract):
             words = [w for w in re.findall(r"[\w'-]+", text) if w.lower() in _content(text)]
-            return own or [Entity("topic", " ".join(words[-6:]))]
+            return own or ([Entity("topic", " ".join(words[-6:]))] if words else [])
         if not _content(text) and len(text.split()) > 2 and place + 1 < len(turns):
             answer = _phrases(turns[place + 1][1], extract)
             if answer and turns[place + 1][0] == "ACT":
@@ -137,9 +137,10 @@ def _has_antecedent(text: str, pronoun: re.Match[str], names: Sequence[Entity]) 
     That is in an earlier clause or, for "its" and the like in a statement, anywhere before it.
     """
     word, before = pronoun[0].lower(), text[: pronoun.start()]
-    if not (word in _POSSESSIVES and not text.endswith("?")):
-        clauses = [match.start() for match in _CLAUSE.finditer(before)]
-        before = before[: clauses[-1]] if clauses else ""
+    if word in _POSSESSIVES and not text.endswith("?"):
+        return bool(_content(before))
+    clauses = [match.start() for match in _CLAUSE.finditer(before)]
+    before = before[: clauses[-1]] if clauses else ""
     is_person = bool(_PERSON.fullmatch(word))
     return any((e.kind == "person") == is_person and e.name in before for e in names)
 
@@ -151,7 +152,11 @@ def _content(text: str) -> list[str]:
     return [w for w in re.findall(r"[\w'-]+", text.lower()) if w not in FUNCTION_WORDS]
 
 
+def _phrases(text: str, extract: Extractor) -> tuple[Entity, ...]:
+    return _read(extract.phrases, text[:_LETTERS])
+
+
 @lru_cache(maxsize=512)
-def _phrases(text: str, extract: Any) -> tuple[Entity, ...]:
-    phrases: list[Entity] = extract.phrases(text[:2000])
-    return tuple(entity for entity in phrases if entity.name.lower() not in FUNCTION_WORDS)
+def _read(phrases: Callable[[str], list[Entity]], text: str) -> tuple[Entity, ...]:
+    """Return the phrases of a turn; each turn of a conversation is read again with every question."""
+    return tuple(entity for entity in phrases(text) if entity.name.lower() not in FUNCTION_WORDS)

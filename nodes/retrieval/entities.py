@@ -48,7 +48,7 @@ _SCHEMA = {
     },
     "required": ["entities", "relations"],
 }
-_MAX_TOKENS = 900
+_MAX_TOKENS = 600
 
 
 def extractor_of(kind: ExtractorKind, resources: "Resources | None" = None) -> Extractor:
@@ -95,7 +95,9 @@ class ModelExtractor:
         try:
             reply = ask(self._resources.llm, messages, _SCHEMA, max_tokens=_MAX_TOKENS)
         except asking_problems() as error:
-            return self._fallback(text, " ".join(str(error).split())[:120])
+            if (broken := _broken_off(error)) is None:
+                return self._fallback(text, " ".join(str(error).split())[:120])
+            reply = broken
         rows = _rows(reply)
         if not rows:
             return self._fallback(text, "unreadable reply")
@@ -121,6 +123,15 @@ class ModelExtractor:
         self.fallbacks += 1
         logging.getLogger(__name__).warning("entities by spaCy instead of the model: %s", reason)
         return self._otherwise(text)
+
+
+def _broken_off(error: Exception) -> str | None:
+    """Return what the model wrote up to the limit of tokens, which the client makes an error."""
+    from openai import LengthFinishReasonError
+
+    if not isinstance(error, LengthFinishReasonError):
+        return None
+    return error.completion.choices[0].message.content
 
 
 def _rows(reply: str) -> list[dict[str, Any]]:

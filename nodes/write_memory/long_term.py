@@ -40,8 +40,7 @@ class LongTermMemory(MemoryParams):
             before = [event for event in record.events if event.t < record.turn]
             about = subject(record.instruction, before, extract)
             vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
-            text = f"{about} {record.instruction}\n{said}"
-            entities, relations = extract(text)
+            entities, relations = extract(f"{about} {record.instruction}\n{said}")
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
             turn = Turn(
                 record.thread_id, record.episode_id, record.step, record.instruction, said,

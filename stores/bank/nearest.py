@@ -2,9 +2,8 @@
 
 Up to ``FLAT`` vectors every one is compared (one matrix product). Beyond that the vectors lie sorted
 by cell (spherical k-means), and only the ``PROBES`` cells nearest to the query are read: how many of
-the true ten that finds is measured beside the speed (``stategate eval bench bank``). Files are made
-beside the old ones and renamed, so readers see whole ones only; rows added since are compared from
-memory.
+the true ten that finds is measured beside the speed (``evals.bench_bank``). Files are made beside
+the old ones and renamed, so readers see whole ones only; rows added since are compared from memory.
 """
 
 import json

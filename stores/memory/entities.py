@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from stores.memory.names import sentences
 from stores.memory.records import Entity, Relation
 
+_ENTITIES = 200  # of a text
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 
 
@@ -31,6 +32,7 @@ class Extractor(Protocol):
 def merged(entities: Iterable[Entity]) -> list[Entity]:
     """Return each entity once, in order, without short forms ("Weiss") of longer ones of the text."""
     unique = list({e.name.lower(): e for e in reversed(list(entities)) if e.name}.values())[::-1]
+    unique = unique[:_ENTITIES]
     return [e for e in unique if not any(_shortens(e, other) for other in unique)]
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from stores.memory.entities import described, distinct, merged, regions
 from stores.memory.names import (
     FUNCTION_WORDS,
+    LETTERS,
     PLACE_PREPOSITIONS,
     kind_of,
     plain,
@@ -31,7 +32,7 @@ class Rules:
 
     def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
         """Return the entities of ``text`` in order, topics last, and the relations between them."""
-        flat = "\n".join(sentences(text))
+        flat = "\n".join(sentences(text[:LETTERS]))
         spans = _named(flat)
         within = regions(flat, spans)
         named = [described(flat, e, within) for e in merged(e for e, *_ in spans)]
@@ -40,7 +41,7 @@ class Rules:
 
     def phrases(self, text: str) -> list[Entity]:
         """Return every name and noun phrase of ``text`` in order, articles left out."""
-        flat = " ".join(sentences(text))
+        flat = " ".join(sentences(text[:LETTERS]))
         spans = _named(flat)
         covered = {i for _, start, end in spans for i in range(start, end)}
         phrases = {start: entity for entity, start, _ in spans}
@@ -52,7 +53,8 @@ class Rules:
 
 def _named(text: str) -> list[tuple[Entity, int, int]]:
     names = [(plain(name.text), name) for name in proper_names(text)]
-    return [(Entity(kind_of(bare, text), bare), name.start, name.end) for bare, name in names]
+    kinds = {bare: kind_of(bare, text) for bare in {bare for bare, _ in names}}
+    return [(Entity(kinds[bare], bare), name.start, name.end) for bare, name in names]
 
 
 def _noun_phrases(text: str) -> Iterator[tuple[str, int]]:
@@ -121,10 +123,9 @@ def _relations(text: str, named: Sequence[Entity], topics: Sequence[Entity]) -> 
                 yield Relation(one, relation, other)
             elif one.attributes.get("region") == other.name:
                 yield Relation(one, "located_in", other)
-        if not is_related and len(here) > 1:
-            first, second = here[0][2], here[1][2]
-            if "topic" not in (first.kind, second.kind) and "region" not in first.attributes:
-                yield Relation(first, "related_to", second)
+        names = [entity for _, _, entity in here if entity.kind != "topic"]
+        if not is_related and len(names) > 1 and "region" not in names[0].attributes:
+            yield Relation(names[0], "related_to", names[1])
 
 
 def _find(entity: Entity, sentence: str) -> re.Match[str] | None:

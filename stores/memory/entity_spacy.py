@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from stores.errors import needs
 from stores.memory.entities import described, distinct, merged, regions
-from stores.memory.names import PLACE_PREPOSITIONS, kind_of, plain, proper_names, sentences
+from stores.memory.names import LETTERS, PLACE_PREPOSITIONS, kind_of, plain, proper_names, sentences
 from stores.memory.records import Entity, Relation
 
 _TOPICS = 4  # that a text has at most
@@ -42,7 +42,7 @@ class SpacyExtractor:
 
     def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
         """Return the entities of ``text`` in order, topics last, and the relations between them."""
-        doc = self._read("\n".join(sentences(text)))
+        doc = self._read("\n".join(sentences(text[:LETTERS])))
         spans = self._named(doc)
         within = regions(doc.text, [(e, s.start_char, s.end_char) for e, s in spans])
         named = merged(entity for entity, _ in spans)
@@ -59,7 +59,7 @@ class SpacyExtractor:
 
     def phrases(self, text: str) -> list[Entity]:
         """Return every name and every noun phrase of ``text`` in order, articles left out."""
-        doc = self._read(" ".join(sentences(text)))
+        doc = self._read(" ".join(sentences(text[:LETTERS])))
         spans = self._named(doc)
         taken = {t.i: (e, span) for e, span in spans for t in span}
         phrases: dict[int, Entity] = {}
@@ -84,15 +84,19 @@ class SpacyExtractor:
     def _named(self, doc: Any) -> list[tuple[Entity, Any]]:
         proper = {token.idx for token in doc if token.pos_ == "PROPN"}
         spans = []
+        labels: dict[str, Counter[str]] = {}
         for name in proper_names(doc.text, proper.__contains__):
             span = doc.char_span(name.start, name.end, alignment_mode="expand")
-            labels = [self._KINDS[t.ent_type_] for t in span if t.ent_type_ in self._KINDS]
-            label = Counter(labels).most_common(1)[0][0] if labels else None
-            if all(t.ent_type_ in ("NORP", "LANGUAGE") for t in span):
-                continue
-            bare = plain(name.text)
-            spans.append((Entity(kind_of(bare, doc.text, label), bare), span))
-        return spans
+            if not all(token.ent_type_ in ("NORP", "LANGUAGE") for token in span):
+                bare = plain(name.text)
+                spans.append((bare, span))
+                found = (self._KINDS[t.ent_type_] for t in span if t.ent_type_ in self._KINDS)
+                labels.setdefault(bare, Counter()).update(found)
+        kinds = {
+            bare: kind_of(bare, doc.text, count.most_common(1)[0][0] if count else None)
+            for bare, count in labels.items()
+        }
+        return [(Entity(kinds[bare], bare), span) for bare, span in spans]
 
 
 def _is_asking(chunk: Any) -> bool:

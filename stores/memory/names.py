@@ -8,8 +8,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
+LETTERS = 8_000  # of a text that are read: each name is looked up all over it
+_MENTIONS = 20  # of a name that are looked at
 #: Kinds of entities. Memories written earlier may hold others, which are read and shown as they are.
 NAMED = ("person", "location", "organisation", "thing")
 KINDS = (*NAMED, "topic")
@@ -142,9 +144,10 @@ def proper_names(text: str, is_name: Callable[[int], bool] | None = None) -> lis
         if token[0][0].isupper() and before[0] not in _OPENERS
     }
     for tokens in lines:
+        words = [token[0] for token in tokens]
         i = 0
         while i < len(tokens):
-            end = i if tokens[i].start() in quoted else _end_of_name(tokens, i)
+            end = i if tokens[i].start() in quoted else _end_of_name(words, i)
             is_first = i == 0 or tokens[i - 1][0] in _OPENERS
             if end == i or (is_first and not _begins_name(tokens[i:end], lower, inside, is_name)):
                 i += 1
@@ -202,9 +205,8 @@ def _is_capital(word: str) -> bool:
     return word[:1].isupper() or bool(re.match(r"[ld]['’][A-Z]", word))
 
 
-def _end_of_name(tokens: Sequence[re.Match[str]], start: int) -> int:
-    """Return the end of the name that begins at token ``start`` (``start`` itself if none does)."""
-    words = [token[0] for token in tokens]
+def _end_of_name(words: Sequence[str], start: int) -> int:
+    """Return the end of the name that begins at word ``start`` (``start`` itself if none does)."""
     if not _is_capital(words[start]):
         return start
     end = start + 1
@@ -273,7 +275,7 @@ def kind_of(name: str, text: str, label: str | None = None) -> str:
     if label:
         votes[label] = _trust(name, label)
     _read_name(name, votes)
-    for match in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+    for match in islice(re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text), _MENTIONS):
         before = _WORD.findall(text[max(0, match.start() - 60) : match.start()])[-4:]
         after = _WORD.findall(text[match.end() : match.end() + 40])[:3]
         _read_surroundings(name, before, after, votes)

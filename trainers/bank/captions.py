@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage
 
-from nodes.experience.asking import ask, asking_problems
-from nodes.experience.trajectory import Trajectory
+from nodes.experience.episode import Episode
+from nodes.models.asking import ask, asking_problems
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Captions:
         self._path = path or home() / "captions.json"
         self.problems: list[str] = []
 
-    def caption(self, episode: Trajectory) -> Trajectory:
+    def caption(self, episode: Episode) -> Episode:
         """Return ``episode`` with its caption; without images, or where it fails, as it was."""
         if not episode.images or episode.caption:
             return episode
@@ -46,8 +46,8 @@ class Captions:
             try:
                 known[key] = " ".join(ask(self._model, [message]).split())
             except asking_problems() as error:
-                told = " ".join(str(error).split())[:120]
-                self.problems.append(f"{episode.id}: its images were not described ({told})")
+                problem = " ".join(str(error).split())[:120]
+                self.problems.append(f"{episode.id}: its images were not described ({problem})")
                 return episode
             self._keep(key, known[key])
         return episode.with_caption(known[key])

@@ -167,7 +167,7 @@ def experience(
 @eval_app.command(epilog=_RETRIEVAL)
 def retrieval(
     data: Annotated[
-        str, typer.Option(metavar="FILE", help="Trajectories of trainers.episodes.collect.")
+        str, typer.Option(metavar="FILE", help="See stategate data trajectories.")
     ],
     out: _Out,
     updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
