@@ -42,7 +42,7 @@ def webshop(
         typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
     ] = None,
 ) -> None:
-    """Fetch WebShop's official data, checked by SHA-256, from their publisher."""
+    """Fetch WebShop's official 1000 products, checked by SHA-256, from their publisher."""
     from rich.table import Table
 
     from envs.webshop.data import fetch
@@ -82,7 +82,7 @@ def trajectories(
     observation: Annotated[str, typer.Option(help="rich, text, or both in turn.")] = "both",
     seed: int = 0,
 ) -> None:
-    """Let WebShop's expert play, to train from: episodes of things that no test goal uses."""
+    """Let WebShop's expert play, to train from; nothing that a test goal aims at is played."""
     from stores.errors import UserError
     from trainers.webshop.collect import collect, collect_practice
     from trainers.webshop.goals import MODES

@@ -16,14 +16,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _BAR = 14  # blocks of the longest bar
-#: metric: (heading, factor, decimals)
-_COLUMNS = {
-    "success": ("success %", 100, 1),
-    "score": ("score %", 100, 1),
-    "steps": ("steps", 1, 1),
-    "tokens_per_step": ("tokens/step", 1, 0),
-    "seconds": ("seconds", 1, 2),
-}
+#: Columns of a summary that fit a terminal.
+_COLUMNS = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
 _SHOWN_ERRORS = 3
 
 
@@ -128,20 +122,13 @@ def show_summary(
     out: str | None,
 ) -> None:
     """Print a summary: a row an agent, mean ± standard error, then tests and errors."""
-    from rich.table import Table
-    from rich.text import Text
+    from evals.core.report import table
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("agent", style="bold", overflow="fold")
-    table.add_column("n", justify="right")
-    shown = {m: c for m, c in _COLUMNS.items() if any(m in row for row in summary["rows"])}
-    for heading, _, _ in shown.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in summary["rows"]:
-        cells = [_cell(row, metric) for metric in shown]
-        style = "dim" if row["agent"] == "oracle" else ""
-        table.add_row(Text(str(row["agent"])), str(row["n"]), *cells, style=style)
-    screen.print(table)
+    rows = [
+        {key: value for key, value in row.items() if key.removesuffix("_se") in _COLUMNS}
+        for row in summary["rows"]
+    ]
+    screen.print(table(rows, "simple"), markup=False, soft_wrap=True)
     for test in summary["tests"]:
         if test["metric"] == "score":
             screen.print(
@@ -156,13 +143,3 @@ def show_summary(
         screen.print(f"… and {len(errors) - _SHOWN_ERRORS} more failed", style="red")
     if out is not None:
         screen.print(f"run directory: {out}", markup=False, soft_wrap=True)
-
-
-def _cell(row: Mapping[str, Any], metric: str) -> str:
-    value, error = row.get(metric), row.get(f"{metric}_se")
-    if value is None:
-        return ""
-    _, factor, places = _COLUMNS[metric]
-    mean = f"{value * factor:.{places}f}"
-    is_known = error is not None and not math.isnan(error)
-    return f"{mean} ± {error * factor:.{places}f}" if is_known else mean  # type: ignore[operator]
