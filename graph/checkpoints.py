@@ -17,6 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stores.errors import UserError
+from stores.sqlite import connect
 
 
 class AsyncInThreads(BaseCheckpointSaver[Any]):
@@ -90,9 +91,7 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
         return _postgres(where)
     path = Path(where).expanduser()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, check_same_thread=False, timeout=30)
-        saver = SqliteCheckpoints(connection)
+        saver = SqliteCheckpoints(connect(path))
         saver.setup()
     except (sqlite3.Error, OSError) as error:
         raise UserError(

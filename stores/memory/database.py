@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from stores.errors import UserError
 from stores.memory import schema as tables
 from stores.memory.records import Namespace
-from stores.sqlite import write_ahead
+from stores.sqlite import prepare
 
 
 class Database:
@@ -71,9 +71,7 @@ def _engine(url: str) -> sa.Engine:
         # The driver's own BEGIN comes too late and too weak; `transaction` sends it (SQLAlchemy's
         # documented recipe for SQLite).
         connection.isolation_level = None
-        write_ahead(connection, 60.0)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA busy_timeout = 60000")
+        prepare(connection, 60.0)
 
     return engine
 

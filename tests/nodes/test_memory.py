@@ -8,7 +8,8 @@ from nodes.protocols import Decision, StepRecord
 from nodes.write_memory.short_term import ShortTerm, without_instruction
 from nodes.write_memory.trace import Trace, events_of
 from stores.tokens import count_tokens
-from stores.traces import Event, TraceStore
+from stores.traces import Event
+from stores.traces.store import TraceStore
 
 
 def record(step=0, events=(), page="WebShop [SEP] Instruction: [SEP] a lamp [SEP] Search", **kw):

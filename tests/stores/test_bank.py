@@ -8,7 +8,7 @@ import pytest
 
 from stores.bank import nearest
 from stores.bank.bank import Bank, Entry, Row
-from stores.bank.files import export_rows, merge, open_bank
+from stores.bank.bank import export_rows, merge, open_bank
 from stores.bank.nearest import Searcher
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank

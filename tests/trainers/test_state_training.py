@@ -9,7 +9,7 @@ from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.resources import Resources
 from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
-from stores.traces import TraceStore
+from stores.traces.store import TraceStore
 from trainers.episodes.collect import collect, splits
 from trainers.episodes.trajectories import read_trajectories, split_by_group
 from trainers.settings import read_settings

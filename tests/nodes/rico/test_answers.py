@@ -14,7 +14,7 @@ from nodes.build_context.rico.reading import read_documents
 from nodes.build_context.rico.weigh import Weigher, shared_backend
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
-from stores.traces import TraceStore
+from stores.traces.store import TraceStore
 from ui.cli.main import app
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.
