@@ -19,8 +19,7 @@ from evals.live import parse_goals, run_live
 from evals.read_run import read_run
 from evals.run_directory import write_json
 from evals.statistics import mean, paired
-from stores.bank.bank import Bank
-from stores.bank.bank import open_bank
+from stores.bank.bank import Bank, open_bank
 from stores.errors import UserError, mistakes_in_one_line
 
 _LEAST = 20  # goals a subset must have to be tested

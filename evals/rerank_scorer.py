@@ -12,8 +12,7 @@ from nodes.build_context.rico.backend import Backend, Query, State
 from nodes.build_context.rico.lexical import bm25, cosine
 from nodes.build_context.rico.rankers import Options, Ranking, rank
 from nodes.protocols import Embedder
-from stores.states.documents import DocumentStates
-from stores.states.packing import Dtype
+from stores.states.documents import DocumentStates, Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
 #: Rankers that see the answer: what the gradient could do if the question said everything.

@@ -26,7 +26,7 @@ from nodes.build_context.rico.backend import Backend, Document, Query, State
 from nodes.build_context.rico.loading import load_backend
 from nodes.build_context.rico.rankers import rank
 from stores.errors import mistakes_in_one_line
-from stores.states.packing import Dtype, pack, unpack
+from stores.states.documents import Dtype, pack, unpack
 
 #: How much of a state is kept: a name, and the layers as shares of the model's depth.
 SUBSETS: dict[str, Callable[[int], list[int]]] = {

@@ -93,7 +93,7 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     try:
         saver = SqliteCheckpoints(connect(path))
         saver.setup()
-    except (sqlite3.Error, OSError) as error:
+    except sqlite3.Error as error:
         raise UserError(
             f"cannot use '{path}' for checkpoints ({error}): name another file"
         ) from None

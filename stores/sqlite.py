@@ -45,14 +45,17 @@ def prepare(db: sqlite3.Connection, patience: float = 30.0, durable: bool = True
 def connect(
     path: Path, patience: float = 30.0, durable: bool = True, read_only: bool = False
 ) -> sqlite3.Connection:
-    """Open ``path`` for use by any thread, one at a time. Raises ``sqlite3.Error`` or ``OSError``.
+    """Open ``path`` for use by any thread, one at a time. Raises ``sqlite3.Error``.
 
     A file that cannot be written (a read-only disk) is opened for reading, as with ``read_only``.
     """
     if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         read_only = True
     if not read_only:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise sqlite3.OperationalError(error.strerror) from None
         db = sqlite3.connect(path, timeout=patience, check_same_thread=False)
         try:
             prepare(db, patience, durable)
@@ -147,7 +150,9 @@ class SqliteFile:
                 f"the {self._words[0]} '{self.path}' is of version {version}, this Stategate knows "
                 f"{len(self._migrations)}: update it"
             )
-        tables = {row[0] for row in db.execute("select name from sqlite_master where type = 'table'")}
+        tables = {
+            row[0] for row in db.execute("select name from sqlite_master where type = 'table'")
+        }
         if tables and not tables & set(_TABLE.findall(self._migrations[0])):
             raise sqlite3.DatabaseError("another program's database")
         return version
@@ -156,6 +161,6 @@ class SqliteFile:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             what, fix = self._words
             raise UserError(f"cannot use the {what} '{self.path}' ({error}): {fix}") from None

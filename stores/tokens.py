@@ -6,11 +6,11 @@ by a printable character), so lines are counted once and cached: a warm page cos
 
 import hashlib
 import os
-import shutil
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stores.files import write_bytes
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -43,10 +43,7 @@ def _place_data_file(target: Path) -> None:
     source = next((f for f in carried if f.name == "cl100k_base.tiktoken"), None)
     if source is None:
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(f".{os.getpid()}.part")
-    shutil.copyfile(str(source.locate()), partial)
-    partial.replace(target)
+    write_bytes(target, Path(str(source.locate())).read_bytes())
 
 
 @lru_cache(maxsize=65536)

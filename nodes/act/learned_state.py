@@ -16,7 +16,7 @@ from nodes.act.fallback import safe_action
 from nodes.build_context.rico.backend import Document
 from nodes.build_context.rico.weigh import Weigher, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-from stores.states.packing import Dtype
+from stores.states.documents import Dtype
 
 if TYPE_CHECKING:
     from nodes.resources import Resources

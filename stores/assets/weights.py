@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stores.errors import UserError
+from stores.files import write_bytes, write_json
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -39,12 +40,8 @@ def save_weights(
     }
     data = save(stored)
     digest = hashlib.sha256(data).hexdigest()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**meta, "sha256": digest}, indent=1, ensure_ascii=False) + "\n"
-    for suffix, content in ((".safetensors", data), (".json", text.encode())):
-        partial = target.with_name(f"{target.name}{suffix}.{os.getpid()}.part")
-        partial.write_bytes(content)
-        partial.replace(target.with_name(target.name + suffix))
+    write_bytes(target.with_name(f"{target.name}.safetensors"), data)
+    write_json(target.with_name(f"{target.name}.json"), {**meta, "sha256": digest}, indent=1)
     return digest
 
 

@@ -42,12 +42,11 @@ class StateBank:
         embedder: str | None = None,
         updater: str | None = None,
         create: bool = False,
-        chroma_from: int = 5_000_000,
     ) -> None:
         self.bank = Bank(folder, KIND, {"text": embedder, "state": updater}, create)
         self._known: dict[int, Row] = {}
         self._read_at = ""
-        self._searchers = {key: Searcher(self.bank, key, chroma_from) for key in ("text", "state")}
+        self._searchers = {key: Searcher(self.bank, key) for key in ("text", "state")}
 
     def search(
         self,

@@ -18,10 +18,9 @@ class TraceBank:
         folder: str | Path,
         embedder: str | None = None,
         create: bool = False,
-        chroma_from: int = 5_000_000,
     ) -> None:
         self.bank = Bank(folder, KIND, {"text": embedder}, create)
-        self._searcher = Searcher(self.bank, "text", chroma_from)
+        self._searcher = Searcher(self.bank, "text")
 
     def search(self, queries: Vector, k: int, without: Collection[str] = ()) -> list[Hit]:
         """Return ``k`` episodes, best first, no two of one task: each by its best cosine.

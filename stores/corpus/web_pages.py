@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
+from stores.files import write_json
 from stores.home import home
 from stores.loopback import on_loopback
 
@@ -43,21 +44,16 @@ def read_web(
         return found
     if len(found.text.encode("utf-8", "replace")) > max_bytes:
         return Skipped(name, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
-    partial = cached.with_suffix(".part")
-    kept = {"title": found.title, "text": found.text, "url": found.url}
-    partial.write_text(json.dumps(kept), encoding="utf-8")
-    partial.replace(cached)
+    write_json(cached, {"title": found.title, "text": found.text, "url": found.url})
     return found
 
 
 def _cache_file(name: str) -> Path:
-    folder = home() / "pages"
-    folder.mkdir(exist_ok=True)
     # One title means other articles in other Wikipedias.
     told = (
         name if _api() == API or not name.lower().startswith("wikipedia:") else f"{_api()} {name}"
     )
-    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+    return home() / "pages" / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
 
 
 def _api() -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stores.memory import schema as tables
+from stores.memory import database as tables
 from stores.memory.database import key_of, within
 from stores.memory.records import Entity, Fact, Namespace, Relation, Turn
 

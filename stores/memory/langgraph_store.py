@@ -30,8 +30,8 @@ from langgraph.store.base.embed import get_text_at_path
 from numpy.typing import NDArray
 
 from stores.errors import UserError
+from stores.memory.database import items
 from stores.memory.long_term import Fact, LongTerm, Namespace
-from stores.memory.schema import items
 
 FACTS = "facts"
 _JOIN = "."  # LangGraph refuses labels with a period

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from stores.bank import nearest
-from stores.bank.bank import Bank, Entry, Row
-from stores.bank.bank import export_rows, merge, open_bank
+from stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank
 from stores.bank.nearest import Searcher
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
@@ -82,7 +81,7 @@ def test_a_damaged_file_is_told_in_one_line(tmp_path):
         StateBank(tmp_path)
 
 
-@pytest.mark.parametrize("how", ["flat", "cells", "chroma"])
+@pytest.mark.parametrize("how", ["flat", "cells"])
 def test_search_finds_what_brute_force_finds(tmp_path, monkeypatch, how):
     monkeypatch.setattr(nearest, "_TAIL", 50)
     if how == "cells":
@@ -90,7 +89,7 @@ def test_search_finds_what_brute_force_finds(tmp_path, monkeypatch, how):
     rows = vectors(600)
     store = bank(tmp_path)
     store.add(entries(rows[:500]))
-    searcher = Searcher(store, "text", chroma_from=10 if how == "chroma" else 10**9)
+    searcher = Searcher(store, "text")
     for query in vectors(20, seed=1):
         found = searcher.search(query, 5)
         assert ids(store, found) == nearest_by_hand(rows[:500], query, 5)
@@ -115,8 +114,8 @@ def test_damaged_index_files_are_made_again(tmp_path):
     store = bank(tmp_path)
     store.add(entries(rows))
     assert Searcher(store, "text").search(rows[3], 1)[0][0] == 4
-    for folder in (tmp_path / "index").iterdir():
-        (folder / "vectors.npy").write_bytes(b"torn")
+    (file,) = (tmp_path / "index").iterdir()
+    file.write_bytes(file.read_bytes()[:100])
     assert Searcher(store, "text").search(rows[3], 1)[0][0] == 4
 
 

@@ -102,10 +102,8 @@ def export(
     agent: _Agent = "stategate",
 ) -> None:
     """Write the memory to a JSON Lines file, one turn a line, for `import`."""
-    from stores.memory.io import export_turns
-
     place = _place(db, user, agent)
-    count = export_turns(place.open(), place.namespace, target.expanduser())
+    count = place.open().export_turns(place.namespace, target.expanduser())
     console().print(f"wrote {count} turns to {target}", soft_wrap=True, markup=False)
 
 
@@ -120,11 +118,10 @@ def import_(
     """Read a file that `export` wrote; turns that are there already are left alone."""
     from graph.config import load_config
     from nodes.resources import Resources
-    from stores.memory.io import import_turns
 
     place = _place(db, user, agent)
     made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
-    count = import_turns(place.open(), place.namespace, source.expanduser(), made.embed, made.name)
+    count = place.open().import_turns(place.namespace, source.expanduser(), made.embed, made.name)
     console().print(f"read {count} new turns", markup=False)
 
 

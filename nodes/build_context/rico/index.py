@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from nodes.build_context.rico.backend import Backend, Document, State
 from stores.home import home
-from stores.states.documents import DocumentStates, document_key
-from stores.states.packing import Dtype
+from stores.states.documents import DocumentStates, Dtype, document_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from nodes.build_context.rico.prompts import Loss
 from nodes.build_context.rico.rankers import Options
 from nodes.build_context.rico.weigh import Partner, Weighed, Weigher, shared_backend
 from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest
-from stores.states.packing import Dtype
+from stores.states.documents import Dtype
 
 if TYPE_CHECKING:
     from nodes.resources import Resources

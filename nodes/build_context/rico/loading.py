@@ -1,13 +1,12 @@
 """Models for RICO by name: an asset, a folder in Hugging Face form, a hub repository, a GGUF file."""
 
 import hashlib
-import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nodes.build_context.rico.prompts import Loss
 from stores.errors import UserError
+from stores.files import replacing
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ def _converted(path: Path, digest: str) -> Path:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
 
-            partial = folder.with_name(f"{folder.name}.{os.getpid()}.part")
             tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
             network = AutoModelForCausalLM.from_pretrained(
                 str(path.parent), gguf_file=path.name, dtype=torch.float32
@@ -120,10 +118,9 @@ def _converted(path: Path, digest: str) -> Path:
             values.pop("quantization_config", None)
             plain = type(network)(type(network.config).from_dict(values))
             plain.load_state_dict(network.state_dict())
-            plain.save_pretrained(partial)
-            tokenizer.save_pretrained(partial)
-            shutil.rmtree(folder, ignore_errors=True)
-            partial.replace(folder)
+            with replacing(folder) as partial:
+                plain.save_pretrained(partial)
+                tokenizer.save_pretrained(partial)
     return folder
 
 

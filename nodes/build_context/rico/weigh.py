@@ -17,8 +17,7 @@ from nodes.build_context.rico.prompts import Loss
 from nodes.build_context.rico.rankers import Options, Ranking, rank
 from nodes.protocols import Embedder
 from stores.errors import UserError
-from stores.states.documents import DocumentStates
-from stores.states.packing import Dtype
+from stores.states.documents import DocumentStates, Dtype
 
 Scores = NDArray[np.float64]
 Partner = Literal["bm25", "bm25_stem", "embedder"]
