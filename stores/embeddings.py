@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.home import home
+from stores.home import cache
 from stores.sqlite import SqliteFile
 
 Vector = NDArray[np.float32]
@@ -36,7 +36,7 @@ class EmbeddingCache:
 
     def __init__(self, path: Path | None = None, memory_mb: float = 64) -> None:
         """Open ``path``, by default the file in the cache folder. Raises ``UserError``."""
-        self.path = path or home() / "embeddings.sqlite"
+        self.path = path or cache() / "embeddings.sqlite"
         self._memory: OrderedDict[tuple[str, bytes], Vector] = OrderedDict()
         self._memory_bytes = 0
         self._memory_limit = int(memory_mb * 1e6)
@@ -133,4 +133,4 @@ def _open(path: Path) -> EmbeddingCache:
 
 def embedding_cache() -> EmbeddingCache:
     """Return this process's cache in the cache folder of the moment."""
-    return _open(home() / "embeddings.sqlite")
+    return _open(cache() / "embeddings.sqlite")

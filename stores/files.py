@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         told = error.strerror or error
         raise UserError(f"cannot write '{path}' ({told}): name another file") from None
     finally:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

@@ -66,7 +66,25 @@ def connect(
     # Beside a file in a folder that is closed to us SQLite cannot keep its shared memory.
     fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
     address = f"{path.resolve().as_uri()}?mode=ro{fixed}"
-    return sqlite3.connect(address, timeout=patience, check_same_thread=False, uri=True)
+    db = sqlite3.connect(address, timeout=patience, check_same_thread=False, uri=True)
+    db.execute("pragma query_only = on")
+    return db
+
+
+def is_in_use(path: Path) -> bool:
+    """Say whether somebody else has the database open; if not, all of it is in this one file now."""
+    try:
+        db = sqlite3.connect(path, timeout=0)
+        try:
+            db.execute("pragma journal_mode = delete")  # refused while others have the log open
+            db.execute("begin exclusive")
+        finally:
+            db.close()
+    except sqlite3.OperationalError:
+        return True
+    except sqlite3.DatabaseError:
+        return False  # damaged, or no database
+    return False
 
 
 class SqliteFile:
@@ -134,7 +152,8 @@ class SqliteFile:
         return db
 
     def _migrate(self, db: sqlite3.Connection) -> None:
-        if self._version(db) == len(self._migrations):
+        reads_only = db.execute("pragma query_only").fetchone()[0]  # a file of before, as it is
+        if self._version(db) == len(self._migrations) or reads_only:
             return
         db.execute("begin immediate")
         with db:

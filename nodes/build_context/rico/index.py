@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nodes.build_context.rico.backend import Backend, Document, State
-from stores.home import home
+from stores.home import cache
 from stores.states.documents import DocumentStates, Dtype, document_key
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _SHOW_FROM = 8  # documents from which encoding takes over two seconds
 def default_folder(backend: Backend, dtype: str) -> "Path":
     """Return where the states of ``backend`` are kept on this machine."""
     name = backend.fingerprint.replace("/", "-")
-    return home() / "document_states" / f"{name}-{dtype}"
+    return cache() / "document_states" / f"{name}-{dtype}"
 
 
 def open_states(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nodes.build_context.rico.prompts import Loss
 from stores.errors import UserError
 from stores.files import replacing
-from stores.home import home
+from stores.home import cache
 
 if TYPE_CHECKING:
     from nodes.build_context.rico.backend import Backend
@@ -90,7 +90,7 @@ def _hash_folder(folder: Path) -> str:
 
 def _converted(path: Path, digest: str) -> Path:
     """Return a GGUF file's weights as a Hugging Face folder, dequantised once and kept."""
-    folder = home() / "converted" / f"{path.stem}-{digest[:12]}"
+    folder = cache() / "converted" / f"{path.stem}-{digest[:12]}"
     if (folder / "config.json").is_file():
         return folder
     for package in ("gguf", "accelerate"):
