@@ -125,10 +125,10 @@ def decode(raw: bytes, charset: str | None = None) -> str:
             return raw.decode(_codec(charset))
         except ValueError:
             raise _Unreadable(f"says it is {_codec(charset).upper()}, but is not") from None
-    with suppress(ValueError, LookupError):
+    with suppress(ValueError):
         return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else _codec(charset))
     if _codec(charset) not in ("utf-8", "cp1252"):
-        with suppress(ValueError, LookupError):
+        with suppress(ValueError):
             return raw.decode(_codec(charset), "replace")
     odd = sum(byte < 32 and byte not in (9, 10, 12, 13) for byte in raw[:8192])
     high = sum(byte > 126 for byte in raw[:8192])
@@ -141,6 +141,7 @@ def _codec(charset: str | None) -> str:
     """Return Python's name for a charset, UTF-8 if unknown; on the web Latin-1 is Windows-1252."""
     try:
         name = codecs.lookup(charset or "utf-8").name
+        "".encode(name)  # refused for what is no charset, such as "hex"
     except (LookupError, ValueError):
         return "utf-8"
     return "cp1252" if name in ("iso8859-1", "ascii") else name
