@@ -1,28 +1,32 @@
-"""The vocabulary of worlds: what a step shows, and what a world must offer."""
+"""The vocabulary of worlds: what a step shows, what a world offers, and how an agent reads it.
 
-from collections.abc import Mapping
+A world is its rules (:class:`World`) and its :class:`View`, the one place where anything is said of
+what its pages, actions and instructions mean. ``envs.plain`` has a view that does for any text world.
+"""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from stores.traces import Event
 
 #: A world's whole situation as a small JSON-serialisable mapping. Worlds never change one in place.
 Session = Mapping[str, Any]
 
-#: The affordance that stands for "search for any words"; concrete actions are ``search[red shoes]``.
-SEARCH = "search[<query>]"
 #: The affordance that stands for "answer with any text"; a concrete action is ``answer[In 1911.]``.
 ANSWER = "answer[<text>]"
-#: Affordances whose brackets take free text.
-FREE = (SEARCH, ANSWER)
+_SLOT = re.compile(r"([\w-]+)\[<[^<>\[\]]+>\]")
+_BRACKETS = re.compile(r"([\w-]+)\[(.*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Observation:
     """What the agent sees after a step.
 
-    ``actions`` are the affordances on the page in page order: ``click[target]`` with the target in
-    lower case, and :data:`SEARCH` where there is a search bar. ``reward`` is the reward of the step
-    that led here. ``info`` holds world-specific facts (WebShop: ``available``, and ``reward`` with
-    the reward's parts after a purchase); agents must not read it, harnesses may.
+    ``actions`` are the affordances on the page in page order, as an agent writes them; one that takes
+    free text holds a slot in its brackets (:data:`ANSWER`). ``reward`` is the reward of the step that
+    led here. ``info`` holds facts of the world that agents must not read and harnesses may.
     """
 
     text: str
@@ -39,7 +43,7 @@ class World(Protocol):
     name: str
 
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
-        """Start ``task`` (for WebShop ``{"goal": 3}``). Raises ``UserError`` for an unknown task."""
+        """Start ``task``, such as ``{"goal": 3}``. Raises ``UserError`` for an unknown task."""
         ...
 
     def step(self, session: Session, action: str) -> tuple[Session, Observation]:
@@ -55,13 +59,252 @@ class World(Protocol):
         ...
 
 
-def is_legal(action: str, affordances: tuple[str, ...]) -> bool:
+def tasks_of(world: World) -> Sequence[Mapping[str, Any]]:
+    """Return the tasks that ``world`` can be asked to play, in order.
+
+    A world says so with ``tasks()``; one that does not has a single task, without parameters.
+    """
+    listed = getattr(world, "tasks", None)
+    tasks: Sequence[Mapping[str, Any]] = listed() if callable(listed) else ({},)
+    return tasks
+
+
+# How an agent reads a world ---------------------------------------------------------------------
+
+#: What kind of part a chunk is, whatever its world calls it: shown by the frame of every prompt
+#: ("frame"), text ("text"), what the page is about ("subject"), one of several things that compete
+#: ("entry"), values of which one is chosen ("choice"), commands ("commands"), commands without which
+#: nothing can be done, which no builder may drop ("pinned").
+Role = Literal["frame", "text", "subject", "entry", "choice", "commands", "pinned"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values of which one is to be chosen, and the one that is (None where none is marked)."""
+
+    name: str
+    values: tuple[str, ...]
+    chosen: str | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A part of a page that is kept or dropped as one.
+
+    ``text`` is the page's own text (all chunks joined make the page again), ``actions`` the
+    affordances that the chunk carries, in the order of ``choice.values`` where it is a choice.
+    ``kind`` is the world's own word, ``role`` everybody's. ``data`` holds parsed facts for the
+    world's own actors and pictures. ``is_visited`` marks an entry that was opened before.
+    """
+
+    id: str
+    kind: str
+    text: str
+    actions: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    role: Role = "text"
+    choice: Choice | None = None
+    is_visited: bool = False
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A stretch of a prompt line, and the affordance that it spells out, if any.
+
+    One with an affordance is shown whole or not at all. ``role`` says what may go first: running
+    "text" (by clauses), words of a "title", a "quantity" (``amount`` is its number), another "fact"
+    (each whole); a "lead" tells what the commands after it are and hardly ever goes.
+    """
+
+    text: str
+    action: str | None = None
+    role: Literal["text", "title", "quantity", "fact", "lead"] = "text"
+    amount: float | None = None
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of what is asked: ``instruction[start:end]`` with the words that join it.
+
+    ``text`` is what it asks for: a "thing", a "property" of it, a "value" (of the choice ``name``, ""
+    where the instruction does not say of which), or a "limit" that amounts must not exceed.
+    """
+
+    text: str
+    start: int
+    end: int
+    role: Literal["thing", "property", "value", "limit"] = "property"
+    name: str = ""
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class StatusLine:
+    """A line about what the page itself marks; ``is_settled`` if nothing is left to do there."""
+
+    text: str
+    is_settled: bool = True
+
+
+#: Kinds of inputs of a state model, in the order of its type embedding. Only append: checkpoints
+#: hold it. A fact is what a page says about a part of what is asked.
+INPUT_KINDS = ("GOAL", "CLAUSE", "OBS", "ACT", "REWARD", "DONE", "ERROR", "WISH", "FACT")
+InputKind = Literal["GOAL", "CLAUSE", "OBS", "ACT", "REWARD", "DONE", "ERROR", "WISH", "FACT"]
+
+
+@dataclass(frozen=True)
+class StateInput:
+    """One short text that a state model reads; ``match`` is how much of it was asked for (0 to 1)."""
+
+    kind: InputKind
+    text: str
+    match: float = 0.0
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What to put before a language model: actions, and how to ask for them.
+
+    ``group`` names the choice that the actions ``values`` settle, ``asks`` is a closing line of the
+    prompt, ``lengths`` bounds the characters of free text by verb.
+    """
+
+    actions: tuple[str, ...]
+    group: str | None = None
+    values: tuple[str, ...] = ()
+    asks: str | None = None
+    lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class ActionVocabulary(Protocol):
+    """A world's actions: their classes for state models, and how experience tells of them."""
+
+    #: Classes of actions, in the order of a state model's head; () where they are not counted.
+    classes: tuple[str, ...]
+    #: What the chunk of each class reads like; the instruction stands for a class that is missing.
+    prototypes: Mapping[str, str]
+    #: Kinds of moves, finer than classes, each in words: what advice is made of.
+    moves: Mapping[str, str]
+
+    def class_of(self, page: str, action: str) -> str:
+        """Return the class of ``action`` taken on the page with the text ``page``."""
+        ...
+
+    def accepts(self, action: str, observation: Observation) -> bool:
+        """Say whether the world takes ``action`` on this page."""
+        ...
+
+    def safe(self, actions: Sequence[str], instruction: str) -> str:
+        """Return an action that does no harm, of those that an actor can read (perhaps none)."""
+        ...
+
+    def is_echoed(self, action: str) -> bool:
+        """Say whether the page after ``action`` tells what it was, so that history need not."""
+        ...
+
+    def move_of(self, instruction: str, action: str) -> str:
+        """Return the kind of move that ``action`` is for this instruction."""
+        ...
+
+    def offers(self, move: str, observation: Observation) -> bool:
+        """Say whether a page offers a move of this kind."""
+        ...
+
+    def spell(self, move: str, instruction: str) -> str:
+        """Return the action that ``move`` comes to for this instruction, "" where it stays open."""
+        ...
+
+    def situation(self, instruction: str, last: str) -> Hashable:
+        """Return the kind of situation after the move ``last``: advice stays within one kind."""
+        ...
+
+    def tell(self, instruction: str, page: str, action: str) -> str:
+        """Say what ``action`` did on ``page`` in words that carry over to other tasks."""
+        ...
+
+    def general(self, text: str) -> str:
+        """Return ``text`` without names that mean nothing in another task."""
+        ...
+
+    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return texts that advice made of an episode must not give away."""
+        ...
+
+
+class View(Protocol):
+    """What a world means to an agent; all methods are pure."""
+
+    name: str
+    actions: ActionVocabulary
+    #: How the world is played, as a language model's system message.
+    brief: str
+
+    def __hash__(self) -> int:
+        """Return a hash by which what was read is remembered."""
+        ...
+
+    def clauses(self, instruction: str) -> Sequence[Clause]:
+        """Return the parts of what is asked, in order."""
+        ...
+
+    def chunks(self, observation: Observation) -> Sequence[Chunk]:
+        """Split a page into chunks; joined, their texts are the page."""
+        ...
+
+    def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
+        """Return the prompt line(s) of a chunk in pieces that can go, () where the frame shows it."""
+        ...
+
+    def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
+        """Return what the page itself marks of the chunks ``shown``."""
+        ...
+
+    def inputs(self, event: Event) -> Sequence[StateInput]:
+        """Return what a state model reads of an event; O(1) an event."""
+        ...
+
+    def gist(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
+        """Return a page's text as one line without the instruction; ``bare``: and without marks."""
+        ...
+
+    def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
+        """Return which of the readable ``actions`` to put before a language model, and how."""
+        ...
+
+
+# Actions as text -----------------------------------------------------------------------------------
+
+
+def takes_text(affordance: str) -> bool:
+    """Say whether an affordance takes free text: ``verb[<what>]``."""
+    return _SLOT.fullmatch(affordance) is not None
+
+
+def verb_of(action: str) -> str:
+    """Return the verb of ``verb[target]``, the first word of any other command."""
+    found = _BRACKETS.fullmatch(action)
+    return found[1] if found else action.partition(" ")[0]
+
+
+def target_of(action: str) -> str:
+    """Return the target of ``verb[target]``, the whole of any other command."""
+    found = _BRACKETS.fullmatch(action)
+    return found[2] if found else action
+
+
+def fill(affordance: str, text: str) -> str:
+    """Return the action that gives ``text`` to an affordance that takes text."""
+    return f"{verb_of(affordance)}[{text}]"
+
+
+def is_legal(action: str, affordances: Sequence[str]) -> bool:
     """Say whether ``action`` is one of ``affordances``, or text where one of them takes text."""
     if action in affordances:
-        return action not in FREE
-    verb, _, rest = action.partition("[")
-    takes_text = any(free.startswith(f"{verb}[") and free in affordances for free in FREE)
-    return takes_text and rest.endswith("]") and bool(rest.removesuffix("]").strip())
+        return not takes_text(action)
+    found = _BRACKETS.fullmatch(action)
+    if found is None or not found[2].strip():
+        return False
+    return any(takes_text(known) and verb_of(known) == found[1] for known in affordances)
 
 
 def answer(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
-from envs.protocols import Observation, World, is_legal
+from envs.protocols import Observation, World
 from graph.config import Config
 from graph.messages import asked, spoken, turns_before
 from graph.state import (
@@ -20,7 +20,9 @@ from graph.state import (
     unpack_vector,
 )
 from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
+from nodes.registry import registry
 from nodes.resources import Resources
+from stores.errors import UserError
 from stores.traces import Event
 
 _OVERRIDABLE = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
@@ -31,7 +33,10 @@ class Agent:
 
     def __init__(self, config: Config, resources: Resources | None = None) -> None:
         self.config = config
-        self.resources = resources or Resources(config.llm, config.embedder, config.updater)
+        self.resources = resources or Resources(
+            config.llm, config.embedder, config.updater, config.env
+        )
+        require_fit(config)
 
     def bind(self, runtime: Runtime[Any]) -> "BoundAgent":
         """Return the agent as this call wants it (``runtime.context`` is None for most)."""
@@ -44,7 +49,10 @@ class Agent:
         if not changes:
             return BoundAgent(self.config, self.resources, runtime)
         config = self.config.model_copy(update=changes)
-        resources = self.resources.with_models(config.llm, config.embedder, config.updater)
+        require_fit(config)
+        resources = self.resources.with_models(
+            config.llm, config.embedder, config.updater, config.env
+        )
         return BoundAgent(config, resources, runtime)
 
 
@@ -72,7 +80,7 @@ class BoundAgent:
             observation = self.world.observe(state["session"])
             self._tell("observe", state, page=observation.text[:200])
             return {"observation": observation}
-        task = require_task(task, self.config.env.kind)
+        task = require_task(task, self.config.env)
         session, observation = self.world.reset({k: v for k, v in task.items() if k != "env"})
         episodes = state.get("episodes", 0) + 1
         thread = str((config.get("configurable") or {}).get("thread_id") or uuid.uuid4().hex)
@@ -105,8 +113,9 @@ class BoundAgent:
         """Fold the last action and this observation into the recurrent state."""
         step = state["steps"]
         last = state.get("action")
-        events = [] if last is None else [Event("ACT", last, step - 1)]
-        events.append(Event("OBS", self.observation(state).text, step))
+        asked = self.world.instruction(state["session"])
+        events = [] if last is None else [Event("ACT", last, step - 1, asked)]
+        events.append(Event("OBS", self.observation(state).text, step, asked))
         vector = self._updater.update(unpack_vector(state.get("recurrent")), events)
         self._tell("update_state", state, events=len(events))
         return {"recurrent": pack_vector(vector)}
@@ -198,14 +207,14 @@ class BoundAgent:
             events=read_events(state),
             budget=self.config.context.budget,
             state=unpack_vector(state.get("recurrent")),
+            view=self.resources.view,
         )
         context: BuiltContext = self.resources.get(self.config.context)(request)
         return context
 
     def accepts(self, action: str, observation: Observation) -> bool:
-        """Say whether the world will take ``action`` (WebShop takes a search on any page)."""
-        is_search = action.startswith("search[") and action.endswith("]") and action != "search[]"
-        return is_legal(action, observation.actions) or (is_search and not observation.done)
+        """Say whether the world will take ``action``."""
+        return self.resources.view.actions.accepts(action, observation)
 
     @property
     def _updater(self) -> Any:
@@ -215,6 +224,21 @@ class BoundAgent:
         """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
         if self._runtime is not None:
             self._runtime.stream_writer({"node": node, "step": state.get("steps", 0), **facts})
+
+
+def require_fit(config: Config) -> None:
+    """Check that every node can work in the configured world. Raises ``UserError`` naming the fix."""
+    for params in (config.updater, config.context, config.actor, *config.memory):
+        problem = params.misfit(config.env)
+        if problem:
+            fits = [
+                kind
+                for kind, known in registry().kinds(params.slot).items()
+                if not known.cls.worlds or config.env.view().name in known.cls.worlds
+            ]
+            raise UserError(
+                f"{problem}: set {params.slot}.kind to one of {', '.join(sorted(fits))}"
+            )
 
 
 def thaw(value: Any) -> Any:

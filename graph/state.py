@@ -13,7 +13,7 @@ from langgraph.graph.message import add_messages
 from pydantic import BaseModel, create_model
 
 from envs.protocols import Observation
-from nodes.protocols import BuiltContext, Decision, Params, Vector
+from nodes.protocols import BuiltContext, Decision, EnvParams, Params, Vector
 from nodes.registry import registry
 from stores.errors import UserError
 from stores.traces import Event
@@ -132,12 +132,14 @@ def _union(classes: list[type[Params]]) -> Any:
     return Annotated[union, Field(discriminator="kind")] if len(classes) > 1 else union
 
 
-def require_task(task: Any, env_kind: str) -> dict[str, Any]:
+def require_task(task: Any, env: EnvParams) -> dict[str, Any]:
     """Check the task's shape. Raises ``UserError`` naming the form."""
     if not isinstance(task, dict):
-        form = '{"question": "..."}' if env_kind == "qa" else '{"env": "webshop", "goal": 3}'
+        form = (
+            '{"question": "..."}' if env.conversational else f'{{"env": "{env.kind}", "goal": 3}}'
+        )
         raise UserError(f'give a task: {{"task": {form}}}')
-    wanted = task.get("env", env_kind)
-    if wanted != env_kind:
-        raise UserError(f"the task is for env '{wanted}', but this agent's env is '{env_kind}'")
+    wanted = task.get("env", env.kind)
+    if wanted != env.kind:
+        raise UserError(f"the task is for env '{wanted}', but this agent's env is '{env.kind}'")
     return task

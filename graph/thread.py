@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from envs.protocols import Observation
+from envs.protocols import Observation, takes_text
 from graph.agent import Agent
 from graph.build import Graph
 from graph.history import Boundary, boundaries, ready
@@ -88,7 +88,7 @@ class Thread:
     def _advance(self, on_text: Callable[[str], Any] | None = None, **where: Any) -> dict[str, Any]:
         entry = {"task": self._task} if self._task is not None else None
         if entry is None and "session" not in self.values:
-            raise UserError('no task yet: session.start({"env": "webshop", "goal": 3})')
+            raise UserError('no task yet: session.start({"goal": 3})')
         seen: dict[str, Any] = {}
         parts: Any = self.graph.stream(
             entry, self.config, context=validated(self.overrides),
@@ -134,11 +134,11 @@ class Thread:
             raise UserError("the episode is over: start another, go back, or fork")
 
     def _settle(self, action: str, observation: Observation) -> str:
-        text = action.strip()
-        head, bracket, rest = text.partition("[")
-        text = f"{head.lower()}[{rest}" if bracket else text
-        if text.startswith("click["):
-            text = text.lower()
+        text = " ".join(action.split())
+        verb, bracket, rest = text.partition("[")
+        commands = [known for known in observation.actions if not takes_text(known)]
+        listed = {" ".join(known.lower().split()): known for known in commands}
+        text = listed.get(text.lower(), f"{verb.lower()}[{rest}" if bracket else text)
         if self._bound.accepts(text, observation):
             return text
         legal = ", ".join(observation.actions[:12]) + (

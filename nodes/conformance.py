@@ -7,7 +7,8 @@ In your own tests::
         check_context(MyContext(budget=300))
 
 Each check raises ``AssertionError`` with the rule that was broken; ``check(params)`` picks the
-checks of the params' slot. The pages are small invented ones in both WebShop modes.
+checks of the params' slot. The pages are small invented ones of every world that is installed, and of
+a plain one.
 """
 
 import copy
@@ -17,31 +18,49 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from langchain_core.messages import BaseMessage
 
-from envs.protocols import ANSWER, FREE, SEARCH, Observation
-from nodes.build_context.render import describe
-from nodes.observe.webshop import chunk_page
+from envs.plain import PlainView
+from envs.protocols import (
+    INPUT_KINDS,
+    Observation,
+    View,
+    fill,
+    is_legal,
+    takes_text,
+    target_of,
+    tasks_of,
+)
 from nodes.protocols import (
     ActorParams,
     BuiltContext,
     ContextParams,
     ContextRequest,
     Decision,
+    EnvParams,
     MemoryParams,
     Params,
     StepRecord,
     UpdaterParams,
 )
+from nodes.registry import registry
 from nodes.resources import Resources
-from nodes.retrieval.page import PageSource
+from nodes.retrieval.page import PageSource, text_of
 from stores.tokens import count_tokens
 from stores.traces import Event
 
 BUDGETS = (1, 12, 40, 90, 200, 600, 4000)
-_INSTRUCTION = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
-_PRODUCTS = [
-    (f"B0TEST{i:04d}", f"Invented wool scarf number {i}, soft", f"${i}.50") for i in range(10)
-]
-_VALUES = {"color": ["red", "dark blue", "green"], "size": ["one size", 'wide 10"']}
+_GARDEN = "Bring the red lantern to the garden, and close the gate."
+_GARDEN_PAGES = (
+    Observation(
+        "You are in the hall. A red lantern stands on a table.\nThe door to the garden is open.\n",
+        ("take red lantern", "go garden", "look"),
+    ),
+    Observation(
+        "Garden. Old trees.\n\nThe gate is open.", ("close gate", "go hall", "say[<words>]")
+    ),
+    Observation("The gate closes. Well done.", (), 1.0, True),
+)
+_STEPS = 12  # steps that a world is played for
+_INPUTS = 16  # short texts that a state model may read of one event
 
 
 def check(params: Params, resources: Resources | None = None) -> None:
@@ -54,6 +73,8 @@ def check(params: Params, resources: Resources | None = None) -> None:
         check_updater(params, resources)
     elif isinstance(params, MemoryParams):
         check_memory(params, resources)
+    elif isinstance(params, EnvParams):
+        check_world(params, resources)
     else:
         check_params(params)
 
@@ -100,8 +121,8 @@ def check_built(context: BuiltContext, request: ContextRequest, where: str = "co
         assert piece.tokens_after == count_tokens(piece.text), f"{where}: {piece.id} miscounts"
         for action in piece.actions:
             assert action in page, f"{where}: {piece.id} offers {action}, which the page does not"
-            label = "answer" if action == ANSWER else action.partition("[")[2].removesuffix("]")
-            assert label in piece.text.lower(), f"{where}: {piece.id} does not show {action}"
+            label = action.partition("[")[0] if takes_text(action) else target_of(action)
+            assert label.lower() in piece.text.lower(), f"{where}: {piece.id} hides {action}"
     accounted = set(context.actions) | set(context.dropped_actions)
     assert accounted == page, f"{where}: {sorted(page - accounted)} neither kept nor dropped"
 
@@ -114,12 +135,12 @@ def check_actor(params: ActorParams, resources: Resources | None = None) -> None
     from nodes.build_context.full import Full
 
     build = Full().build(resources)
-    for request in requests(resources):
+    for request in requests(resources, worlds=params.worlds):
         context = build(request)
         decision = act(context, 0)
         assert isinstance(decision, Decision), f"{params.kind}: {decision!r} is no Decision"
-        is_free = any(decision.action.startswith(free.partition("<")[0]) for free in FREE)
-        legal = decision.action in context.actions or is_free
+        legal = is_legal(decision.action, context.actions)
+        legal = legal or request.view.actions.accepts(decision.action, request.observation)
         assert legal or decision.fallback, f"{params.kind}: {decision.action} is not in the context"
     nothing = act(BuiltContext((), (), 0), 0)
     assert nothing.fallback, f"{params.kind}: an empty context must yield a recorded fallback"
@@ -131,7 +152,7 @@ def check_updater(params: UpdaterParams, resources: Resources | None = None) -> 
     updater = params.build(resources or _resources())
     state = updater.initial()
     for t in range(5):
-        events = (Event("OBS", f"page {t}", t), Event("ACT", "click[next >]", t))
+        events = (Event("OBS", f"page {t}", t), Event("ACT", "go on", t))
         kept = None if state is None else state.copy()
         first, second = updater.update(state, events), updater.update(state, events)
         if first is None or state is None or kept is None:
@@ -154,9 +175,10 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
 
     request = next(requests(resources, budgets=(600,)))
     context = Full().build(resources)(request)
-    action = request.observation.actions[0].replace(SEARCH, "search[scarf]")
+    action = request.observation.actions[0]
+    action = fill(action, "a lantern") if takes_text(action) else action
     record = StepRecord(
-        "conformance", "conformance", 0, {"env": "test"}, _INSTRUCTION,
+        "conformance", "conformance", 0, {"env": "test"}, request.instruction,
         request.observation, context, Decision(action), request.observation, (),
     )  # fmt: skip
     first = write(record)
@@ -169,56 +191,90 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
         assert tuple(third or ()) == tuple(first), f"{params.kind}: a repeated step is kept twice"
 
 
-def requests(resources: Resources, budgets: Sequence[int] = BUDGETS) -> Iterator[ContextRequest]:
-    """Yield requests over search, results and item pages, in both modes, at several budgets."""
+def check_world(params: EnvParams, resources: Resources | None = None) -> None:
+    """Pure, JSON sessions, chunks that make the page again, every command readable, inputs bounded."""
+    check_params(params)
+    world = params.build(resources or _resources())
+    view = params.view()
+    for instruction, page in params.samples():
+        check_view(view, page, instruction)
+    task = tasks_of(world)[0]
+    session, page = world.reset(task)
+    for t in range(_STEPS):
+        where = f"{params.kind}, step {t}"
+        kept = json.dumps(session)
+        assert world.observe(json.loads(kept)) == page or t, f"{where}: drawn again, it differs"
+        instruction = world.instruction(session)
+        check_view(view, page, instruction)
+        if page.done or not page.actions:
+            break
+        action = view.actions.safe(page.actions, instruction)
+        assert view.actions.accepts(action, page), f"{where}: the safe action {action} is refused"
+        action = page.actions[t % len(page.actions)]
+        action = fill(action, "a lantern") if takes_text(action) else action
+        first, second = world.step(session, action), world.step(session, action)
+        assert json.dumps(session) == kept, f"{where}: step changed the session that it was given"
+        assert json.dumps(first[0]) == json.dumps(second[0]), f"{where}: two equal steps differ"
+        assert first[1] == second[1], f"{where}: two equal steps show different pages"
+        session, page = first
+
+
+def check_view(view: View, page: Observation, instruction: str) -> None:
+    """Check how ``view`` reads one page (see ``envs.protocols.View``)."""
+    where = f"the view {view.name}"
+    chunks = view.chunks(page)
+    assert "".join(c.text for c in chunks) == page.text, f"{where}: chunks do not make the page"
+    assert len({c.id for c in chunks}) == len(chunks), f"{where}: two chunks have one id"
+    carried = {action for chunk in chunks for action in chunk.actions}
+    assert carried == set(page.actions), f"{where}: chunks carry other actions than the page"
+    for chunk in chunks:
+        fragments = view.fragments(chunk)
+        spelled = {f.action for f in fragments if f.action is not None}
+        assert spelled == set(chunk.actions), f"{where}: {chunk.id} does not spell its actions"
+        assert "\n\n" not in text_of(fragments), f"{where}: {chunk.id} leaves a line empty"
+        if chunk.choice is not None:
+            same = len(chunk.choice.values) == len(chunk.actions)
+            assert same, f"{where}: {chunk.id} has more values than actions, or fewer"
+    for line in view.status(page, chunks):
+        assert "\n" not in line.text, f"{where}: a status is one line"
+    for clause in view.clauses(instruction):
+        inside = 0 <= clause.start <= clause.end <= len(instruction)
+        assert inside, f"{where}: the clause '{clause.text}' is outside of the instruction"
+    for event in (Event("OBS", page.text, 0, instruction), Event("ACT", "go on", 0, instruction)):
+        rows = view.inputs(event)
+        assert len(rows) <= _INPUTS, f"{where}: {len(rows)} inputs for one event"
+        for row in rows:
+            assert row.kind in INPUT_KINDS, f"{where}: no input is of kind {row.kind}"
+            assert 0 <= row.match <= 1, f"{where}: a match is from 0 to 1"
+    assert "\n" not in view.gist(page.text, instruction), f"{where}: a gist is one line"
+
+
+def requests(
+    resources: Resources, budgets: Sequence[int] = BUDGETS, worlds: Sequence[str] = ()
+) -> Iterator[ContextRequest]:
+    """Yield requests over pages of ``worlds`` (all that are known), at several budgets."""
     events = tuple(
         event
         for t in range(4)
-        for event in (Event("OBS", f"an earlier page {t}", t), Event("ACT", f"search[wool {t}]", t))
+        for event in (Event("OBS", f"an earlier page {t}", t), Event("ACT", f"look[{t}]", t))
     )
     state = np.linspace(-1, 1, 384, dtype=np.float32)
-    for observation in observations():
-        source = PageSource(chunk_page(observation), lambda: resources.embedder, describe)
+    for view, instruction, page in samples(worlds):
+        source = PageSource(view, page, lambda: resources.embedder)
         for budget in budgets:
-            yield ContextRequest(_INSTRUCTION, observation, source, events, budget, state)
+            yield ContextRequest(instruction, page, source, events, budget, state, view)
 
 
-def observations() -> Iterator[Observation]:
-    """Yield the kit's pages."""
-    lead = ["Instruction:", _INSTRUCTION]
-    nav = ["Back to Search", "Page 1 (Total results: 50)", "Next >"]
-    yield Observation(" [SEP] ".join(["WebShop", *lead, "Search"]), (SEARCH,))
-    clicks = ["back to search", "next >", *(asin.lower() for asin, _, _ in _PRODUCTS)]
-    facts = [fact for product in _PRODUCTS for fact in product]
-    yield Observation(" [SEP] ".join([*lead, *nav, *facts]), _click(clicks))
-    rich = "".join(f"\n[button] {a} [button_]\n{t}\n{p}\n" for a, t, p in _PRODUCTS)
-    head = f"Instruction:\n{_INSTRUCTION}\n[button] Back to Search [button_]\n"
-    page = f"{nav[1]}\n[button] Next > [button_]\n"
-    yield Observation(head + page + rich, _click(clicks))
-    buttons = ["description", "features", "reviews", "buy now"]
-    values = [value for group in _VALUES.values() for value in group]
-    clicks = ["back to search", "< prev", *buttons, *values]
-    groups = [part for name, group in _VALUES.items() for part in (name, *group)]
-    item = ["An invented wool scarf", "Price: $12.00", "Rating: N.A."]
-    names = ["Description", "Features", "Reviews", "Buy Now"]
-    parts = [*lead, "Back to Search", "< Prev", *groups, *item, *names]
-    yield Observation(" [SEP] ".join(parts), _click(clicks))
-    drawn = "".join(
-        f"{name}\n" + "".join(_option(v, v == "dark blue") for v in group)
-        for name, group in _VALUES.items()
-    )
-    tail = "\n".join([*item, *(f"[button] {name} [button_]" for name in names)]) + "\n"
-    notice = "You have clicked dark blue.\n"
-    yield Observation(notice + head + "[button] < Prev [button_]\n" + drawn + tail, _click(clicks))
-
-
-def _option(value: str, is_clicked: bool) -> str:
-    word = "clicked button" if is_clicked else "button"
-    return f"  [{word}] {value} [{word}_]\n"
-
-
-def _click(targets: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"click[{target}]" for target in targets)
+def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[View, str, Observation]]:
+    """Yield (view, instruction, page) of the worlds named, or of every world that is installed."""
+    if not worlds or "plain" in worlds:
+        yield from ((PlainView(), _GARDEN, page) for page in _GARDEN_PAGES)
+    for kind in registry().kinds("env").values():
+        if not issubclass(kind.cls, EnvParams) or not kind.cls.samples():
+            continue
+        view = kind.cls.model_construct().view()
+        if not worlds or view.name in worlds:
+            yield from ((view, instruction, page) for instruction, page in kind.cls.samples())
 
 
 def _resources() -> Resources:

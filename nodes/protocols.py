@@ -15,7 +15,8 @@ from langchain_core.messages import BaseMessage
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from envs.protocols import Observation, World
+from envs.plain import PlainView
+from envs.protocols import Chunk, Observation, View, World
 from stores.traces import Event
 
 if TYPE_CHECKING:
@@ -25,22 +26,6 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float32]
 SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """A part of a page that is kept or dropped as one.
-
-    ``text`` is the page's own text (all chunks joined make the page again, see ``nodes.observe``),
-    ``actions`` the affordances that the chunk carries, ``data`` its parsed facts, such as a
-    product's asin, title and price.
-    """
-
-    id: str
-    kind: str
-    text: str
-    actions: tuple[str, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,7 +80,7 @@ class BuiltContext:
 
 
 class Source(Protocol):
-    """Where candidate chunks come from: the page (WebShop) or a corpus (QA)."""
+    """Where candidate chunks come from: the page, or a corpus."""
 
     def all(self) -> Sequence[Chunk]:
         """Return every candidate, in page order."""
@@ -112,7 +97,7 @@ class ContextRequest:
 
     ``events`` are the last few events before this observation, oldest first. ``state`` is the
     recurrent state's query view (float32, shape ``(d_state,)``), None if nothing is learned.
-    ``budget`` is in cl100k tokens.
+    ``budget`` is in cl100k tokens. ``view`` says what the world's pages mean.
     """
 
     instruction: str
@@ -121,6 +106,7 @@ class ContextRequest:
     events: tuple[Event, ...]
     budget: int
     state: Vector | None = None
+    view: View = field(default_factory=PlainView)
 
 
 class ContextBuilder(Protocol):
@@ -212,10 +198,20 @@ class Params(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     slot: ClassVar[str]
     kind: str
+    #: Names of the worlds (``View.name``) that this node is made for; () for any.
+    worlds: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def build(self, resources: "Resources") -> Any:
         """Return the slot's callable or object; heavy parts are made here, once."""
+
+    def misfit(self, env: "EnvParams") -> str:
+        """Say in one line why this node cannot work in the world ``env``, "" where it can."""
+        name = env.view().name
+        if not self.worlds or name in self.worlds:
+            return ""
+        made_for = " or ".join(self.worlds)
+        return f"{self.slot}.kind={self.kind} is made for {made_for}, not for {name}"
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name the checkpoints that this node loads beside an updater of kind ``updater``."""
@@ -232,16 +228,20 @@ class EnvParams(Params):
     #: newest human message is a task.
     conversational: ClassVar[bool] = False
 
-    @abstractmethod
-    def chunk(self, observation: Observation) -> "list[Chunk]":
-        """Split an observation of this world into chunks (see ``nodes.observe``)."""
+    def view(self) -> View:
+        """Return how this world is read: by default line by line, whatever it is."""
+        return PlainView()
 
     def source(self, observation: Observation, resources: "Resources") -> Source:
         """Return where candidate chunks come from: by default, the page itself."""
-        from nodes.build_context.render import describe
         from nodes.retrieval.page import PageSource
 
-        return PageSource(self.chunk(observation), lambda: resources.embedder, describe)
+        return PageSource(resources.view, observation, lambda: resources.embedder)
+
+    @classmethod
+    def samples(cls) -> Sequence[tuple[str, Observation]]:
+        """Return a few (instruction, page) of this world, for the conformance kit."""
+        return ()
 
 
 class LlmParams(Params):

@@ -4,7 +4,17 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nodes.protocols import Embedder, EmbedderParams, LlmParams, Params, Updater, UpdaterParams
+from envs.plain import PlainView
+from envs.protocols import View
+from nodes.protocols import (
+    Embedder,
+    EmbedderParams,
+    EnvParams,
+    LlmParams,
+    Params,
+    Updater,
+    UpdaterParams,
+)
 from stores.errors import UserError
 from stores.home import home
 
@@ -29,10 +39,12 @@ class Resources:
         llm: LlmParams | None = None,
         embedder: EmbedderParams | None = None,
         updater: UpdaterParams | None = None,
+        env: EnvParams | None = None,
     ) -> None:
         self._llm = llm
         self._embedder = embedder
         self._updater = updater
+        self._env = env
         self._built: dict[tuple[str, ...], Any] = {}
         self._lock = threading.RLock()
 
@@ -41,11 +53,12 @@ class Resources:
         llm: LlmParams | None,
         embedder: EmbedderParams | None,
         updater: UpdaterParams | None = None,
+        env: EnvParams | None = None,
     ) -> "Resources":
-        """Return a view with other default models that shares everything built so far."""
-        view = Resources(llm, embedder, updater)
-        view._built, view._lock = self._built, self._lock
-        return view
+        """Return resources with other defaults that share everything built so far."""
+        other = Resources(llm, embedder, updater, env)
+        other._built, other._lock = self._built, self._lock
+        return other
 
     def get(self, params: Params) -> Any:
         """Return what ``params.build`` makes, building at most once for equal params."""
@@ -63,13 +76,23 @@ class Resources:
     def _key(self, params: Params) -> tuple[str, ...]:
         models: tuple[Params | None, ...] = ()
         if params.slot in _LEANING:
-            models = (self._llm, self._embedder)
+            models = (self._llm, self._embedder, self._env)
         if params.slot in _STATEFUL:
             models += (self._updater,)
         named = [params, *(model for model in models if model is not None)]
         return tuple(
             f"{type(p).__module__}:{type(p).__qualname__}{p.model_dump_json()}" for p in named
         )
+
+    @property
+    def view(self) -> View:
+        """How the configured world is read; line by line where no world is configured."""
+        key = ("view", "" if self._env is None else self._key(self._env)[0])
+        with self._lock:
+            if key not in self._built:
+                self._built[key] = PlainView() if self._env is None else self._env.view()
+            view: View = self._built[key]
+            return view
 
     @property
     def llm(self) -> "BaseChatModel":

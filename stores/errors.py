@@ -17,6 +17,16 @@ class ModelUnavailable(UserError):
 
 
 @contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Turn a missing package of the optional part ``extra`` into a line that says how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "a package").partition(".")[0]
+        raise UserError(f"'{package}' is not installed: pip install 'stategate[{extra}]'") from None
+
+
+@contextmanager
 def mistakes_in_one_line(*also: type[Exception]) -> Iterator[None]:
     """Tell a ``UserError``, or one of ``also``, in one line on standard error, and exit with code 2.
 

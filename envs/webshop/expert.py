@@ -21,7 +21,8 @@ from typing import Any
 from envs.protocols import Observation, Session
 from envs.webshop import WebShop
 from envs.webshop.pages import PER_PAGE
-from nodes.act.shop.reading import overlap, read_wish
+from envs.webshop.wish import read_wish
+from stores.text import overlap
 from stores.traces import Event
 
 MAX_STEPS = 30

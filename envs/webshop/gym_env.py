@@ -7,9 +7,8 @@ from typing import Any, Literal, SupportsFloat
 import gymnasium
 from gymnasium import spaces
 
-from envs.protocols import SEARCH
 from envs.webshop.catalogue import Catalogue, Product
-from envs.webshop.pages import PER_PAGE
+from envs.webshop.pages import PER_PAGE, SEARCH
 from envs.webshop.world import WebShop
 
 _MARKUP = 400  # characters of a page beyond its facts: buttons, separators, the receipt

@@ -10,6 +10,8 @@ from envs.webshop.catalogue import Product
 PER_PAGE = 10
 SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
 BACK, PREV, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
+#: The affordance of a search bar; concrete actions are ``search[red shoes]``.
+SEARCH = "search[<query>]"
 
 
 @dataclass(frozen=True, slots=True)

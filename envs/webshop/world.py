@@ -12,11 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from envs.protocols import SEARCH, Observation, Session
+from envs.protocols import Observation, Session
 from envs.webshop import pages
 from envs.webshop.bm25 import Bm25
 from envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
 from envs.webshop.goals import draw_prices, human_goals, synthetic_goals
+from envs.webshop.pages import SEARCH
 from envs.webshop.reward import score
 from envs.webshop.session import Frozen, restore, start
 from stores.errors import UserError

@@ -6,8 +6,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from pydantic import Field
 
 from envs.protocols import ANSWER, answer, answered
-from nodes.act.chat import asking, cost_of, usage_of
-from nodes.act.fallback import safe_action
+from nodes.models.asking import call_model, cost_of, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 
 if TYPE_CHECKING:
@@ -27,20 +26,21 @@ class Answer(ActorParams):
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; the model's server starts on the first question."""
+        safe = resources.view.actions.safe
         resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
         def act(context: BuiltContext, step: int) -> Decision:
             if ANSWER not in context.actions:
-                action = safe_action(context.actions, "")
+                action = safe(context.actions, "")
                 return Decision(action, fallback="the context holds no question")
             messages: list[BaseMessage] = [SystemMessage(self.system), *context.messages]
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
-            reply = asking(resources, lambda model: model.invoke(messages))
+            reply = call_model(resources, lambda model: model.invoke(messages))
             text = _plain(str(reply.text))
             usage = usage_of(reply)
-            cost = cost_of(resources.llm, usage)
+            cost = cost_of(resources.llm, *usage)
             if not text:
-                action = safe_action(context.actions, "")
+                action = safe(context.actions, "")
                 return Decision(action, "an empty reply", "", *usage, cost)
             return Decision(answer(text), None, "", *usage, cost)
 

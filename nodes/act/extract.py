@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from envs.protocols import ANSWER, answer
-from nodes.act.fallback import safe_action
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stores.corpus.lexical import words
 
@@ -39,16 +38,17 @@ class Extract(ActorParams):
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor, which embeds through the shared embedder."""
+        safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
             if ANSWER not in context.actions:
-                action = safe_action(context.actions, "")
+                action = safe(context.actions, "")
                 return Decision(action, fallback="the context holds no question")
             found = _QUESTION.findall(context.text)
             sentences = dict(reversed(_sentences(context)))  # of repeats the first title counts
             texts = list(reversed(sentences))
             if not texts or not found:
-                action = safe_action(context.actions, "")
+                action = safe(context.actions, "")
                 return Decision(action, fallback="the context holds nothing to answer from")
             about = " ".join(_ABOUT.findall(context.text)[-1:])
             embedder = resources.embedder

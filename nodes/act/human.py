@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Human(ActorParams):
     """Interrupt the graph until someone resumes it with an action.
 
-    From LangGraph: ``graph.invoke(Command(resume="click[buy now]"), thread)``. From a session:
-    ``session.act("click[buy now]")``.
+    From LangGraph: ``graph.invoke(Command(resume="an action"), thread)``. From a session:
+    ``session.act("an action")``.
     """
 
     kind: Literal["human"] = "human"

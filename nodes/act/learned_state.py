@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from envs.protocols import ANSWER, answer
-from nodes.act.fallback import safe_action
 from nodes.build_context.rico.backend import Document
 from nodes.build_context.rico.weigh import Weigher, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
@@ -44,6 +43,7 @@ class LearnedState(ActorParams):
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; the model is loaded at the first question."""
+        safe = resources.view.actions.safe
         weigher = Weigher(
             lambda: shared_backend(self.model, "content", self.max_tokens),
             lambda: resources.embedder,
@@ -53,11 +53,11 @@ class LearnedState(ActorParams):
         def act(context: BuiltContext, step: int) -> Decision:
             asked = _QUESTION.findall(context.text)
             if ANSWER not in context.actions or not asked:
-                action = safe_action(context.actions, "")
+                action = safe(context.actions, "")
                 return Decision(action, fallback="the context holds no question")
             documents, weights = passages_of(context)
             if not documents:
-                action = safe_action(context.actions, "")
+                action = safe(context.actions, "")
                 return Decision(action, fallback="the context holds no passage to answer from")
             import torch
 
@@ -65,7 +65,7 @@ class LearnedState(ActorParams):
             mixed = torch.tensor(weights, dtype=torch.float32)
             text = weigher.backend.generate(states, mixed, asked[-1], self.answer_tokens)
             if not text:
-                return Decision(safe_action(context.actions, ""), fallback="an empty reply")
+                return Decision(safe(context.actions, ""), fallback="an empty reply")
             return Decision(answer(text))
 
         return act

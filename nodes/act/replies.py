@@ -5,34 +5,39 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from envs.protocols import ANSWER, FREE, SEARCH, is_legal
+from envs.protocols import Offer, is_legal, takes_text, target_of, verb_of
 
-_BUTTONS = ("< prev", "buy now", "back to search", "next >")
-_ACTION = re.compile(
-    r"\b(search|click|answer)\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}])", re.IGNORECASE | re.DOTALL
-)
+_ACTION = r"\b({verbs})\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}}])"
 
 
-def schema(actions: Sequence[str], thought: int = 0, group: str | None = None) -> dict[str, Any]:
-    """Return a JSON schema that admits exactly ``actions``; a search's words stay free text.
+def schema(offer: Offer, thought: int = 0) -> dict[str, Any]:
+    """Return a JSON schema that admits exactly the offered actions; free text stays free.
 
-    ``thought`` > 0 lets the model first write that many characters of reasoning. With ``group``,
-    option values are written as ``{group: value}``, which small models get right more often.
+    ``verb[target]`` is written as ``{verb: target}``, any other command as ``{"action": command}``.
+    ``thought`` > 0 lets the model first write that many characters of reasoning. The values of the
+    offer's group are written as ``{group: value}``, which small models get right more often.
     """
-    targets = [a.removeprefix("click[").removesuffix("]") for a in actions if a not in FREE]
     choices: list[dict[str, Any]] = []
-    if group is not None:
-        values = [target for target in targets if target not in _BUTTONS]
-        targets = [target for target in targets if target in _BUTTONS]
-        choices.append(_object(group, {"type": "string", "enum": values}, thought))
-    if targets:
-        choices.append(_object("click", {"type": "string", "enum": targets}, thought))
-    if SEARCH in actions:
-        words = {"type": "string", "minLength": 3, "maxLength": 120}
-        choices.append(_object("search", words, thought))
-    if ANSWER in actions:
-        choices.append(_object("answer", {"type": "string", "minLength": 1}, thought))
+    targets: dict[str, list[str]] = {}
+    for action in offer.actions:
+        if not takes_text(action) and action not in offer.values:
+            targets.setdefault(_key(action), []).append(target_of(action))
+    if offer.group is not None:
+        values = [target_of(action) for action in offer.values]
+        choices.append(_object(offer.group, {"type": "string", "enum": values}, thought))
+    for key, found in targets.items():
+        choices.append(_object(key, {"type": "string", "enum": found}, thought))
+    for action in filter(takes_text, offer.actions):
+        low, high = offer.lengths.get(verb_of(action), (1, None))
+        words = {"type": "string", "minLength": low}
+        words |= {} if high is None else {"maxLength": high}
+        choices.append(_object(verb_of(action), words, thought))
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+
+def _key(action: str) -> str:
+    """Return the key of an action in JSON: its verb, if it is written with brackets."""
+    return "action" if target_of(action) == action else verb_of(action)
 
 
 def _object(key: str, value: dict[str, Any], thought: int) -> dict[str, Any]:
@@ -49,17 +54,22 @@ def _object(key: str, value: dict[str, Any], thought: int) -> dict[str, Any]:
     }
 
 
-def parse(reply: str, actions: Sequence[str], group: str | None = None) -> str | None:
+def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str | None:
     """Return the legal action that ``reply`` names, or None.
 
-    Understands the schema's JSON (also inside prose or a code fence) and ``click[...]`` /
-    ``search[...]`` in plain text; case and outer white space are forgiven, nothing else is.
+    Understands the schema's JSON (also inside prose or a code fence), ``verb[target]`` in plain text
+    and a bare command; case and outer white space are forgiven, nothing else is.
     """
     legal = tuple(actions)
-    for candidate in (*_from_json(reply, group), *_from_text(reply)):
-        action = _normal(candidate)
-        if is_legal(action, legal):
+    known = {_folded(action): action for action in legal if not takes_text(action)}
+    group = offer.group if offer is not None else None
+    for candidate in (*_from_json(reply, legal, group), *_from_text(reply, legal), reply):
+        action = known.get(_folded(candidate))
+        if action is not None:
             return action
+        text = _text_action(candidate)
+        if is_legal(text, legal):
+            return text
     return None
 
 
@@ -69,17 +79,17 @@ def thought_of(reply: str) -> str:
     return str(value.get("thought", "")).strip() if isinstance(value, dict) else ""
 
 
-def _from_json(reply: str, group: str | None) -> list[str]:
+def _from_json(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
     value = _loads(reply)
     if not isinstance(value, dict):
         return []
     if isinstance(value.get("action"), str):
         return [value["action"]]
-    found = [
-        f"{k}[{value[k]}]" for k in ("click", "search", "answer") if isinstance(value.get(k), str)
-    ]
+    verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
+    found = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
     if group is not None and isinstance(value.get(group), str):
-        found.insert(0, f"click[{value[group]}]")
+        wanted = _folded(value[group])
+        found = [a for a in legal if _folded(target_of(a)) == wanted] + found
     return found
 
 
@@ -91,12 +101,25 @@ def _loads(reply: str) -> Any:
         return None
 
 
-def _from_text(reply: str) -> list[str]:
-    return [f"{match[1]}[{match[2]}]" for match in _ACTION.finditer(reply)]
+def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
+    verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
+    if not verbs:
+        return []
+    pattern = _ACTION.format(verbs="|".join(map(re.escape, verbs)))
+    found = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
+    return [f"{match[1]}[{match[2]}]" for match in found]
 
 
-def _normal(action: str) -> str:
-    verb, _, rest = action.strip().partition("[")
-    target = " ".join(rest.removesuffix("]").split())
-    verb = verb.strip().lower()
-    return f"{verb}[{target.lower() if verb == 'click' else target}]"
+def _folded(action: str) -> str:
+    """Return an action as it is compared: lower case, single spaces, none around the brackets."""
+    verb, bracket, target = action.strip().lower().partition("[")
+    if not bracket:
+        return " ".join(verb.split())
+    return f"{verb.strip()}[{' '.join(target.removesuffix(']').split())}]"
+
+
+def _text_action(action: str) -> str:
+    """Return an action with free text as worlds write it: the verb in lower case, the text folded."""
+    verb, bracket, text = action.strip().partition("[")
+    folded = " ".join(text.removesuffix("]").split())
+    return f"{verb.strip().lower()}[{folded}]" if bracket else action.strip()

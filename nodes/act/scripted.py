@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from nodes.act.fallback import safe_action
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 
 if TYPE_CHECKING:
@@ -19,10 +18,11 @@ class Scripted(ActorParams):
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; nothing is loaded."""
+        safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
             if step < len(self.actions):
                 return Decision(self.actions[step], reason="scripted")
-            return Decision(safe_action(context.actions, ""), fallback="the script has ended")
+            return Decision(safe(context.actions, ""), fallback="the script has ended")
 
         return act

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
-from envs.protocols import SEARCH
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from envs.protocols import takes_text
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.registry import registry
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Slips(ActorParams):
-    """Let ``inner`` decide, but at the rate ``rate`` take any action that the context offers."""
+    """Let ``inner`` decide, but at the rate ``rate`` take any command that the context offers."""
 
     kind: Literal["slips"] = "slips"
     inner: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)
@@ -32,6 +32,10 @@ class Slips(ActorParams):
     def _parse_inner(cls, value: Any) -> Any:
         return registry().parse("actor", value)
 
+    def misfit(self, env: EnvParams) -> str:
+        """Say why the inner actor cannot play in ``env``."""
+        return self.inner.misfit(env)
+
     def build(self, resources: "Resources") -> Actor:
         """Build the inner actor."""
         inner: Actor = resources.get(self.inner)
@@ -40,7 +44,7 @@ class Slips(ActorParams):
             decision = inner(context, step)
             digest = hashlib.sha256(f"{self.seed}\n{step}\n{context.text}".encode()).digest()
             rng = random.Random(digest)
-            others = [a for a in context.actions if a not in (SEARCH, decision.action)]
+            others = [a for a in context.actions if a != decision.action and not takes_text(a)]
             if rng.random() >= self.rate or not others:
                 return decision
             return replace(decision, action=rng.choice(others), reason="a slip, on purpose")

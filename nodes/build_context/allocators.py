@@ -9,10 +9,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from envs.protocols import Chunk
 from nodes.models.small import small_inference
-from nodes.protocols import Chunk, ContextRequest
+from nodes.protocols import ContextRequest
+from nodes.retrieval.page import describe
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from nodes.resources import Resources
 
 #: From the request and the scored chunks to a positive weight each (missing ones get 1).
@@ -53,8 +57,6 @@ def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
     import torch
 
     from nodes.build_context.query import needs_state, readout_of
-    from nodes.build_context.render import describe
-    from nodes.build_context.weigh import make_weigher
     from stores.assets.weights import load_weights, require_match
 
     updater = needs_state(resources, kind)
@@ -70,7 +72,8 @@ def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
     def allocate(
         request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
     ) -> dict[str, float]:
-        rows = resources.embedder.embed([request.instruction, *(describe(c) for c in chunks)])
+        texts = [describe(request.view, chunk) for chunk in chunks]
+        rows = resources.embedder.embed([request.instruction, *texts])
         with small_inference():
             readout = torch.from_numpy(readout_of(request, updater))
             vectors = torch.from_numpy(rows)
@@ -87,3 +90,33 @@ def _normalised(raw: Mapping[str, float]) -> dict[str, float]:
     if mean <= 0:
         return dict.fromkeys(raw, 1.0)
     return {key: min(max(value / mean, _LOWEST), _HIGHEST) for key, value in raw.items()}
+
+
+def make_weigher(d_state: int, d_text: int, hidden: int = 192) -> "nn.Module":
+    """Return an untrained weigher: (readout, instruction, chunks (B, n, d_text)) to logits (B, n)."""
+    import torch
+    from torch import Tensor, nn
+
+    class Weigher(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query = nn.Sequential(
+                nn.LayerNorm(d_state), nn.Linear(d_state, hidden), nn.GELU(),
+                nn.Linear(hidden, d_text),
+            )  # fmt: skip
+            self.context = nn.Linear(d_state, hidden)
+            self.chunk = nn.Linear(2 * d_text, hidden)
+            self.score = nn.Sequential(nn.GELU(), nn.Linear(hidden, 1))
+            self.scale = nn.Parameter(torch.tensor([10.0, 10.0]))
+
+        def forward(self, readout: Tensor, instruction: Tensor, chunks: Tensor) -> Tensor:
+            readout = readout.view(-1, readout.shape[-1])
+            wish = instruction.view(-1, 1, instruction.shape[-1])
+            query = nn.functional.normalize(self.query(readout), dim=-1).unsqueeze(1)
+            hidden_ = self.context(readout).unsqueeze(1)
+            hidden_ = hidden_ + self.chunk(torch.cat([chunks, chunks * wish], dim=-1))
+            logits: Tensor = self.score(hidden_).squeeze(-1)
+            logits = logits + self.scale[0] * (chunks * wish).sum(-1)
+            return logits + self.scale[1] * (chunks * query).sum(-1)
+
+    return Weigher()

@@ -3,11 +3,10 @@
 Every builder of ours makes the same frame, so that builders differ in nothing but their choice::
 
     Instruction: ...            leads, so the model server's prompt cache holds it for the episode
-    (the chosen chunks)         in page order; clicking an option changes none of these lines
-    Chosen: color = black       only where the page itself marks what is chosen
-    Not chosen yet: size
+    (the chosen chunks)         in page order; a choice made changes none of these lines
+    Chosen: color = black       what the page itself marks (the view's status)
     Actions so far:             the latest few, from short-term memory
-    1. search[...]
+    1. look[...]
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from nodes.build_context.render import Fragment, fit, one_line, render, text_of
-from nodes.protocols import BuiltContext, Chunk, ContextParams, ContextRequest, Piece
+from envs.protocols import Chunk, Fragment
+from nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
+from nodes.retrieval.page import render, text_of
+from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
@@ -41,17 +42,16 @@ def assemble(
     are dropped. ``events`` are further pieces for the tail, dropped from the front when too many.
     """
     scores = scores or {}
-    # An open question can always be answered, whatever a builder chose to show of the corpus.
-    asked = {chunk.id for chunk in request.source.all() if chunk.kind == "ask"}
-    ids = {chunk.id for chunk in shown} | asked
+    pinned = {chunk.id for chunk in request.source.all() if chunk.role == "pinned"}
+    ids = {chunk.id for chunk in shown} | pinned
     lead = f"Instruction: {one_line(request.instruction)}\n"
     instruction = _line_piece("instruction", "instruction", lead, request.budget)
     left = request.budget - instruction.tokens_after
-    page_pieces, used = _page(request.source.all(), ids, scores, left, reserve=0)
+    page_pieces, used = _page(request, ids, scores, left, reserve=0)
     tail = _tail(request, ids, history, max(left // 4, left - used))
     tail_tokens = sum(piece.tokens_after for piece in tail)
     if used + tail_tokens > left:
-        page_pieces, used = _page(request.source.all(), ids, scores, left, reserve=tail_tokens)
+        page_pieces, used = _page(request, ids, scores, left, reserve=tail_tokens)
     spare = left - used - tail_tokens
     extra = newest_within(events, spare)
     pieces = (instruction, *page_pieces, *extra, *tail)
@@ -76,16 +76,52 @@ def newest_within(pieces: Sequence[Piece], budget: int) -> list[Piece]:
     return kept[::-1]
 
 
+def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
+    """Return the head of ``fragments`` that fits ``budget`` tokens, line break included.
+
+    Whole fragments first; a plain one may be cut at a token, one with an affordance may not.
+    """
+    if count_tokens(text_of(fragments)) <= budget:
+        return list(fragments)
+    kept: list[Fragment] = []
+    for fragment in _stretches(fragments):
+        if count_tokens(text_of([*kept, fragment, Fragment("\n")])) <= budget:
+            kept.append(fragment)
+            continue
+        room = budget - count_tokens(text_of(kept)) - 1
+        if fragment.action is None and (cut := truncate(fragment.text, room).rstrip()):
+            kept.append(Fragment(cut))
+        break
+    if not any(fragment.text.strip() for fragment in kept):
+        return []
+    while kept and count_tokens(text_of([*kept, Fragment("\n")])) > budget:
+        kept.pop()
+    return [*kept, Fragment("\n")] if kept else []
+
+
+def _stretches(fragments: Sequence[Fragment]) -> list[Fragment]:
+    """Join plain fragments that follow each other, so that a cut may fall anywhere in them."""
+    joined: list[Fragment] = []
+    for fragment in fragments:
+        last = joined[-1] if joined else None
+        is_plain = fragment.action is None and fragment.text != "\n"
+        if is_plain and last is not None and last.action is None:
+            joined[-1] = Fragment(last.text + fragment.text)
+        else:
+            joined.append(fragment)
+    return joined
+
+
 def _page(
-    chunks: Sequence[Chunk], ids: set[str], scores: Mapping[str, float], left: int, reserve: int
+    request: ContextRequest, ids: set[str], scores: Mapping[str, float], left: int, reserve: int
 ) -> tuple[list[Piece], int]:
     """Cut the page's chunks to ``left - reserve`` tokens, top first; return pieces and tokens."""
     room = left - reserve
     pieces: list[Piece] = []
     used = 0
     is_full = False
-    for chunk in chunks:
-        whole = render(chunk)
+    for chunk in request.source.all():
+        whole = render(request.view, chunk)
         kept = fit(whole, room - used) if chunk.id in ids and not is_full else []
         piece = page_piece(chunk, whole, kept, scores.get(chunk.id))
         is_full = is_full or (chunk.id in ids and piece.tokens_after < piece.tokens_before)
@@ -114,24 +150,14 @@ def page_piece(
 
 
 def _tail(request: ContextRequest, ids: set[str], history: int, budget: int) -> list[Piece]:
-    groups = [c for c in request.source.all() if c.kind == "options" and c.id in ids]
-    marked = any(chunk.kind == "notice" for chunk in request.source.all())
+    shown = [chunk for chunk in request.source.all() if chunk.id in ids]
+    lines = request.view.status(request.observation, shown)
+    text = "".join(f"{line.text}\n" for line in lines)
     pieces: list[Piece] = []
-    chosen = [c for c in groups if c.data.get("chosen")]
-    lines = [f"Chosen: {one_line(c.data['name'])} = {c.data['chosen'].lower()}\n" for c in chosen]
-    waiting = [one_line(c.data["name"]) for c in groups if not c.data.get("chosen")]
-    if waiting and (marked or _is_marked(request)):
-        lines.append(f"Not chosen yet: {', '.join(waiting)}\n")
-    text = "".join(lines)
     if text and count_tokens(text) <= budget:
-        pieces.append(_line_piece("chosen", "chosen", text, budget))
+        pieces.append(_line_piece("status", "status", text, budget))
         budget -= pieces[-1].tokens_after
     return pieces + history_pieces(request.events, history, budget)
-
-
-def _is_marked(request: ContextRequest) -> bool:
-    """Say whether this kind of page marks choices at all (WebShop's `rich` mode does)."""
-    return "[button]" in request.observation.text
 
 
 def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Piece]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
 from nodes.build_context.detail import (
     Ladder,
@@ -19,9 +20,9 @@ from nodes.build_context.detail import (
     instruction_ladder,
     plain_ladder,
 )
-from nodes.build_context.render import render, text_of
-from nodes.build_context.wanted import Wanted, wanted_of
-from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest, Piece
+from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from nodes.retrieval.align import Asked, asked_of
+from nodes.retrieval.page import render, text_of
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -114,14 +115,11 @@ def squeeze(
     past ``request.budget``; only the bare affordances may exceed that.
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}
-    titles = [str(c.data["title"]) for c in chunks.values() if c.kind == "product"]
-    texts = [f.text for c in chunks.values() if c.kind == "detail" for f in render(c)]
-    wanted = wanted_of(request.instruction, titles, texts) if focus else Wanted()
-    ladders = [
-        _ladder(piece, chunks, wanted, i, whole.pieces) for i, piece in enumerate(whole.pieces)
-    ]
+    page = list(chunks.values())
+    asked = asked_of(request.view, request.instruction, page) if focus else Asked()
+    ladders = [_ladder(request, whole.pieces, i, chunks, asked) for i in range(len(whole.pieces))]
     nothing: list[set[int]] = [set() for _ in ladders]
-    bare = _shown(whole.pieces, ladders, nothing, chunks, scores)
+    bare = _shown(request, whole.pieces, ladders, nothing, chunks, scores)
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, weights)
@@ -134,11 +132,11 @@ def squeeze(
         spent += cost
         kept[i].add(place)
         taken.append((i, place))
-    context = _shown(whole.pieces, ladders, kept, chunks, scores)
+    context = _shown(request, whole.pieces, ladders, kept, chunks, scores)
     while context.tokens > request.budget and taken:  # the parts' costs are close, not exact
         i, place = taken.pop()
         kept[i].discard(place)
-        context = _shown(whole.pieces, ladders, kept, chunks, scores)
+        context = _shown(request, whole.pieces, ladders, kept, chunks, scores)
     return context
 
 
@@ -168,34 +166,39 @@ def _order(
 
 
 def _ladder(
-    piece: Piece,
-    chunks: Mapping[str, Chunk],
-    wanted: Wanted,
-    i: int,
+    request: ContextRequest,
     pieces: Sequence[Piece],
+    i: int,
+    chunks: Mapping[str, Chunk],
+    asked: Asked,
 ) -> Ladder:
+    piece, view = pieces[i], request.view
     if piece.kind == "instruction":
-        return instruction_ladder(piece.text, {chunk.kind for chunk in chunks.values()})
+        return instruction_ladder(view, piece.text, list(chunks.values()))
     if piece.id in chunks:
-        return chunk_ladder(piece.kind, render(chunks[piece.id]), wanted)
+        return chunk_ladder(view, chunks[piece.id], asked)
     if piece.kind == "history":
-        return plain_ladder(piece, -1 if piece.id == "history" else _age_tier(pieces, i))
-    # What is chosen; what is not, the option lines tell.
-    return plain_ladder(
-        piece, *(-1 if x.startswith("Chosen") else 1 for x in piece.text.splitlines())
-    )
+        tier = -1 if piece.id == "history" else _age_tier(request, pieces, i, chunks)
+        return plain_ladder(piece, tier)
+    # What is settled must be known; what is open, the choices themselves tell.
+    lines = view.status(request.observation, list(chunks.values()))
+    settled = {line.text for line in lines if line.is_settled}
+    return plain_ladder(piece, *(-1 if x in settled else 1 for x in piece.text.splitlines()))
 
 
-def _age_tier(pieces: Sequence[Piece], i: int) -> int:
-    """Return the tier of a line of history: the page of results says what the search was."""
-    if len(pieces) - 1 - i < _LAST and " search[" not in pieces[i].text:
+def _age_tier(
+    request: ContextRequest, pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]
+) -> int:
+    """Return the tier of a line of history."""
+    action = pieces[i].text.partition(". ")[2].rstrip("\n")
+    if len(pieces) - 1 - i < _LAST and not request.view.actions.is_echoed(action):
         return -1
-    return 1 if any(piece.kind == "product" for piece in pieces) else 2
+    return 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
 
 
 def _shown(
-    pieces: Sequence[Piece], ladders: Sequence[Ladder], kept: Sequence[set[int]],
-    chunks: Mapping[str, Chunk], scores: Mapping[str, float],
+    request: ContextRequest, pieces: Sequence[Piece], ladders: Sequence[Ladder],
+    kept: Sequence[set[int]], chunks: Mapping[str, Chunk], scores: Mapping[str, float],
 ) -> BuiltContext:  # fmt: skip
     """Build the context in which each piece shows its ``kept`` units."""
     made: list[Piece] = []
@@ -203,7 +206,8 @@ def _shown(
         fragments = ladder.show(places)
         if piece.id in chunks:
             chunk = chunks[piece.id]
-            made.append(page_piece(chunk, render(chunk), fragments, scores.get(chunk.id)))
+            whole = render(request.view, chunk)
+            made.append(page_piece(chunk, whole, fragments, scores.get(chunk.id)))
         else:
             text = text_of(fragments)
             made.append(replace(piece, text=text, tokens_after=count_tokens(text)))

@@ -1,35 +1,36 @@
 """Levels of detail: which words of a prompt line may go, and in which order they come back.
 
 A piece of prompt is taken apart into what must stay (the words of its affordances) and units that can
-be shown or not: words of titles, clauses of running text, whole lines of history. A unit has a tier:
+be shown or not: words of titles, stretches of running text, whole lines of history. A unit has a tier:
 what the next action most likely hangs on comes first. Showing more units never changes or removes what
 is shown already.
 
-    -2  the instruction: its option clauses where the page offers options, else its other words
-    -1  leads ("Option size:"), without which nobody can tell what the values are; what is chosen;
-        the last two actions, without which nobody can tell what the page was opened for
-    0  the rest of the instruction, prices above the limit
-    1  asked words that tell one chunk from another; the few clauses that name what is asked; where
-        products are listed, the actions before the last two
-    2  asked words that most chunks of the page share, clauses that repeat them, other older actions
+    -2  the instruction: its values where the page offers choices, else its other words
+    -1  leads, without which nobody can tell what the commands after them are; what is settled; the
+        last two actions, without which nobody can tell what the page was opened for
+    0  the rest of the instruction, amounts beyond the limit
+    1  asked words that tell one chunk from another; the few stretches that name what is asked; where
+        entries are listed, the actions before the last two
+    2  asked words that most chunks of the page share, stretches that repeat them, other older actions
     3  everything else
 """
 
 import itertools
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from nodes.act.shop.reading import read_wish
-from nodes.build_context.render import Fragment
-from nodes.build_context.wanted import Wanted, clauses, headed
+from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import Piece
+from nodes.retrieval.align import Asked, headed, stretches, wish_of
+from nodes.retrieval.page import render
 from stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
+#: How the line of the instruction begins.
+INSTRUCTION = "Instruction: "
 _HEAD_WORDS = 3  # "Instruction: Find me", without which the rest is no sentence
-_PRICE = re.compile(r"\$[\d,.]+(?: to \$[\d,.]+)?")
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,12 @@ class Ladder:
         return shown if shown[-1].text.endswith("\n") else [*shown, Fragment("\n")]
 
 
-def chunk_ladder(kind: str, fragments: Sequence[Fragment], wanted: Wanted) -> Ladder:
-    """Take the rendering of a chunk apart. Leads of buttons and options are one unit each."""
+def chunk_ladder(view: View, chunk: Chunk, asked: Asked) -> Ladder:
+    """Take the rendering of a chunk apart, each fragment as its role allows."""
     parts: list[_Part] = []
     units: list[Unit] = []
     groups = 0
-    for fragment in fragments:
+    for fragment in render(view, chunk):
         if fragment.action is not None:
             parts.append(_Part(fragment.text, fragment.action))
             continue
@@ -90,36 +91,35 @@ def chunk_ladder(kind: str, fragments: Sequence[Fragment], wanted: Wanted) -> La
             if not line.strip():
                 continue
             groups += 1
-            if kind in ("options", "buttons", "navigation"):
+            if fragment.role == "lead":
                 parts.append(_Part(line, unit=len(units)))
                 units.append(Unit(len(units), -1, _cost(line)))
-            elif kind == "product":
-                groups = _segments(line, parts, units, wanted, groups)
+            elif chunk.role == "entry":
+                groups = _segments(replace(fragment, text=line), parts, units, asked, groups)
             else:
-                _line(kind, line, parts, units, wanted, groups)
+                _line(replace(fragment, text=line), parts, units, asked, groups)
     if parts and not parts[-1].text.endswith("\n"):
         parts.append(_Part("\n", group=groups))
     order = sorted(units, key=lambda u: (u.tier, u.place))
     return Ladder(parts, order)
 
 
-def instruction_ladder(text: str, page: Collection[str]) -> Ladder:
-    """Take the instruction apart by clauses, for a page with these kinds of chunks.
+def instruction_ladder(view: View, text: str, chunks: Collection[Chunk]) -> Ladder:
+    """Take the instruction's line apart by clauses, for a page of these chunks.
 
-    Where the page offers options, the option clauses come first; where it shows products or text,
-    what is asked of those; a page with nothing to read needs all of it for the search. Half a clause
-    would say something else than the clause, so each is one unit.
+    Where the page offers choices, the asked values come first; where it lists entries or text, what
+    is asked of those; a page with nothing to read needs all of it. Half a clause would say something
+    else than the clause, so each is one unit.
     """
-    wish = read_wish(text.removeprefix("Instruction: ").rstrip("\n"))
-    places = [text.find(f"{name}: {value}") for name, value in wish.options]
-    # A clause starts with the joint before its name: " with color: ", ", and size: " (the comma stays).
-    joints = [max(text.rfind(" with ", 0, at), text.rfind(" and ", 0, at)) for at in places]
-    starts = sorted({at for at in joints if at > 0})
-    limit = text.rfind(" and price lower than ")
+    lead = len(text) - len(text.removeprefix(INSTRUCTION))
+    wish = wish_of(view, text[lead:].rstrip("\n"))
+    starts = sorted({c.start + lead for c in wish.clauses if c.role == "value" and c.start > 0})
+    limit = next((c.start + lead for c in wish.clauses if c.role == "limit" and c.start > 0), -1)
     head = len("".join(_WORD.findall(text)[:_HEAD_WORDS]))
     first = next(iter(starts), limit if limit > 0 else len(text))
-    asks = "options" in page, "product" in page or "detail" in page
-    rest = 2 if "detail" in page else 0
+    roles = {chunk.role for chunk in chunks}
+    asks = "choice" in roles, "entry" in roles or "text" in roles
+    rest = 2 if "text" in roles else 0
     cuts = sorted({0, min(head, first), *starts, *([limit] if limit > 0 else []), len(text)})
     parts: list[_Part] = []
     units: list[Unit] = []
@@ -144,41 +144,45 @@ def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
-def _segments(text: str, parts: list[_Part], units: list[Unit], wanted: Wanted, groups: int) -> int:
-    """Add " | title | $price": a segment's bar is shown with the first of its words."""
-    for i, segment in enumerate(text.rstrip("\n").split(" | ")):
+def _segments(
+    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Asked, groups: int
+) -> int:
+    """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
+    for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
         if not segment.strip() and i == 0:
             continue
         groups += 1
         parts.append(_Part(" |" if i else "", group=groups))
         space = " " if i else ""
-        if _PRICE.fullmatch(segment.strip()):
+        if fragment.role in ("quantity", "fact"):
+            tier = asked.amount_tier(fragment) if fragment.role == "quantity" else 3
             parts.append(_Part(space + segment, unit=len(units), group=groups))
-            units.append(Unit(len(units), wanted.price_tier(segment), _cost(" | " + segment)))
+            units.append(Unit(len(units), tier, _cost(" | " + segment)))
             continue
         lead = 1 if i else 0  # the bar's token is paid by the segment's first word
         for word in _WORD.findall(space + segment):
             parts.append(_Part(word, unit=len(units), group=groups))
-            units.append(Unit(len(units), wanted.tier(word), _cost(word) + lead))
+            units.append(Unit(len(units), asked.tier(word), _cost(word) + lead))
     return groups
 
 
 def _line(
-    kind: str, line: str, parts: list[_Part], units: list[Unit], wanted: Wanted, group: int
+    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Asked, group: int
 ) -> None:
     """Add a "Head: words" line; its head and line break come with the first of its words."""
+    line = fragment.text
     head, rest = headed(line)
     if head:
         parts.append(_Part(f"{head}:", group=group))
     lead = _cost(f"{head}:\n") if head else 1
-    if kind == "item" and head != "Product":
-        tier = min(wanted.price_tier(rest), 2) if head == "Price" else 3
+    if fragment.role in ("quantity", "fact"):
+        tier = min(asked.amount_tier(fragment), 2) if fragment.role == "quantity" else 3
         parts.append(_Part(rest.rstrip("\n"), unit=len(units), group=group))
         units.append(Unit(len(units), tier, _cost(rest) + lead))
     else:
-        stretches = _WORD.findall(rest) if kind == "item" else clauses(rest.rstrip("\n"))
-        for stretch in stretches:
-            tier = wanted.tier(stretch) if kind == "item" else wanted.clause_tier(stretch)
+        is_title = fragment.role == "title"
+        for stretch in _WORD.findall(rest) if is_title else stretches(rest.rstrip("\n")):
+            tier = asked.tier(stretch) if is_title else asked.stretch_tier(stretch)
             parts.append(_Part(stretch, unit=len(units), group=group))
             units.append(Unit(len(units), tier, _cost(stretch) + lead))
     if line.endswith("\n"):

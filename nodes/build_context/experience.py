@@ -1,99 +1,37 @@
-"""``experience``: another builder's context, and what was learned in like situations before.
+"""What the two experience builders share: another builder's context, and advice from the past after it.
 
-In ``state`` mode each step's state is looked up in a state bank: one embedding, cosine, the best of
-ten, no model call. In ``trace`` mode the task is looked up in a trace bank once an episode. The advice
-is a message of its own after the inner context, made anew each step, so last step's is gone; the inner
-builder gets the budget that the advice leaves.
+The advice is a message of its own after the inner context, made anew each step, so last step's is gone;
+the inner builder gets the budget that the advice leaves.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field, SerializeAsAny, field_validator
 
-from nodes.build_context.render import one_line
-from nodes.experience.advice import Advice, StateAdvisor
-from nodes.experience.trace_advice import TraceAdvisor
 from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest, Piece
 from nodes.registry import registry
+from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
 
+LEAD = "Experience: "
 _SHARE = 4  # advice may have this part of the budget at most
 
 
-class Experience(ContextParams):
-    """Wrap ``inner`` and add the best advice of a bank (see ``stategate bank``)."""
+@dataclass(frozen=True)
+class Advice:
+    """Lines to show, the ids of the rows behind them, their likeness, and what did not work."""
 
-    kind: Literal["experience"] = "experience"
-    mode: Literal["state", "trace"] = Field(
-        default="state", description="advice for each step, or for the whole task"
-    )
-    inner: SerializeAsAny[ContextParams] = Field(
-        default={"kind": "full"},
-        validate_default=True,
-        description="the builder that shows the page",
-    )
-    bank: str | None = Field(
-        default=None, description="folder; by default banks/state or banks/trace in $STATEGATE_HOME"
-    )
-    key: Literal["text", "state", "both"] = Field(
-        default="text", description="find states by their text, the recurrent state, or both"
-    )
-    top_k: int = Field(default=10, ge=1, le=100, description="states looked at (state mode)")
-    min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
-    min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
-    gate: Literal["none", "fits", "agrees", "alike"] = Field(
-        default="none",
-        description="'fits': the page offers the move; 'agrees': and the like states favour it; "
-        "'alike': it fits, and only states in the same kind of situation count",
-    )
-    pick: Literal["best", "vote", "proven", "random"] = Field(
-        default="best",
-        description="the nearest state's advice; 'vote': that of the move of most mean worth among "
-        "the top_k; 'proven': of the move that beat other moves of the same past tasks; 'random': "
-        "any row of the bank, a control",
-    )
-    margin: float = Field(
-        default=0.5,
-        ge=0,
-        description="worth by which a move must beat the others (agrees, vote, proven)",
-    )
-    foreseen: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="chance that the learned state must give the kind of action advised; 0: any",
-    )
-    shuffle_q: bool = Field(default=False, description="a control: worths dealt out at random")
-    advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")
-    traces: int = Field(default=3, ge=1, le=20, description="past tasks told (trace mode)")
-    rewrites: int = Field(default=0, ge=0, le=5, description="rewordings asked of the model")
-    rerank: Literal["none", "endpoint", "cross_encoder"] = "none"
-    rerank_url: str = Field(default="", description="a /v1/rerank endpoint, such as vLLM's")
-    rerank_model: str = ""
-    summarise: bool = Field(default=False, description="have the model sum the found traces up")
-    rounds: int = Field(
-        default=1, ge=1, le=3, description="searches; above 1 the model says when it is enough"
-    )
-    seed: int = Field(default=0, description="of the controls")
-
-    @field_validator("inner", mode="before")
-    @classmethod
-    def _parse_inner(cls, value: Any) -> Any:
-        return registry().parse("context", value)
-
-    def build(self, resources: "Resources") -> ContextBuilder:
-        """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
-        advisor: Advisor
-        if self.mode == "state":
-            advisor = StateAdvisor(self, resources)
-        else:
-            advisor = TraceAdvisor(self, resources)
-        return ExperienceBuilder(self, resources.get(self.inner), advisor)
+    lines: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+    score: float | None = None
+    fallbacks: tuple[str, ...] = ()
+    q: float | None = None
+    move: str = ""
 
 
 class Advisor(Protocol):
@@ -104,10 +42,35 @@ class Advisor(Protocol):
         ...
 
 
+class AdvisedContext(ContextParams):
+    """Wrap ``inner`` and add the best advice of a bank (see ``stategate bank``)."""
+
+    inner: SerializeAsAny[ContextParams] = Field(
+        default={"kind": "full"},
+        validate_default=True,
+        description="the builder that shows the page",
+    )
+    bank: str | None = Field(
+        default=None, description="folder; by default banks/state or banks/trace in $STATEGATE_HOME"
+    )
+    min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
+    min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
+    advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")
+
+    @field_validator("inner", mode="before")
+    @classmethod
+    def _parse_inner(cls, value: Any) -> Any:
+        return registry().parse("context", value)
+
+    def advised(self, resources: "Resources", advisor: Advisor) -> "ExperienceBuilder":
+        """Return the builder that adds what ``advisor`` finds to the inner one."""
+        return ExperienceBuilder(self, resources.get(self.inner), advisor)
+
+
 class ExperienceBuilder:
     """The wrapped builder."""
 
-    def __init__(self, params: Experience, inner: ContextBuilder, advisor: Advisor) -> None:
+    def __init__(self, params: AdvisedContext, inner: ContextBuilder, advisor: Advisor) -> None:
         self._params = params
         self._inner = inner
         self.advisor = advisor
@@ -134,7 +97,7 @@ def _pieces(advice: Advice, room: int) -> list[Piece]:
         before = count_tokens(text)
         if before > room:
             cut = truncate(text, max(room - 1, 0)).rstrip() if i == 0 else ""
-            text = cut + "\n" if len(cut) > len("Experience:") + 12 else ""
+            text = cut + "\n" if len(cut) > len(LEAD) + 12 else ""
             text = text if count_tokens(text) <= room else ""
         after = count_tokens(text)
         room -= after

@@ -4,7 +4,7 @@
 carry: ``q = unit(g(s) * e(instruction) + P(s))``. Chunks keep their frozen embeddings, so a source's
 vector search serves any query. Frozen sentence embeddings hardly tell look-alike chunks apart, so the
 state also weighs what they and the wish have in common: ``score = cos(q, chunk) + w(s) . match(chunk)``
-(see ``nodes.build_context.match``).
+(see ``nodes.retrieval.align``).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nodes.build_context.match import FEATURES, match
-from nodes.build_context.query_rag import FRAME
+from envs.protocols import Chunk
 from nodes.models.small import small_inference
-from nodes.protocols import Chunk, ContextRequest, Vector
-from nodes.update_state.action_classes import ACTION_CLASSES
+from nodes.protocols import ContextRequest, Vector
+from nodes.retrieval.align import FEATURES, match
 from stores.errors import UserError
 from stores.traces import Event
 
@@ -24,21 +23,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from nodes.resources import Resources
-    from nodes.update_state.updater import StateUpdater
+    from nodes.update_state.learned import StateUpdater
 
 #: From a request to a unit query vector (d_text,) and a weight for each match feature.
 Query = Callable[[ContextRequest], tuple[Vector, Vector]]
 NO_FEATURES: Vector = np.zeros(len(FEATURES), dtype=np.float32)
-
-#: What the chunk of each action class reads like; the wish itself stands for products.
-PROTOTYPES = {
-    "search": "Search bar: search[<query>]",
-    "option": "Option color: | Option size:",
-    "buy": "Buttons: description | features | reviews | buy now",
-    "details": "Buttons: description | features | reviews | buy now",
-    "page": "Page 1 (Total results: 50). Buttons: back to search | next >",
-    "back": "Buttons: back to search | < prev",
-}
 
 
 def make_projection(
@@ -94,16 +83,17 @@ def rank_by(
     order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
     found = request.source.search(vector, max(len(order), 4 * top_k))
     found = sorted(
-        (pair for pair in found if pair[0].kind not in FRAME),
+        (pair for pair in found if pair[0].role != "frame"),
         key=lambda pair: order.get(pair[0].id, len(order)),
     )
     chunks = [chunk for chunk, _ in found]
     scores = np.array([score for _, score in found], dtype=np.float64)
     if chunks and weights.any():
-        scores += match(request.instruction, chunks, done_in(request.events)) @ weights
+        done = done_in(request.events)
+        scores += match(request.view, request.instruction, chunks, done) @ weights
     ranked = sorted(range(len(chunks)), key=lambda i: -scores[i])
-    told = {chunks[i].id: float(scores[i]) for i in ranked}
-    return [chunks[i] for i in ranked[:top_k]], told
+    by_id = {chunks[i].id: float(scores[i]) for i in ranked}
+    return [chunks[i] for i in ranked[:top_k]], by_id
 
 
 def done_in(events: Sequence[Event]) -> frozenset[str]:
@@ -142,20 +132,30 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
 
 
 def zero_shot_query(resources: "Resources", kind: str) -> "Query":
-    """Return a query from phase 1 alone: the foreseen action classes, each by its prototype."""
+    """Return a query from the state model alone: the expected action classes, each by its prototype.
+
+    Raises ``UserError`` where the state model knows another world's classes.
+    """
     updater = needs_state(resources, kind)
+    actions = resources.view.actions
+    if updater.classes != tuple(actions.classes):
+        raise UserError(
+            f"context.query=zero_shot expects {resources.view.name}'s classes of actions, and "
+            f"checkpoint '{updater.name}' knows others: set context.query=trained"
+        )
+    prototypes = dict(actions.prototypes)
 
     def query(request: ContextRequest) -> tuple[Vector, Vector]:
         chances = updater.predict(readout_of(request, updater))
-        wish, *rest = resources.embedder.embed([request.instruction, *PROTOTYPES.values()])
-        return mix_prototypes(chances, wish, dict(zip(PROTOTYPES, rest, strict=True))), NO_FEATURES
+        wish, *rest = resources.embedder.embed([request.instruction, *prototypes.values()])
+        return mix_prototypes(chances, wish, dict(zip(prototypes, rest, strict=True))), NO_FEATURES
 
     return query
 
 
 def mix_prototypes(chances: dict[str, float], wish: Vector, known: dict[str, Any]) -> Vector:
     """Return the unit vector of expected prototypes under the class probabilities."""
-    mixed = sum(chances[name] * known.get(name, wish) for name in ACTION_CLASSES)
+    mixed = sum(chance * known.get(name, wish) for name, chance in chances.items())
     return np.asarray(mixed / (np.linalg.norm(mixed) or 1.0), dtype=np.float32)
 
 

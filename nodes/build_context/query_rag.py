@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble
-from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest, Vector
+from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 class QueryRag(FramedContext):
     """Show the ``top_k`` chunks by cosine between instruction and chunk, in page order.
 
-    Buttons compete with everything else, as in the published baselines: what the instruction does
-    not resemble (such as "buy now") can be lost, and the audit shows it.
+    Commands compete with everything else, as in the published baselines: what the instruction does
+    not resemble can be lost, and the audit shows it.
     """
 
     kind: Literal["query_rag"] = "query_rag"
@@ -32,15 +33,11 @@ class QueryRag(FramedContext):
         return build_context
 
 
-#: Chunks that the frame shows or replaces in any case; they do not compete.
-FRAME = ("instruction", "header", "notice")
-
-
 def rank_page(
     request: ContextRequest, vector: Vector, top_k: int
 ) -> tuple[list[Chunk], dict[str, float]]:
     """Return the ``top_k`` chunks by cosine with ``vector``, and the score of every candidate."""
     ranked = request.source.search(vector, len(request.source.all()))
-    candidates = [(chunk, score) for chunk, score in ranked if chunk.kind not in FRAME]
+    candidates = [(chunk, score) for chunk, score in ranked if chunk.role != "frame"]
     shown = [chunk for chunk, _ in candidates[:top_k]]
     return shown, {chunk.id: score for chunk, score in candidates}

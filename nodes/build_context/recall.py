@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from envs.protocols import ANSWER
+from envs.protocols import ANSWER, Chunk, View, target_of
 from nodes.build_context.assemble import built, newest_within
 from nodes.build_context.follow_up import subject
 from nodes.build_context.remember import MemoryReader, remembered
-from nodes.build_context.render import describe, one_line
 from nodes.protocols import (
     BuiltContext,
-    Chunk,
     ContextBuilder,
     ContextParams,
     ContextRequest,
     Piece,
 )
 from nodes.retrieval.corpus import Retrieval
+from nodes.retrieval.page import describe
+from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
@@ -85,7 +85,7 @@ class ConversationContext(ContextParams):
                 memory = remembered(self.memory, store, resources, query, room)
                 left -= _size(memory)
             found, shown = find(request, query)
-            passages = _passages(found, shown, left, best_last)
+            passages = _passages(request.view, found, shown, left, best_last)
             pieces = [*history, *memory, *passages, question]
             return built(_accounted(pieces, request))
 
@@ -159,7 +159,7 @@ def _cut(line: str, room: int) -> str:
 
 
 def _passages(
-    found: Sequence[tuple[Chunk, float]], shown: int, room: int, best_last: bool
+    view: View, found: Sequence[tuple[Chunk, float]], shown: int, room: int, best_last: bool
 ) -> list[Piece]:
     """Quote the first ``shown`` passages, best first while there is room; one is cut where it ends.
 
@@ -169,18 +169,19 @@ def _passages(
     is_full = False
     for place, (chunk, score) in enumerate(found):
         number = min(shown, len(found)) - place if best_last else place + 1
-        text = _quoted(chunk, number, describe(chunk))
+        whole = describe(view, chunk)
+        text = _quoted(chunk, number, whole)
         before = count_tokens(text)
         if is_full or place >= shown:
             text = ""
         elif before > room:
             is_full = True
-            inner = truncate(describe(chunk), max(room - 30 - count_tokens(_title(chunk)), 0))
+            inner = truncate(whole, max(room - 30 - count_tokens(_title(chunk)), 0))
             text = _quoted(chunk, number, inner) if inner.strip() else ""
             text = text if count_tokens(text) <= room else ""
         after = count_tokens(text)
         room -= after
-        offered = tuple(a for a in chunk.actions if _label(a) in text.lower())
+        offered = tuple(a for a in chunk.actions if target_of(a).lower() in text.lower())
         gone = tuple(a for a in chunk.actions if a not in offered)
         pieces.append(Piece(chunk.id, "passage", text, offered, before, after, score, gone))
     return pieces[::-1] if best_last else pieces
@@ -194,10 +195,6 @@ def _quoted(chunk: Chunk, number: int, text: str) -> str:
 def _title(chunk: Chunk) -> str:
     title = one_line(str(chunk.data.get("title", ""))).replace('"', "'")
     return f' title="{_TAG.sub("‹", title)}"' if title else ""
-
-
-def _label(action: str) -> str:
-    return action.partition("[")[2].removesuffix("]")
 
 
 def _accounted(pieces: Sequence[Piece], request: ContextRequest) -> list[Piece]:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from nodes.build_context.render import one_line
 from nodes.protocols import Piece
-from nodes.write_memory.long_term import MemoryPlace
+from nodes.retrieval.memory import MemoryPlace
+from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 
 if TYPE_CHECKING:

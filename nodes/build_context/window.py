@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from nodes.build_context.assemble import FramedContext, assemble
-from nodes.build_context.render import one_line
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 
 if TYPE_CHECKING:

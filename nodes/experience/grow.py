@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nodes.experience.returns import Annotation, move_of
+from envs.protocols import View
+from nodes.experience.returns import Annotation
 from nodes.experience.states import FORMAT, states_of
 from nodes.experience.trajectory import Trajectory
 from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
@@ -42,6 +43,7 @@ def add_episode(
     episode: Trajectory,
     annotations: Sequence[Annotation],
     embedder: Embedder,
+    view: View,
     updater: Updater | None = None,
     same: float = SAME,
 ) -> int:
@@ -51,13 +53,13 @@ def add_episode(
     """
     if bank.bank.is_read(episode.id):
         return 0
-    texts = states_of(episode)
+    texts = states_of(episode, view)
     vectors = embedder.embed(texts)
     hidden = recurrent_states(episode, updater) if updater is not None else None
     entries = []
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
-        move = move_of(episode.question, episode.steps[i])
+        move = view.actions.move_of(episode.question, episode.steps[i].action)
         twin = _twin(bank, vector, move, same)
         if twin is not None:
             folded.append((twin, note.q))
@@ -92,8 +94,9 @@ def recurrent_states(episode: Trajectory, updater: Updater) -> Vector:
     state = updater.initial()
     states = []
     for t, step in enumerate(episode.steps):
-        events = [Event("ACT", episode.steps[t - 1].action, t - 1)] if t else []
-        state = updater.update(state, [*events, Event("OBS", step.before, t)])
+        asked = episode.question
+        events = [Event("ACT", episode.steps[t - 1].action, t - 1, asked)] if t else []
+        state = updater.update(state, [*events, Event("OBS", step.before, t, asked)])
         if state is None:
             raise ValueError("the updater keeps no state")
         states.append(state)

@@ -3,21 +3,19 @@
     Image description: ...          (where the task has images)
     Question: ...
     Task: ...                       (where a sub-task was given)
-    search(red shoes) → Page 1 ...  (the latest few decisions and what they led to)
-    click(b07...) → Instruction ...
+    look(red shoes) → Page 1 ...    (the latest few decisions and what they led to)
 
 A bank's states and an agent's own state are near each other only if both are written the same way,
 so offline and online go through :func:`state_text` and cut old pages as short-term memory does.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from nodes.act.shop.reading import read_wish
-from nodes.experience.returns import move_of
+from envs.protocols import View
 from nodes.experience.trajectory import Step, Trajectory, parse_action
 from nodes.protocols import ContextRequest
-from nodes.write_memory.short_term import without_instruction
+from stores.text import one_line
 from stores.tokens import truncate
 
 #: Bumped when the wording of states changes: an old bank's vectors would not match any more.
@@ -27,12 +25,11 @@ _STORED = 40  # tokens of an earlier page that short-term memory keeps (its defa
 _EARLIER = 16  # tokens shown of an earlier page
 _CURRENT = 72  # tokens shown of the current page
 _QUESTION = 96  # tokens shown of the question; a MiniLM state has 256 word pieces in all
-_CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
-_DECISION = re.compile(r"([\w-]+)\((.*?)\) → ")
-_MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
+_DECISION = re.compile(r"([\w-]*)\((.*?)\) → ")
 
 
 def state_text(
+    view: View,
     question: str,
     decisions: Sequence[tuple[str, str]],
     *,
@@ -44,25 +41,26 @@ def state_text(
 
     ``start`` is the first page, told only where nothing was decided yet. Pages are as recorded.
     """
-    lines = [f"Image description: {_flat(caption)}"] if caption else []
-    lines.append(f"Question: {truncate(_flat(question), _QUESTION)}")
-    if task and _flat(task) != _flat(question):
-        lines.append(f"Task: {truncate(_flat(task), _QUESTION)}")
+    lines = [f"Image description: {one_line(caption)}"] if caption else []
+    lines.append(f"Question: {truncate(one_line(question), _QUESTION)}")
+    if task and one_line(task) != one_line(question):
+        lines.append(f"Task: {truncate(one_line(task), _QUESTION)}")
     kept = decisions[-STEPS:]
     for i, (action, page) in enumerate(kept):
         tool, params = parse_action(action)
         is_last = i == len(kept) - 1
-        seen = gist(page, question, _CURRENT) if is_last else _earlier(page, question)
+        seen = gist(view, page, question, _CURRENT) if is_last else _earlier(view, page, question)
         lines.append(f"{tool}({truncate(params, 32)}) → {seen}")
     if not kept:
-        lines.append(f"start → {gist(start, question, _CURRENT)}")
+        lines.append(f"start → {gist(view, start, question, _CURRENT)}")
     return "\n".join(lines)
 
 
-def states_of(episode: Trajectory) -> list[str]:
+def states_of(episode: Trajectory, view: View) -> list[str]:
     """Return the state in which each decision of ``episode`` was taken."""
     return [
         state_text(
+            view,
             episode.question,
             led_to(episode.steps[:i]),
             start=step.before,
@@ -73,11 +71,11 @@ def states_of(episode: Trajectory) -> list[str]:
     ]
 
 
-def situation(state: str) -> tuple[bool, str]:
-    """Return what kind of situation a state's text tells: options asked for?, the last move.
+def situation(view: View, state: str) -> Hashable:
+    """Return what kind of situation a state's text tells.
 
-    Two states can be near in words and yet be different situations (a question with options and
-    one without; before and after reading the features): advice does not carry over between those.
+    Two states can be near in words and yet be different situations: advice does not carry over
+    between those.
     """
     question = last = ""
     for line in state.split("\n"):
@@ -85,8 +83,8 @@ def situation(state: str) -> tuple[bool, str]:
             question = line.removeprefix("Question: ")
         found = _DECISION.match(line)
         if found:
-            last = move_of(question, Step(found[1], found[2]))
-    return bool(read_wish(question).options), "search" if last.startswith("search") else last
+            last = view.actions.move_of(question, Step(found[1], found[2]).action)
+    return view.actions.situation(question, last)
 
 
 def led_to(steps: Sequence[Step]) -> list[tuple[str, str]]:
@@ -104,21 +102,19 @@ def online_state(request: ContextRequest, caption: str = "") -> str:
         after = request.observation.text if is_last else page_of.get(acts[i + 1].t, "")
         decisions.append((act.text, after))
     return state_text(
-        request.instruction, decisions, start=request.observation.text, caption=caption
+        request.view,
+        request.instruction,
+        decisions,
+        start=request.observation.text,
+        caption=caption,
     )
 
 
-def gist(page: str, question: str, tokens: int) -> str:
-    """Return the head of ``page`` on one line, without the question and without button marks."""
-    text = without_instruction(page, question)
-    text = _CLICKED.sub(r"(chosen) \1", text)
-    return truncate(_flat(_MARKS.sub(" ", text)), tokens)
+def gist(view: View, page: str, question: str, tokens: int) -> str:
+    """Return the head of ``page`` on one line, without the question and without its marks."""
+    return truncate(view.gist(page, question, bare=True), tokens)
 
 
-def _earlier(page: str, question: str) -> str:
+def _earlier(view: View, page: str, question: str) -> str:
     """Show an old page as short-term memory would have kept it, even if all of it is known."""
-    return gist(truncate(without_instruction(page, question), _STORED), "", _EARLIER)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+    return gist(view, truncate(view.gist(page, question), _STORED), "", _EARLIER)

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from stores.traces import Event
 
 _ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
-_BUY = "buy now"
 
 
 @dataclass(frozen=True)
 class Step:
     """One atomic decision: a thought (maybe none), a tool with its parameters, what came of it.
 
-    ``before`` is the page that the decision was taken on, ``after`` the page that it led to. The
-    answer of an episode is its last decision (tool ``answer``, or the purchase in a shop).
+    ``before`` is the page that the decision was taken on, ``after`` the page that it led to.
     """
 
     tool: str
@@ -26,8 +24,8 @@ class Step:
 
     @property
     def action(self) -> str:
-        """The decision as worlds write it, such as ``click[buy now]``."""
-        return f"{self.tool}[{self.params}]"
+        """The decision as worlds write it: ``tool[params]``, or a plain command."""
+        return f"{self.tool}[{self.params}]" if self.tool else self.params
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Trajectory:
     """A finished episode. ``reward`` is 0 to 1; ``task_id`` is shared by attempts at one task.
 
     ``answers`` are texts that advice made from this episode must not hold (the answer given, the
-    true answer, the product bought).
+    true answer); what the actions themselves give away, the world's view knows.
     """
 
     id: str
@@ -56,9 +54,9 @@ class Trajectory:
 
 
 def parse_action(text: str) -> tuple[str, str]:
-    """Return (tool, params) of ``tool[params]``; other text is an answer."""
+    """Return (tool, params) of ``tool[params]``; ("", text) of a plain command."""
     found = _ACTION.fullmatch(text)
-    return (found[1].lower(), found[2].strip()) if found else ("answer", text.strip())
+    return (found[1].lower(), found[2].strip()) if found else ("", text.strip())
 
 
 def from_events(
@@ -98,22 +96,5 @@ def from_events(
         steps=tuple(steps),
         reward=reward,
         correct=reward >= 1.0,
-        answers=bought(steps),
         source=source,
     )
-
-
-def bought(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return the code of the product that a shopping episode bought ("" parts left out)."""
-    opened = ""
-    for step in steps:
-        if is_product(step.params):
-            opened = step.params
-        if step.params.lower() == _BUY and opened:
-            return (opened,)
-    return ()
-
-
-def is_product(params: str) -> bool:
-    """Say whether a click's target is a product code (ten characters, a letter and digits)."""
-    return re.fullmatch(r"b[0-9a-z]{9}", params.lower()) is not None

@@ -2,13 +2,14 @@
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from envs.protocols import ANSWER, Observation
-from nodes.protocols import Chunk, EnvParams, Source
+from envs.protocols import ANSWER, Observation, View
+from nodes.protocols import EnvParams, Source
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.corpus.documents import files_in, read_folder
@@ -51,9 +52,20 @@ class QaEnv(EnvParams):
         source = self.questions or ("sample" if self.corpus == "sample" else None)
         return QA(load_questions(source) if source else ())
 
-    def chunk(self, observation: Observation) -> list[Chunk]:
-        """Return the page alone, as one chunk with its affordances."""
-        return [Chunk("ask", "ask", observation.text, (ANSWER,) if observation.actions else ())]
+    def view(self) -> View:
+        """Return how a question is read."""
+        from envs.qa.view import QaView
+
+        return QaView()
+
+    @classmethod
+    def samples(cls) -> Sequence[tuple[str, Observation]]:
+        """Return an open question and a finished one."""
+        asked = "Which lake turned red?"
+        return [
+            (asked, Observation(asked, (ANSWER,))),
+            (asked, Observation("None.", (), 0.0, True)),
+        ]
 
     def source(self, observation: Observation, resources: "Resources") -> Source:
         """Return the corpus as candidates, indexed first where that is not done."""

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from filelock import FileLock
 
-from envs.protocols import ANSWER
-from nodes.protocols import Chunk, Embedder, Params, Vector
+from envs.protocols import ANSWER, Chunk
+from nodes.protocols import Embedder, Params, Vector
 from nodes.resources import Resources
 from nodes.retrieval.fusion import Scores, reciprocal_ranks, standardised
 from nodes.retrieval.likelihood import log_likelihoods
@@ -198,7 +198,7 @@ class CorpusSource:
 
     def __init__(self, index: CorpusIndex, is_open: bool = True) -> None:
         self._index = index
-        self._ask = (Chunk("ask", "ask", "", (ANSWER,)),) if is_open else ()
+        self._ask = (Chunk("ask", "ask", "", (ANSWER,), {}, "pinned"),) if is_open else ()
 
     def all(self) -> Sequence[Chunk]:
         """Return the ask chunk and every passage, in document order."""

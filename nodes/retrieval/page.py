@@ -4,21 +4,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nodes.protocols import Chunk, Embedder, Vector
+from envs.protocols import Chunk, Fragment, Observation, View
+from nodes.protocols import Embedder, Vector
 
 
 class PageSource:
-    """The chunks of one page; ``search`` embeds them on first use (each text once, by hash)."""
+    """The chunks that ``view`` makes of one page.
+
+    ``search`` embeds them on first use (each text once, by hash).
+    """
 
     def __init__(
-        self,
-        chunks: Sequence[Chunk],
-        embedder: Callable[[], Embedder],
-        describe: Callable[[Chunk], str],
+        self, view: View, observation: Observation, embedder: Callable[[], Embedder]
     ) -> None:
-        self._chunks = tuple(chunks)
+        self._view = view
+        self._chunks = tuple(view.chunks(observation))
         self._embedder = embedder
-        self._describe = describe
 
     def all(self) -> Sequence[Chunk]:
         """Return every chunk, in page order."""
@@ -28,8 +29,26 @@ class PageSource:
         """Return the ``k`` chunks nearest to ``vector`` by cosine; ties keep page order."""
         if not self._chunks or k <= 0:
             return []
-        rows = self._embedder().embed([self._describe(chunk) for chunk in self._chunks])
+        rows = self._embedder().embed([describe(self._view, chunk) for chunk in self._chunks])
         norm = float(np.linalg.norm(vector)) or 1.0
         scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self._chunks[i], float(scores[i])) for i in order]
+
+
+def render(view: View, chunk: Chunk) -> list[Fragment]:
+    """Return the prompt line(s) of ``chunk``, ending in a line break ([] if there is nothing)."""
+    fragments = list(view.fragments(chunk))
+    if not any(fragment.text.strip() for fragment in fragments):
+        return []
+    return [*fragments, Fragment("\n", role="lead")]
+
+
+def text_of(fragments: Sequence[Fragment]) -> str:
+    """Join fragments to prompt text."""
+    return "".join(fragment.text for fragment in fragments)
+
+
+def describe(view: View, chunk: Chunk) -> str:
+    """Return ``chunk`` as the text that embedders see: its prompt lines."""
+    return text_of(render(view, chunk)).strip() or chunk.text.strip()

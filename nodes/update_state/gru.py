@@ -3,7 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from nodes.update_state.state_model import D_EVENT, D_STATE, D_TEXT, D_TYPE, StateModel
+from nodes.update_state.state_model import (
+    CLASSES,
+    D_EVENT,
+    D_STATE,
+    D_TEXT,
+    D_TYPE,
+    StateModel,
+)
 
 
 class GruModel(StateModel):
@@ -17,8 +24,9 @@ class GruModel(StateModel):
         d_type: int = D_TYPE,
         d_event: int = D_EVENT,
         d_state: int = D_STATE,
+        classes: int = CLASSES,
     ) -> None:
-        super().__init__(d_text, d_type, d_event, d_state)
+        super().__init__(d_text, d_type, d_event, d_state, classes)
         self.d_total = 2 * d_state
         self.lower = nn.GRU(d_event, d_state, batch_first=True)
         self.between = nn.LayerNorm(d_state)

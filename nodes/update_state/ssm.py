@@ -8,7 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from nodes.update_state.state_model import D_EVENT, D_STATE, D_TEXT, D_TYPE, StateModel
+from nodes.update_state.state_model import (
+    CLASSES,
+    D_EVENT,
+    D_STATE,
+    D_TEXT,
+    D_TYPE,
+    StateModel,
+)
 
 
 class SsmModel(StateModel):
@@ -24,8 +31,9 @@ class SsmModel(StateModel):
         d_state: int = D_STATE,
         d_inner: int = 256,
         n: int = 4,
+        classes: int = CLASSES,
     ) -> None:
-        super().__init__(d_text, d_type, d_event, d_state)
+        super().__init__(d_text, d_type, d_event, d_state, classes)
         self.d_inner, self.n = d_inner, n
         self.d_total = d_inner * n + d_state
         self.enter = nn.Linear(d_event, 2 * d_inner)

@@ -1,23 +1,25 @@
 """The parts that every learned state model shares: event encoder, action head, one step at a time.
 
-Events become inputs (``views``), inputs become frozen 384-d text embeddings plus a learned type
+Events become inputs (the view's), inputs become frozen 384-d text embeddings plus a learned type
 embedding, projected to ``d_event``; a recurrent core of constant size reads them in order. The last
 ``d_state`` numbers of the state vector are its readout: what heads, retrievers and allocators see.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from envs.protocols import INPUT_KINDS
 from nodes.models.small import small_inference
-from nodes.update_state.action_classes import ACTION_CLASSES
-from nodes.update_state.views import INPUT_TYPES
-from stores.errors import UserError
 
 D_TEXT, D_TYPE, D_EVENT, D_STATE = 384, 32, 256, 512
+#: Each kind of input comes in levels, from 0 (nothing of it was asked) to 4 (all of it).
+LEVELS = 5
+INPUT_TYPES = len(INPUT_KINDS) * LEVELS
+#: Classes of the action head of checkpoints that do not say how many they have.
+CLASSES = 8
 
 
 class EventEncoder(nn.Module):
@@ -44,11 +46,13 @@ class StateModel(nn.Module):
     #: Numbers in the whole state vector, readout included.
     d_total: int
 
-    def __init__(self, d_text: int, d_type: int, d_event: int, d_state: int) -> None:
+    def __init__(
+        self, d_text: int, d_type: int, d_event: int, d_state: int, classes: int = CLASSES
+    ) -> None:
         super().__init__()
         self.d_state = d_state
         self.encoder = EventEncoder(d_text, d_type, d_event)
-        self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, len(ACTION_CLASSES)))
+        self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, classes))
 
     @abstractmethod
     def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,7 +73,7 @@ class StateModel(nn.Module):
             return self.scan(events, state.unsqueeze(0))[1].squeeze(0)
 
     def classify(self, readout: Tensor) -> Tensor:
-        """Return logits over the action classes (…, 8) from readouts (…, d_state)."""
+        """Return logits over the action classes (…, classes) from readouts (…, d_state)."""
         logits: Tensor = self.head(readout)
         return logits
 
@@ -82,36 +86,5 @@ class StateModel(nn.Module):
         return {
             "kind": self.kind, "d_text": project.in_features - d_type, "d_type": d_type,
             "d_event": project.out_features, "d_state": self.d_state,
+            "classes": self.head[1].out_features,
         }  # fmt: skip
-
-
-def make_model(architecture: Mapping[str, Any]) -> StateModel:
-    """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
-    from nodes.update_state.gru import GruModel
-    from nodes.update_state.ssm import SsmModel
-
-    known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
-    sizes = {key: value for key, value in architecture.items() if key != "kind"}
-    try:
-        return known[architecture["kind"]](**sizes)
-    except (KeyError, TypeError):
-        raise UserError(
-            f"no state model of architecture {dict(architecture)}: known kinds are {', '.join(known)}"
-        ) from None
-
-
-def load_model(name: str, expected: str | None = None) -> tuple[StateModel, dict[str, Any]]:
-    """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
-    from stores.assets.weights import load_weights, require_match
-
-    tensors, meta = load_weights(name, "state")
-    if expected is not None:
-        fix = f"set updater.kind={meta['architecture'].get('kind')} or name another checkpoint"
-        require_match(name, meta["architecture"], "kind", expected, fix)
-    model = make_model(meta["architecture"])
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())[:120]
-        raise UserError(f"checkpoint '{name}' does not fit its architecture ({problem})") from None
-    return model.eval(), meta

@@ -66,6 +66,7 @@ class Writer:
     def __init__(self, params: ExperienceWriter, resources: "Resources") -> None:
         self._params = params
         self._embedder = resources.embedder
+        self._view = resources.view
         folder = Path(params.bank or home() / "banks" / "state")
         self.bank = StateBank(
             folder, make_of(self._embedder), updater_make(params.updater), create=True
@@ -99,8 +100,9 @@ class Writer:
             add_episode(
                 self.bank,
                 episode,
-                annotate(episode),
+                annotate(episode, self._view),
                 self._embedder,
+                self._view,
                 self._updater,
                 self._params.same,
             )

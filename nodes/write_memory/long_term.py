@@ -2,40 +2,15 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from envs.plain import UNKNOWN
 from envs.protocols import answered
-from nodes.act.fallback import UNKNOWN
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.retrieval.memory import MemoryPlace
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
-    from stores.memory.long_term import LongTerm, Namespace
-
-
-class MemoryPlace(BaseModel):
-    """Which memory, and whose part of it; shared by the writer and the reader."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    url: str | None = Field(
-        default=None, description="file, sqlite:/// or postgresql:// URL; by default this machine's"
-    )
-    user: str = Field(default="default", min_length=1, max_length=200)
-    agent: str = Field(default="stategate", min_length=1, max_length=200)
-
-    def open(self) -> "LongTerm":
-        """Open the memory. Raises ``UserError`` where that fails."""
-        from stores.memory.long_term import open_long_term
-
-        return open_long_term(self.url)
-
-    @property
-    def namespace(self) -> "Namespace":
-        """The part of the memory that is read and written."""
-        from stores.memory.long_term import Namespace
-
-        return Namespace(self.user, self.agent)
 
 
 class LongTermMemory(MemoryParams):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from envs.protocols import View
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
@@ -22,16 +23,17 @@ class ShortTerm(MemoryParams):
 
     def build(self, resources: "Resources") -> MemoryWriter:
         """Return the writer; nothing is loaded."""
+        view = resources.view
 
         def write_memory(record: StepRecord) -> Sequence[Event]:
             # A step that runs again after a crash finds its own events here: they go first.
             earlier = [event for event in record.events if event.t < record.step]
-            return self._within(earlier + self._step(record))
+            return self._within(earlier + self._step(record, view))
 
         return write_memory
 
-    def _step(self, record: StepRecord) -> list[Event]:
-        page = without_instruction(record.observation.text, record.instruction)
+    def _step(self, record: StepRecord, view: View) -> list[Event]:
+        page = view.gist(record.observation.text, record.instruction)
         events = [
             Event("OBS", truncate(page, self.page_tokens), record.step),
             Event("ACT", record.decision.action, record.step),
@@ -53,16 +55,3 @@ class ShortTerm(MemoryParams):
             kept.append(event)
             left -= size
         return kept[::-1]
-
-
-def without_instruction(page: str, instruction: str) -> str:
-    """Return ``page`` as one line without the instruction, which every prompt has anyway.
-
-    Only its first place goes: a short instruction ("a lamp") may be part of a title too.
-    """
-    text = " ".join(page.split())
-    wish = " ".join(instruction.split())
-    if wish:
-        framed = f"[SEP] {wish} [SEP] "
-        text = text.replace(framed if framed in text else wish, "", 1)
-    return text.replace("Instruction: ", "", 1).strip()

@@ -1,7 +1,7 @@
 """What happens in an episode: events, and what became of each context (kept by ``traces.store``)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR"]
@@ -9,11 +9,16 @@ EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR"]
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened: ``t`` is the step (from 0) in which it did."""
+    """One thing that happened: ``t`` is the step (from 0) in which it did.
+
+    ``instruction`` is what the task asks for, where whoever tells of the event knows it: it helps to
+    read the event, and is no part of it.
+    """
 
     kind: EventKind
     text: str
     t: int
+    instruction: str = field(default="", compare=False, repr=False)
 
     def to_list(self) -> list[Any]:
         """Return the form held in graph state and in checkpoints."""

@@ -9,7 +9,7 @@ import typer
 from ui.cli.output import console, examples, write_json
 
 if TYPE_CHECKING:
-    from nodes.write_memory.long_term import MemoryPlace
+    from nodes.retrieval.memory import MemoryPlace
     from stores.memory.long_term import Fact
 
 _EXAMPLES = examples(
@@ -126,7 +126,7 @@ def import_(
 
 
 def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
-    from nodes.write_memory.long_term import MemoryPlace
+    from nodes.retrieval.memory import MemoryPlace
 
     return MemoryPlace(url=db, user=user, agent=agent)
 

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envs.protocols import SEARCH
+from envs.webshop.actions import OPENED
+from envs.webshop.pages import SEARCH
+from envs.webshop.wish import Wish
 from nodes.act.shop.option_features import OPTION, option_features, pending
 from nodes.act.shop.product_features import PRODUCT, product_features
-from nodes.act.shop.reading import Reading, Wish, overlap, read, words_of
-from nodes.act.shop.rule import OPENED, Trail
+from nodes.act.shop.reading import Reading, read
+from nodes.act.shop.rule import Trail
 from nodes.protocols import BuiltContext, Vector
+from stores.text import overlap, words_of
 
 #: Texts to unit rows, for the variant with sentence embeddings; None is the lexical encoder.
 Embed = Callable[[Sequence[str]], Vector]

@@ -21,13 +21,12 @@ was bent says so in its reason.
 import re
 from dataclasses import replace
 
+from envs.webshop.actions import BACK, FEATURES, NEXT, PREV
 from nodes.act.shop.reading import Reading
 from nodes.act.shop.rule import Rule, RuleActor, Trail, picks, search_for
 from nodes.protocols import BuiltContext
 
 _LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE)
-_PREV, _BACK, _NEXT = "click[< prev]", "click[back to search]", "click[next >]"
-_FEATURES = "click[features]"
 _PAGES = 5
 _SEARCHES = 2
 
@@ -47,7 +46,7 @@ class Follower(RuleActor):
         move = suggested(context.text, page)
         if move is None or step >= self._patience:
             return own
-        if page.page == "item" and own is not None and own[0] == _PREV:
+        if page.page == "item" and own is not None and own[0] == PREV:
             return own  # a price above the limit or a missing option is a fact, advice is a guess
         bent = self._bent(page, trail, step, move)
         if bent is None or (own is not None and bent[0] == own[0]):
@@ -58,10 +57,10 @@ class Follower(RuleActor):
         if page.page == "search" and move.startswith("search"):
             return search_for(page, move) if trail.searches < _SEARCHES else None
         if page.page == "results":
-            if move == "next >" and _NEXT in page.actions and page.number < _PAGES:
-                return _NEXT, ""
+            if move == "next >" and NEXT in page.actions and page.number < _PAGES:
+                return NEXT, ""
             if move == "back to search" and trail.searches < _SEARCHES:
-                return (_BACK, "") if _BACK in page.actions else None
+                return (BACK, "") if BACK in page.actions else None
         if page.page == "item":
             return self._on_item(page, trail, step, move)
         if page.page == "detail" and move in ("< prev", "back to search"):
@@ -70,15 +69,15 @@ class Follower(RuleActor):
         return None
 
     def _on_item(self, page: Reading, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
-        if move == "features" and not trail.since and _FEATURES in page.actions:
-            return _FEATURES, ""
+        if move == "features" and not trail.since and FEATURES in page.actions:
+            return FEATURES, ""
         if move in ("option", "buy now") and not trail.since:
             return self._item(page, replace(trail, since=["advice"]), step)
         again = trail.opened.count(trail.item or "") > 1
         # Other products were left for what they lacked: that says nothing of one that has it all.
         has_all = bool(page.wish.options) and None not in picks(page, exact=True)
-        if move == "< prev" and not (trail.since or again or has_all) and _PREV in page.actions:
-            return _PREV, ""
+        if move == "< prev" and not (trail.since or again or has_all) and PREV in page.actions:
+            return PREV, ""
         return None
 
 

@@ -2,8 +2,9 @@
 
 from functools import lru_cache
 
-from nodes.act.shop.reading import Reading, overlap, words_of
+from nodes.act.shop.reading import Reading
 from nodes.act.shop.rule import Trail
+from stores.text import overlap, words_of
 
 OPTION = (
     "is wished", "same words", "wish covered", "value covered", "letters alike", "best of group",

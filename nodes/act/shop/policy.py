@@ -5,12 +5,12 @@ drops, it does not know. A step costs a few milliseconds on one core.
 """
 
 import random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from nodes.act.fallback import safe_action
+from envs.webshop.actions import WebShopActions
 from nodes.act.shop.candidates import ENCODER, Embed, encode
 from nodes.act.shop.reading import read
 from nodes.models.small import small_inference
@@ -26,6 +26,7 @@ class Policy(ActorParams):
     """Choose by a learned scorer; every decision carries the probability of every candidate."""
 
     kind: Literal["policy"] = "policy"
+    worlds: ClassVar[tuple[str, ...]] = ("webshop",)
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
     temperature: float = Field(
         default=0.0,
@@ -91,7 +92,7 @@ class PolicyActor:
         if not seen.actions:
             instruction = read(context).instruction
             problem = "no action is readable" if not context.actions else "nothing to search for"
-            return Decision(safe_action(context.actions, instruction), fallback=problem)
+            return Decision(WebShopActions().safe(context.actions, instruction), fallback=problem)
         with small_inference():
             rows = torch.from_numpy(seen.rows).unsqueeze(0)
             absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)

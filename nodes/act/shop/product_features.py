@@ -4,8 +4,10 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from nodes.act.shop.reading import Product, Reading, overlap, words_of
-from nodes.act.shop.rule import OPENED, Trail
+from envs.webshop.actions import OPENED
+from nodes.act.shop.reading import Product, Reading
+from nodes.act.shop.rule import Trail
+from stores.text import overlap, words_of
 
 PRODUCT = (
     "score", "against the best", "against the best fresh", "rank", "fresh rank", "words",

@@ -1,57 +1,24 @@
 """Read a built context back: the wish, the page and the actions so far, from the prompt's text alone.
 
-The inverse of ``nodes.build_context.render``. Any line may be missing or cut, since dropping lines
+The inverse of ``envs.webshop.view``'s fragments. Any line may be missing or cut, since dropping lines
 is what context builders do: what cannot be read is empty, and nothing here raises.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 
-from envs.protocols import SEARCH
+from envs.webshop.pages import SEARCH
+from envs.webshop.wish import Wish, dollars, read_wish
 from nodes.protocols import BuiltContext
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
-_LIMIT = re.compile(r",? and price lower than ([\d.]+)")
-_OPTION = re.compile(r"(?: with |, and )([^:,]{1,60}): ")
-_JOINT = re.compile(", | with | for ")
 _PRODUCT = re.compile(r"([0-9a-z]{10})( \(seen\))?(?: \| (.*))?")
 _PRICE = re.compile(r"\$([\d,]+(?:\.\d+)?)(?: to \$([\d,]+(?:\.\d+)?))?\s*$")
 _PAGE = re.compile(r"Page (\d+) \(Total results: \d+\)")
 _ACTED = re.compile(r"(\d+)\. ((?:search|click)\[.*)")
-_WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
-_SMALL = (
-    "a an the and or of in on to is it i me my we you am are be for with that this should please "
-    "find looking need want can make sure say says hello about which has have"
-)
-_NOISE = frozenset(_SMALL.split())
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What the instruction asks for; ``limit`` is in dollars (None if none is named).
-
-    ``phrases`` are its attributes and, among them, ``kind``: the phrase with the kind of product,
-    which a last attribute may lead ("machine wash men's shirts").
-    """
-
-    phrases: tuple[str, ...]
-    options: tuple[tuple[str, str], ...]
-    limit: float | None
-    kind: str = ""
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The phrases that do not name the kind of product."""
-        return tuple(phrase for phrase in self.phrases if phrase != self.kind)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words of what is asked for, without options, price and small words."""
-        return tuple(dict.fromkeys(w for phrase in self.phrases for w in words_of(phrase)))
 
 
 @dataclass(frozen=True)
@@ -143,76 +110,6 @@ def read(context: BuiltContext) -> Reading:
         chosen=chosen,
         history=tuple(history),
     )
-
-
-@lru_cache(maxsize=256)
-def read_wish(instruction: str) -> Wish:
-    """Take an instruction apart: "Find me A, B <kind> with C for D with k: v, and price ..."."""
-    limit = _LIMIT.search(instruction)
-    plain = instruction[: limit.start()] if limit else instruction
-    marks = list(_OPTION.finditer(plain))
-    options: list[tuple[str, str]] = []
-    end = len(plain)
-    for mark in reversed(marks):
-        # "with long sleeve with color: " starts an option only at its last "with".
-        name = mark[1].rsplit(" with ", 1)[-1]
-        options.append((name.strip(), plain[mark.end() : end].strip(" ,")))
-        end = mark.end() - len(name) - len(": ") - len(" with ")
-        if not plain[mark.start() :].startswith(", and "):
-            break
-        end = mark.start()
-    plain = plain[:end].strip().removeprefix("Find me").strip()
-    phrases = [part.strip() for part in _JOINT.split(plain)]
-    kind = re.split(" with | for ", plain)[0].rpartition(", ")[2].strip()
-    price = _number(limit[1]) if limit else None
-    return Wish(tuple(p for p in phrases if p), tuple(reversed(options)), price, kind)
-
-
-def search_words(wish: Wish, form: str) -> str:
-    """Return all of the wish as search words, or the part that ``form`` names, without its price.
-
-    Forms are the searches among ``nodes.experience.returns.MOVES``; "" where nothing is left.
-    """
-    words = [*wish.phrases]
-    if form in ("search_kind_options", "search_kind") and wish.kind:
-        words = [wish.kind]
-    if form in ("search", "search_kind_options"):
-        words += [value for _, value in wish.options]
-    return " ".join(re.sub(r"[\[\]<>]", " ", " ".join(words)).split())
-
-
-def dollars(text: str) -> float | None:
-    """Return the price at the end of ``text`` (the lower end of a range), None if there is none."""
-    found = _PRICE.search(text)
-    return _number(found[1]) if found else None
-
-
-@lru_cache(maxsize=16384)
-def words_of(text: str) -> tuple[str, ...]:
-    """Return the stems of the words of ``text`` in order, without small words."""
-    return tuple(_stem(w) for w in _WORD.findall(text.lower()) if w not in _NOISE and w != "s")
-
-
-def overlap(wanted: Sequence[str], text: str) -> float:
-    """Return the share (0 to 1) of the stems ``wanted`` that ``text`` holds; 1 if none is wanted."""
-    if not wanted:
-        return 1.0
-    there = set(words_of(text))
-    return sum(word in there for word in wanted) / len(wanted)
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "es", "ed", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            return word[: -len(ending)].removesuffix("e")
-    return word.removesuffix("e") if len(word) > 3 else word
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text.replace(",", "").rstrip("."))
-    except ValueError:
-        return None
 
 
 def _product(line: re.Match[str]) -> Product:

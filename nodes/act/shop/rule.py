@@ -19,36 +19,34 @@ does not know, and everything that it does know stands in the prompt. Its policy
 
 A second visit, or any visit from step ``patience`` + 3 on, takes the best values there are and buys. So
 an episode ends within ``patience`` + 8 steps or so, as long as products and buttons are readable. Where
-nothing of this can be done, the decision is a recorded fallback (``nodes.act.fallback``).
+nothing of this can be done, the decision is a recorded fallback (the view's ``actions.safe``).
 """
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from nodes.act.fallback import safe_action
-from nodes.act.shop.reading import Product, Reading, overlap, read, search_words, words_of
+from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV, WebShopActions
+from envs.webshop.wish import search_words
+from nodes.act.shop.reading import Product, Reading, read
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stores.text import overlap, words_of
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
 
-_PREV, _BACK, _NEXT = "click[< prev]", "click[back to search]", "click[next >]"
-_BUY, _FEATURES = "click[buy now]", "click[features]"
-_SUB_PAGES = (_FEATURES, "click[description]", "click[reviews]", "click[attributes]")
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
-#: The click that opens a product; its group is the product's code.
-OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
+_safe = WebShopActions().safe
 
 
 class Rule(ActorParams):
     """Shop by fixed rules over the readable lines (see the module's docstring)."""
 
     kind: Literal["rule"] = "rule"
+    worlds: ClassVar[tuple[str, ...]] = ("webshop",)
     patience: int = Field(default=9, ge=0, description="the step from which it settles")
     pages: int = Field(default=2, ge=1, description="how many results pages it looks at")
     threshold: float = Field(
@@ -87,18 +85,18 @@ class Trail:
         trail = cls()
         for action in history:
             found = OPENED.fullmatch(action)
-            returns = action == _PREV and trail.since and trail.since[-1] in _SUB_PAGES
+            returns = action == PREV and trail.since and trail.since[-1] in DETAILS
             if found:
                 trail.opened.append(found[1])
                 trail.item, trail.since = found[1], []
-            elif action in (_PREV, _BACK, _NEXT) and not returns:
+            elif action in (PREV, BACK, NEXT) and not returns:
                 trail.item, trail.since = None, []
             elif action.startswith("search["):
                 trail.item, trail.since = None, []
                 trail.searches += 1
             else:
                 trail.since.append(action)
-                if action == _FEATURES and trail.item is not None:
+                if action == FEATURES and trail.item is not None:
                     trail.read.append(trail.item)
         return trail
 
@@ -120,7 +118,7 @@ class RuleActor:
             problem = "no action is readable"
         elif chosen is not None:
             problem = f"{chosen[0]} is not readable"
-        return Decision(safe_action(page.actions, page.instruction), fallback=problem)
+        return Decision(_safe(page.actions, page.instruction), fallback=problem)
 
     def choose(
         self, context: BuiltContext, page: Reading, trail: Trail, step: int
@@ -146,8 +144,8 @@ class RuleActor:
             return known[0].action, "time to settle for the best that was read"
         if fresh:
             return fresh[0].action, "best match of the titles"
-        if page.number < self._params.pages and _NEXT in page.actions:
-            return _NEXT, "nothing left on this page"
+        if page.number < self._params.pages and NEXT in page.actions:
+            return NEXT, "nothing left on this page"
         rest = known or ranked or page.products
         return (rest[0].action, "the best of those tried") if rest else None
 
@@ -160,16 +158,16 @@ class RuleActor:
         too_dear = page.price is not None and page.wish.limit is not None
         too_dear = too_dear and (page.price or 0) > (page.wish.limit or 0)
         offered = list(picks(page, exact=not settles))
-        stays = settles or bool(trail.since) or _PREV not in page.actions
+        stays = settles or bool(trail.since) or PREV not in page.actions
         if not stays and too_dear:
-            return _PREV, "above the price limit"
+            return PREV, "above the price limit"
         if not stays and None in offered:
-            return _PREV, "a wanted option is not offered"
+            return PREV, "a wanted option is not offered"
         phrases = page.wish.phrases
         told = bool(phrases) and all(overlap(words_of(p), page.title) == 1.0 for p in phrases)
-        reads = self._params.threshold > 0 and _FEATURES in page.actions
+        reads = self._params.threshold > 0 and FEATURES in page.actions
         if not accepted and reads and not told:
-            return _FEATURES, "the title does not say it all"
+            return FEATURES, "the title does not say it all"
         shown = set(page.chosen.items())
         waiting = [
             (action, f"wanted {group}")
@@ -178,17 +176,17 @@ class RuleActor:
         ]
         if waiting and blind and not shown:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
-            if late < len(waiting) or _BUY not in page.actions:
+            if late < len(waiting) or BUY not in page.actions:
                 return waiting[step % len(waiting)]
         elif waiting:
             return waiting[0]
-        return (_BUY, "everything wanted is chosen") if _BUY in page.actions else None
+        return (BUY, "everything wanted is chosen") if BUY in page.actions else None
 
     def _detail(self, page: Reading) -> tuple[str, str]:
         share = _confirmed(page)
-        if page.detail and share < self._params.threshold and _BACK in page.actions:
-            return _BACK, f"only {share:.0%} of the wish is confirmed"
-        return _PREV, "confirmed" if page.detail else "nothing to read"
+        if page.detail and share < self._params.threshold and BACK in page.actions:
+            return BACK, f"only {share:.0%} of the wish is confirmed"
+        return PREV, "confirmed" if page.detail else "nothing to read"
 
 
 def _folded(action: str) -> str:

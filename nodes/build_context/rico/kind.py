@@ -4,23 +4,25 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from envs.protocols import Chunk, View
 from nodes.build_context.assemble import FramedContext
 from nodes.build_context.recall import ConversationContext
-from nodes.build_context.render import describe, one_line
 from nodes.build_context.rico.backend import Document
 from nodes.build_context.rico.pages import last_is_best
 from nodes.build_context.rico.prompts import Loss
 from nodes.build_context.rico.rankers import Options
 from nodes.build_context.rico.weigh import Partner, Weighed, Weigher, shared_backend
-from nodes.protocols import BuiltContext, Chunk, ContextBuilder, ContextRequest
+from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
+from nodes.retrieval.page import describe
 from stores.states.documents import Dtype
+from stores.text import one_line
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
 
 #: Chunks that carry what the agent can do, or that the frame shows: never weighed, never dropped
 #: while the budget lasts.
-_FRAME = ("instruction", "header", "notice", "navigation", "buttons", "options")
+_FRAME = ("frame", "commands", "choice", "pinned")
 
 
 class Rico(FramedContext, ConversationContext):
@@ -72,7 +74,8 @@ class Rico(FramedContext, ConversationContext):
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
             near = self.candidates_for(request, query, self.candidates, resources)
             chunks = [chunk for chunk, _ in near if chunk.text.strip()]
-            found = weigher.weigh(_asked(query), list(map(document_of, chunks)), quiet=False)
+            documents = [document_of(request.view, chunk) for chunk in chunks]
+            found = weigher.weigh(_asked(query), documents, quiet=False)
             return [(chunks[i], float(found.weights[i])) for i in found.order()], self.top_k
 
         answer = self.conversation(resources, find, best_last=True)
@@ -81,7 +84,7 @@ class Rico(FramedContext, ConversationContext):
             if hasattr(request.source, "find"):
                 return answer(request)
             frame, candidates = self._candidates(request, resources)
-            documents = [Document("", describe(chunk)) for chunk in candidates]
+            documents = [Document("", describe(request.view, chunk)) for chunk in candidates]
             found: Weighed = weigher.weigh(_asked(request.instruction), documents)
             best = [candidates[i] for i in found.order()]
             weights = {c.id: float(w) for c, w in zip(candidates, found.weights, strict=True)}
@@ -94,7 +97,7 @@ class Rico(FramedContext, ConversationContext):
     ) -> tuple[list[Chunk], list[Chunk]]:
         """Split the source into what is shown anyway and the chunks to weigh."""
         chunks = list(request.source.all())
-        frame = [c for c in chunks if c.kind in _FRAME or not describe(c)]
+        frame = [c for c in chunks if c.role in _FRAME or not describe(request.view, c)]
         framed = {c.id for c in frame}
         weighed = [c for c in chunks if c.id not in framed]
         if len(weighed) > self.candidates:
@@ -104,9 +107,9 @@ class Rico(FramedContext, ConversationContext):
         return frame, weighed
 
 
-def document_of(chunk: Chunk) -> Document:
+def document_of(view: View, chunk: Chunk) -> Document:
     """Return a corpus's passage as the weigher reads it: its title, and its text in one line."""
-    return Document(one_line(str(chunk.data.get("title") or "")), one_line(describe(chunk)))
+    return Document(one_line(str(chunk.data.get("title") or "")), one_line(describe(view, chunk)))
 
 
 def _asked(question: str) -> str:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from envs.protocols import Chunk
 from nodes.build_context.assemble import assemble, built
-from nodes.protocols import BuiltContext, Chunk, ContextRequest, Source, Vector
+from nodes.protocols import BuiltContext, ContextRequest, Source, Vector
 
 
 class _Ordered:

@@ -1,14 +1,4 @@
-"""What a state model reads of an event: a few short texts, whatever the page's length.
-
-A page of a world that this module has never heard of is read as its first words. WebShop's pages (in
-both observation modes, told apart by their own words alone) become one line each: a results page by its
-titles, an item page by title, price and what is marked as chosen. The instruction stands on every page
-but never changes, so it is read once, at step 0: whole, and clause by clause.
-
-Frozen sentence embeddings cannot tell whether two texts name the same colour, so each input also has a
-match level: how much of the instruction's words it shares, in quarters. And what a page says about the
-asked options and the price limit becomes short inputs of their own ("facts").
-"""
+"""WebShop's pages read from their text alone, in both observation modes, and what they come to."""
 
 import re
 from collections.abc import Sequence
@@ -16,17 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from nodes.act.shop.reading import dollars, overlap, read_wish, words_of
+from envs.protocols import StateInput
+from envs.webshop.wish import dollars, read_wish
+from stores.text import overlap, words_of
 from stores.traces import Event
 
 PageKind = Literal["search", "results", "item", "sub", "done", "other"]
-#: Kinds of inputs, in the order of a state model's type embedding. Only append: checkpoints hold it.
-INPUT_KINDS = ("GOAL", "CLAUSE", "OBS", "ACT", "REWARD", "DONE", "ERROR", "WISH", "FACT")
-#: Each kind comes in match levels 0 (nothing of the instruction) to 4 (all of it).
-LEVELS = 5
-INPUT_TYPES = len(INPUT_KINDS) * LEVELS
 MAX_CLAUSES, MAX_FACTS = 6, 6
-
 _BUTTON = re.compile(r"^\s*\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$")
 _RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
 _ASIN = re.compile(r"[A-Z0-9]{10}")
@@ -66,56 +52,48 @@ def read_page(text: str) -> Page:
     return Page(_kind(rest), instruction, tuple(rest), tuple(chosen))
 
 
-def inputs_of(events: Sequence[Event]) -> list[tuple[int, str]]:
-    """Return what a state model reads of ``events``: (type, text) rows, type < :data:`INPUT_TYPES`.
+def inputs_of(event: Event) -> list[StateInput]:
+    """Return what a state model reads of ``event``: a few short texts, whatever the page's length.
 
-    At most ``2 + MAX_CLAUSES + MAX_FACTS`` rows an event, so an update is O(1) per event.
+    A page becomes one line (a results page its titles, an item page title, price and what is chosen)
+    and short facts about the asked options and the price limit. The instruction stands on every page
+    but never changes, so it is read once, at step 0: whole, and clause by clause. Frozen embeddings
+    cannot tell whether two texts name the same colour, hence ``match``.
     """
-    rows: list[tuple[int, str]] = []
-    instruction = ""
-    for event in events:
-        if event.kind == "OBS":
-            page = read_page(event.text)
-            instruction = page.instruction
-            if event.t == 0 and instruction:
-                rows.append((_type("GOAL"), instruction))
-                rows += [
-                    (_type("WISH" if ": " in c else "CLAUSE"), c) for c in clauses(instruction)
-                ]
-            rows.append((_type("OBS", _agreement(page)), summary(page)))
-            rows += facts(page)
-        elif event.kind == "ACT":
-            level = _asked(event.text, instruction or _instruction_after(events))
-            rows.append((_type("ACT", level), _act(event.text)))
-        else:
-            rows.append((_type(event.kind), event.text or event.kind.lower()))
-    return rows
+    if event.kind == "ACT":
+        return [StateInput("ACT", _act(event.text), _asked(event.text, event.instruction))]
+    if event.kind != "OBS":
+        return [StateInput(event.kind, event.text or event.kind.lower())]
+    page = read_page(event.text)
+    rows: list[StateInput] = []
+    if event.t == 0 and page.instruction:
+        rows.append(StateInput("GOAL", page.instruction))
+        rows += [
+            StateInput("WISH" if ": " in part else "CLAUSE", part)
+            for part in clauses(page.instruction)
+        ]
+    return [*rows, StateInput("OBS", summary(page), _agreement(page)), *facts(page)]
 
 
-def facts(page: Page) -> list[tuple[int, str]]:
-    """Return what an item page says about the asked options and the price limit, as rows."""
+def facts(page: Page) -> list[StateInput]:
+    """Return what an item page says about the asked options and the price limit."""
     if page.kind != "item":
         return []
     wish = read_wish(page.instruction)
-    rows: list[tuple[int, str]] = []
+    rows: list[StateInput] = []
     offered = {" ".join(part.lower().split()) for part in page.parts}
     chosen = {" ".join(value.lower().split()) for value in page.chosen}
     for group, value in wish.options:
         if " ".join(value.lower().split()) not in offered:
-            rows.append((_type("FACT", 0.0), f"the asked {group} is not offered"))
+            rows.append(StateInput("FACT", f"the asked {group} is not offered", 0.0))
         elif value.lower() in chosen:
-            rows.append((_type("FACT", 1.0), f"the asked {group} is chosen"))
+            rows.append(StateInput("FACT", f"the asked {group} is chosen", 1.0))
         else:
-            rows.append((_type("FACT", 0.5), f"the asked {group} is offered"))
+            rows.append(StateInput("FACT", f"the asked {group} is offered", 0.5))
     price = next((dollars(part) for part in page.parts if part.startswith("Price: ")), None)
     if price is not None and wish.limit is not None and price > wish.limit:
-        rows.append((_type("FACT", 0.25), "the price is above the limit"))
+        rows.append(StateInput("FACT", "the price is above the limit", 0.25))
     return rows[:MAX_FACTS]
-
-
-def _type(kind: str, share: float = 0.0) -> int:
-    level = min(int(share * (LEVELS - 1)), LEVELS - 1)
-    return INPUT_KINDS.index(kind) * LEVELS + level
 
 
 def _agreement(page: Page) -> float:
@@ -135,12 +113,6 @@ def _asked(action: str, instruction: str) -> float:
     clicked = _CLICK.fullmatch(action)
     words = words_of(clicked[1]) if clicked else ()
     return overlap(words, instruction) if words and instruction else 0.0
-
-
-def _instruction_after(events: Sequence[Event]) -> str:
-    """Return the instruction of the first page among ``events`` (an action comes before its page)."""
-    pages = (read_page(event.text).instruction for event in events if event.kind == "OBS")
-    return next((instruction for instruction in pages if instruction), "")
 
 
 def clauses(instruction: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""Advice for a task from the trace bank: rewrite, search, rerank, the best three, summary, check.
+"""``experience_trace``: advice for a task from a trace bank, looked up once an episode.
+
+Rewrite, search, rerank, the best three, summary, check.
 
 Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 
@@ -10,14 +12,15 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
+from pydantic import Field
 
-from nodes.experience.advice import LEAD, Advice
-from nodes.experience.asking import ask, asking_problems, json_in
+from nodes.build_context.experience import LEAD, Advice, AdvisedContext
 from nodes.experience.grow import make_of
-from nodes.protocols import ContextRequest
+from nodes.models.asking import ask, asking_problems, json_in
+from nodes.protocols import ContextBuilder, ContextRequest
 from nodes.retrieval.rerankers import rerank_at, rerank_locally
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
@@ -25,7 +28,6 @@ from stores.home import home
 from stores.tokens import truncate
 
 if TYPE_CHECKING:
-    from nodes.build_context.experience import Experience
     from nodes.resources import Resources
 
 PLAN = "Suggested plan: "
@@ -37,7 +39,7 @@ _REWRITE = (
 )
 _SUMMARY = (
     "Sum up in two sentences, for someone who will do a like task, how these past attempts went and "
-    "what to do. Name no product codes."
+    "what to do. Name no codes."
 )
 _CHECK = (
     "Do these past attempts help with the task? Answer with JSON: "
@@ -45,10 +47,29 @@ _CHECK = (
 )
 
 
-class TraceAdvisor:
-    """The advisor of ``mode: trace``; one retrieval a task, however many steps it takes."""
+class ExperienceTrace(AdvisedContext):
+    """Add what past attempts at like tasks did, from a trace bank."""
 
-    def __init__(self, params: "Experience", resources: "Resources") -> None:
+    kind: Literal["experience_trace"] = "experience_trace"
+    traces: int = Field(default=3, ge=1, le=20, description="past tasks told")
+    rewrites: int = Field(default=0, ge=0, le=5, description="rewordings asked of the model")
+    rerank: Literal["none", "endpoint", "cross_encoder"] = "none"
+    rerank_url: str = Field(default="", description="a /v1/rerank endpoint, such as vLLM's")
+    rerank_model: str = ""
+    summarise: bool = Field(default=False, description="have the model sum the found traces up")
+    rounds: int = Field(
+        default=1, ge=1, le=3, description="searches; above 1 the model says when it is enough"
+    )
+
+    def build(self, resources: "Resources") -> ContextBuilder:
+        """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
+        return self.advised(resources, TraceAdvisor(self, resources))
+
+
+class TraceAdvisor:
+    """Finds advice for a task: one retrieval, however many steps it takes."""
+
+    def __init__(self, params: ExperienceTrace, resources: "Resources") -> None:
         self._params = params
         self._resources = resources
         self._embedder = resources.embedder

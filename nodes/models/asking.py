@@ -1,15 +1,19 @@
-"""Ask a chat model for JSON or a line of text, and count what it cost."""
+"""Calls of a chat model: failures in a user's words, JSON out of replies, usage and its cost."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
+
+from stores.errors import ModelUnavailable, UserError
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+    from nodes.resources import Resources
 
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
@@ -64,8 +68,6 @@ def asking_problems() -> tuple[type[Exception], ...]:
     import httpx
     import openai
 
-    from stores.errors import UserError
-
     return (openai.OpenAIError, httpx.HTTPError, UserError)
 
 
@@ -101,17 +103,51 @@ def objects_in(reply: str) -> list[dict[str, Any]]:
     return found
 
 
-def price_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | None:
-    """Return US dollars by the public price list; 0 on this machine, None if unknown."""
+def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
+    """Make one call of the configured model, telling its failures in the words of a user.
+
+    Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and
+    ``UserError`` when it refuses.
+    """
+    import openai
+
+    model = resources.llm
+    try:
+        reply = call(model)
+        return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
+    except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as e:
+        problem = " ".join(str(e).split())[:160]
+        resources.forget(resources.llm_params)  # a retry starts a dead server anew
+        raise ModelUnavailable(
+            f"the model server at {_address(model)} does not answer ({problem}): "
+            "start it, or set llm.base_url"
+        ) from e
+    except openai.APIStatusError as e:
+        problem = " ".join(str(e).split())[:200]
+        raise UserError(f"the model server refused the request: {problem}") from e
+
+
+def usage_of(answer: AIMessage) -> tuple[int, int]:
+    """Return the tokens that a reply cost: read, written."""
+    used = answer.usage_metadata
+    return (used["input_tokens"], used["output_tokens"]) if used is not None else (0, 0)
+
+
+def _address(model: "BaseChatModel") -> str:
+    return str(getattr(model, "openai_api_base", None) or "its default address")
+
+
+def cost_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | None:
+    """Return US dollars by the public list; 0 for a model on this machine, None if unknown."""
+    from genai_prices import Usage as Tokens
+    from genai_prices import calc_price
+
     base = getattr(model, "openai_api_base", None) or ""
     if "127.0.0.1" in base or "localhost" in base:
         return 0.0
-    from genai_prices import Usage as Priced
-    from genai_prices import calc_price
-
+    name = str(getattr(model, "model_name", ""))
     try:
-        name = str(getattr(model, "model_name", ""))
-        price = calc_price(Priced(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name)
+        found = calc_price(Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name)
     except LookupError:
         return None
-    return float(price.total_price)
+    return float(found.total_price)

@@ -1,0 +1,201 @@
+"""WebShop's actions: their classes, and the kinds of moves that experience tells of."""
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+
+from envs.plain import PlainActions
+from envs.protocols import Observation, is_legal
+from envs.webshop.pages import SEARCH
+from envs.webshop.reading import read_page
+from envs.webshop.wish import read_wish, search_words
+from stores.text import overlap, words_of
+
+BACK, PREV, NEXT = "click[back to search]", "click[< prev]", "click[next >]"
+BUY, FEATURES = "click[buy now]", "click[features]"
+DETAILS = ("click[description]", FEATURES, "click[reviews]", "click[attributes]")
+#: The click that opens a product; its group is the product's code.
+OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
+MOVES = {
+    "search": "search with all that the question asks for",
+    "search_no_options": "search with the kind of thing and its properties, without the options",
+    "search_kind_options": "search with the kind of thing and the options, without its properties",
+    "search_kind": "search with nothing but the kind of thing",
+    "open": "open a product that was not opened yet",
+    "next >": "turn to the next page of results",
+    "< prev": "go back to the page before",
+    "back to search": "go back to the search",
+    "description": "read the description",
+    "features": "read the features",
+    "reviews": "read the reviews",
+    "attributes": "read the attributes",
+    "option": "choose the option that the question names",
+    "other_option": "choose an option that the question does not name",
+    "buy now": "buy it now",
+    "answer": "give the answer",
+}
+_BUTTONS = (
+    "next >", "< prev", "back to search", "description", "features", "reviews", "attributes",
+    "buy now",
+)  # fmt: skip
+_CLICK = re.compile(r"\s*click\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
+_SEARCH = re.compile(r"\s*search\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
+_CODE = re.compile(r"\bB[0-9A-Z]{9}\b", re.IGNORECASE)
+_PRICE = re.compile(r",? and price lower than .*$")
+_WORD = re.compile(r"[a-z0-9]+")
+_SMALL = frozenset(
+    "a s me an of in or i to is the and with for that are from this want need find looking".split()
+)
+_HALF = 0.5
+
+
+def is_product(target: str) -> bool:
+    """Say whether a click's target is a product code (ten characters, a letter and digits)."""
+    return re.fullmatch(r"b[0-9a-z]{9}", target.lower()) is not None
+
+
+class WebShopActions(PlainActions):
+    """Searches, products, options, buttons."""
+
+    classes: tuple[str, ...] = (
+        "search", "product", "option", "buy", "details", "page", "back", "other",
+    )  # fmt: skip
+    prototypes: Mapping[str, str] = {
+        "search": "Search bar: search[<query>]",
+        "option": "Option color: | Option size:",
+        "buy": "Buttons: description | features | reviews | buy now",
+        "details": "Buttons: description | features | reviews | buy now",
+        "page": "Page 1 (Total results: 50). Buttons: back to search | next >",
+        "back": "Buttons: back to search | < prev",
+    }
+    moves: Mapping[str, str] = MOVES
+
+    def class_of(self, page: str, action: str) -> str:
+        """Return the class of ``action`` taken on the page with the text ``page``."""
+        read = read_page(page)
+        act = action.lower()
+        if act.startswith("search["):
+            return "search"
+        if not act.startswith("click["):
+            return "other"
+        if act == BUY:
+            return "buy"
+        if act == BACK:
+            return "back"
+        offered = {f"click[{part.lower()}]" for part in read.parts}
+        if read.kind == "results":
+            return "page" if act in (NEXT, PREV) else "product" if act in offered else "other"
+        if read.kind in ("item", "sub"):
+            if act == PREV:
+                return "back"
+            if act in DETAILS:
+                return "details"
+            return "option" if read.kind == "item" and act in offered else "other"
+        return "other"
+
+    def accepts(self, action: str, observation: Observation) -> bool:
+        """Say whether the page offers ``action``; a search is taken on any page but the last."""
+        is_search = action.startswith("search[") and action.endswith("]") and action != "search[]"
+        return is_legal(action, observation.actions) or (is_search and not observation.done)
+
+    def safe(self, actions: Sequence[str], instruction: str) -> str:
+        """Return something that undoes, not buys: back, a search for the instruction, another click.
+
+        With nothing readable, or nothing but "buy now", it is a search, which any page accepts.
+        """
+        for retreat in (PREV, BACK):
+            if retreat in actions:
+                return retreat
+        others = [action for action in actions if action not in (SEARCH, BUY)]
+        if SEARCH in actions or not others:
+            plain = _PRICE.sub("", instruction).removeprefix("Instruction:").strip()
+            plain = plain.removeprefix("Find me ").replace("[", " ").replace("]", " ")
+            return f"search[{' '.join(plain.split()) or 'popular products'}]"
+        return others[0]
+
+    def is_echoed(self, action: str) -> bool:
+        """Say yes of searches: the page of results says what was searched."""
+        return action.startswith("search[")
+
+    def move_of(self, instruction: str, action: str) -> str:
+        """Return a key of :data:`MOVES`, else the verb."""
+        if searched := _SEARCH.fullmatch(action):
+            return _search_form(instruction, searched[1].strip())
+        clicked = _CLICK.fullmatch(action)
+        if clicked is None:
+            return super().class_of("", action)
+        target = " ".join(clicked[1].lower().split())
+        if target in MOVES:
+            return target
+        if is_product(target):
+            return "open"
+        asked = instruction.lower()
+        return (
+            "option" if target in asked or _content(target) <= _content(asked) else "other_option"
+        )
+
+    def offers(self, move: str, observation: Observation) -> bool:
+        """Say whether the page offers a move of this kind."""
+        targets = [
+            action.removeprefix("click[").removesuffix("]")
+            for action in observation.actions
+            if action.startswith("click[")
+        ]
+        if move.startswith("search"):
+            return len(targets) < len(observation.actions)
+        if move == "open":
+            return any(is_product(target) for target in targets)
+        if move in ("option", "other_option"):
+            return any(t not in _BUTTONS and not is_product(t) for t in targets)
+        return move in targets or move not in _BUTTONS
+
+    def spell(self, move: str, instruction: str) -> str:
+        """Return the search that the move comes to, "" for any other move."""
+        query = search_words(read_wish(instruction), move) if move.startswith("search") else ""
+        return f"search[{query}]" if query else ""
+
+    def situation(self, instruction: str, last: str) -> Hashable:
+        """Return whether options are asked for, and the last move."""
+        is_search = last.startswith("search")
+        return bool(read_wish(instruction).options), "search" if is_search else last
+
+    def tell(self, instruction: str, page: str, action: str) -> str:
+        """Say the move, of a product its place in the list."""
+        move = self.move_of(instruction, action)
+        if move == "open":
+            codes = list(dict.fromkeys(code.lower() for code in _CODE.findall(page)))
+            opened = _CLICK.fullmatch(action)
+            code = opened[1].strip().lower() if opened else ""
+            if code in codes:
+                return f"Open product number {codes.index(code) + 1} of the list"
+        return MOVES.get(move, f"use {move}").capitalize()
+
+    def general(self, text: str) -> str:
+        """Return ``text`` without product codes."""
+        return _CODE.sub("the product", text)
+
+    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return the code of the product that was bought."""
+        opened = ""
+        for action in actions:
+            clicked = _CLICK.fullmatch(action)
+            target = clicked[1].strip() if clicked else ""
+            if is_product(target):
+                opened = target
+            if target.lower() == "buy now" and opened:
+                return (opened,)
+        return ()
+
+
+def _search_form(question: str, words: str) -> str:
+    """Return which parts of the question the search words hold (half of a part counts)."""
+    wish = read_wish(question)
+    options = [word for _, value in wish.options for word in words_of(value)]
+    properties = [word for phrase in wish.attributes for word in words_of(phrase)]
+    has_options = overlap(options, words) >= _HALF
+    if overlap(properties, words) >= _HALF:
+        return "search" if has_options else "search_no_options"
+    return "search_kind_options" if has_options and options else "search_kind"
+
+
+def _content(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text) if word not in _SMALL}

@@ -1,0 +1,254 @@
+"""How an agent reads WebShop: pages as prompt lines, wishes as clauses, what a model is offered."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from envs.plain import PlainView
+from envs.protocols import (
+    ActionVocabulary,
+    Chunk,
+    Clause,
+    Fragment,
+    Observation,
+    Offer,
+    StateInput,
+    StatusLine,
+    target_of,
+)
+from envs.webshop.actions import BUY, NEXT, OPENED, PREV, WebShopActions
+from envs.webshop.chunks import chunk_page
+from envs.webshop.pages import SEARCH
+from envs.webshop.reading import inputs_of
+from envs.webshop.wish import dollars, read_wish
+from stores.text import one_line
+from stores.traces import Event
+
+PRODUCTS = 2  # products after which a small model may no longer go back
+_WAITING = re.compile(r"^Not chosen yet: (.+)$", re.MULTILINE)
+_OPTION = re.compile(r"^Option (.+?):(.*)$", re.MULTILINE)
+_CHOSEN = re.compile(r"^Chosen: (.+?) = .+$", re.MULTILINE)
+_ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+_CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
+_MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
+_LIMIT = " and price lower than "
+_BUTTONS = ("< prev", "buy now", "back to search", "next >")
+_ELSEWHERE = {f"click[{tab}]" for tab in ("back to search", "description", "features")}
+_ELSEWHERE |= {"click[reviews]", "click[attributes]"}
+_BRIEF = """You shop on a web site for the product that the instruction asks for. You see one page at \
+a time. Answer with one JSON action.
+Search page: {"search": "kind of product and its properties, without price and sizes"}
+Results page: {"click": "b0..."}, the code of the product whose title fits the instruction best and \
+whose price is low enough.
+Product page: for each option not chosen yet the value that the instruction asks for, or the closest \
+one, such as {"color": "blue"}. When nothing is left to choose: {"click": "buy now"}. If it is the \
+wrong kind of product or too expensive: {"click": "< prev"}."""
+
+
+class WebShopView(PlainView):
+    """WebShop's pages in either observation mode."""
+
+    name = "webshop"
+    actions: ActionVocabulary = WebShopActions()
+    brief = _BRIEF
+
+    def clauses(self, instruction: str) -> Sequence[Clause]:
+        """Return the phrases, option values and price limit of an instruction (see ``wish``)."""
+        return _clauses(instruction)
+
+    def chunks(self, observation: Observation) -> Sequence[Chunk]:
+        """Split a page into chunks (see ``envs.webshop.chunks``)."""
+        return chunk_page(observation)
+
+    def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
+        """Return one fact a line; each affordance is written once."""
+        draw = _FRAGMENTS.get(chunk.kind)
+        return super().fragments(chunk) if draw is None else draw(chunk)
+
+    def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
+        """Return what is chosen, and, on pages that mark choices at all, what is not."""
+        choices = [chunk.choice for chunk in shown if chunk.choice is not None]
+        lines = [
+            StatusLine(f"Chosen: {one_line(choice.name)} = {choice.chosen}")
+            for choice in choices
+            if choice.chosen
+        ]
+        waiting = [one_line(choice.name) for choice in choices if not choice.chosen]
+        marks = "[button]" in observation.text or "You have clicked " in observation.text
+        if waiting and marks:
+            lines.append(StatusLine(f"Not chosen yet: {', '.join(waiting)}", is_settled=False))
+        return lines
+
+    def inputs(self, event: Event) -> Sequence[StateInput]:
+        """Return one line a page, and facts about the asked options (see ``reading``)."""
+        return inputs_of(event)
+
+    def gist(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
+        """Return the page on one line without the instruction, which every page repeats.
+
+        Only its first place goes: a short instruction ("a lamp") may be part of a title too.
+        """
+        text, wish = one_line(page), one_line(instruction)
+        if wish:
+            framed = f"[SEP] {wish} [SEP] "
+            text = text.replace(framed if framed in text else wish, "", 1)
+        text = text.replace("Instruction: ", "", 1).strip()
+        return one_line(_MARKS.sub(" ", _CLICKED.sub(r"(chosen) \1", text))) if bare else text
+
+    def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
+        """Withhold what the prompt itself shows to be pointless.
+
+        Small models buy before they choose options, wander back to the search, and turn pages for
+        ever. On an item with a choice to make: its first group's values, or going back (until
+        :data:`PRODUCTS` products were opened: a small model rejects for ever); else buying or going
+        back, no sub-pages, since what they say has left the prompt by the time of buying. On results:
+        products not opened before, the next page only when all were.
+        """
+        done = _ACTED.findall(prompt.partition("Actions so far:\n")[2])
+        group = asks = None
+        offered: set[str] = set(actions)
+        if BUY in actions:
+            offered, group = _on_item(prompt, actions, done)
+            if group is not None:
+                asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
+        elif any(OPENED.fullmatch(action) for action in actions):
+            products = {a for a in actions if OPENED.fullmatch(a)} - set(done)
+            offered = products or {NEXT} & set(actions)
+        kept = tuple(action for action in actions if action in offered)
+        if not kept:
+            return Offer(tuple(actions), lengths=_LENGTHS)
+        values = tuple(a for a in kept if a != SEARCH and target_of(a) not in _BUTTONS)
+        return Offer(kept, group, values if group is not None else (), asks, _LENGTHS)
+
+
+_LENGTHS = {"search": (3, 120)}
+
+
+@lru_cache(maxsize=256)
+def _clauses(instruction: str) -> tuple[Clause, ...]:
+    wish = read_wish(instruction)
+    found: list[Clause] = []
+    at = 0
+    for phrase in wish.phrases:
+        start = max(instruction.find(phrase, at), 0)
+        at = start + len(phrase)
+        role = "thing" if phrase == wish.kind else "property"
+        found.append(Clause(phrase, start, at, role))  # type: ignore[arg-type]
+    limit = instruction.rfind(_LIMIT)
+    ends: list[int] = []
+    for name, value in wish.options:
+        place = instruction.find(f"{name}: {value}")
+        # A clause starts with the joint before its name: " with color: ", ", and size: ".
+        joint = max(instruction.rfind(" with ", 0, place), instruction.rfind(" and ", 0, place))
+        ends.append(max(joint, 0))
+        found.append(Clause(value, ends[-1], place + len(f"{name}: {value}"), "value", name))
+    if wish.limit is not None:
+        start = max(limit, 0)
+        words = instruction[start:].strip()
+        found.append(Clause(words, start, len(instruction), "limit", limit=wish.limit))
+    return tuple(found)
+
+
+def _on_item(prompt: str, actions: Sequence[str], done: list[str]) -> tuple[set[str], str | None]:
+    groups = dict(_OPTION.findall(prompt))
+    group = next((name for name in _waiting(prompt, groups, done) if name in groups), None)
+    values = {name: _values(listed) for name, listed in groups.items()}
+    offered = set(actions).difference(_ELSEWHERE, *values.values())
+    opened = {action for action in done if OPENED.fullmatch(action)}
+    if _CHOSEN.search(prompt) or len(opened) >= PRODUCTS:
+        offered.discard(PREV)  # a wrong product shows before any choice is made
+    if group is not None:
+        offered = (offered - {BUY}) | values[group]
+    return offered, group
+
+
+def _values(listed: str) -> set[str]:
+    return {f"click[{value.strip()}]" for value in listed.split(" | ")}
+
+
+def _waiting(prompt: str, groups: dict[str, str], done: list[str]) -> list[str]:
+    """Return the option groups without a choice, by the page's marks and by the latest actions.
+
+    The page's marks alone will not do: WebShop never marks a value with a quote in it.
+    """
+    line = _WAITING.search(prompt)
+    since: set[str] = set()
+    for action in reversed(done):
+        if OPENED.fullmatch(action):
+            break
+        since.add(action)
+    marked = set(_CHOSEN.findall(prompt))
+    names = line[1].split(", ") if line is not None else [n for n in groups if n not in marked]
+    return [name for name in names if not _values(groups.get(name, "")) & since]
+
+
+def _listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:
+    fragments = [Fragment(lead, role="lead")]
+    for i, (action, label) in enumerate(zip(actions, labels, strict=True)):
+        fragments.append(Fragment((" | " if i else " ") + one_line(label), action))
+    return fragments
+
+
+def _commands(chunk: Chunk) -> list[Fragment]:
+    lead = "Search bar:" if chunk.actions == (SEARCH,) else "Buttons:"
+    if "page" in chunk.data:
+        lead = f"Page {chunk.data['page']} (Total results: {chunk.data['total']}). {lead}"
+    labels = [a if a == SEARCH else one_line(target_of(a)) for a in chunk.actions]
+    return _listed(lead, chunk.actions, labels)
+
+
+def _product(chunk: Chunk) -> list[Fragment]:
+    seen = " (seen)" if chunk.is_visited else ""
+    fragments = [Fragment(str(chunk.data["asin"]).lower() + seen, chunk.actions[0])]
+    if chunk.data["title"]:
+        fragments.append(Fragment(f" | {one_line(chunk.data['title'])}", role="title"))
+    if chunk.data["price"]:
+        fragments.append(_price(f" | {one_line(chunk.data['price'])}"))
+    return fragments
+
+
+def _price(text: str) -> Fragment:
+    amount = dollars(text)
+    return Fragment(text, role="title" if amount is None else "quantity", amount=amount)
+
+
+def _options(chunk: Chunk) -> list[Fragment]:
+    name, values = (chunk.choice.name, chunk.choice.values) if chunk.choice else ("", ())
+    return _listed(f"Option {one_line(name)}:", chunk.actions, values)
+
+
+def _item(chunk: Chunk) -> list[Fragment]:
+    title, *facts = [one_line(line) for line in chunk.data["lines"]] or [""]
+    if not title:
+        return []
+    fragments = [Fragment(f"Product: {title}" + "\n" * bool(facts), role="title")]
+    for i, line in enumerate(facts):
+        end = "\n" if i < len(facts) - 1 else ""
+        if line.startswith("Price: "):
+            fragments.append(Fragment(line + end, role="quantity", amount=dollars(line)))
+        else:
+            fragments.append(Fragment(line + end, role="fact"))
+    return fragments
+
+
+def _detail(chunk: Chunk) -> list[Fragment]:
+    lines = [one_line(line) for line in chunk.data["lines"]]
+    return [Fragment("\n".join(f"Text: {line}" for line in lines if line))]
+
+
+def _nothing(chunk: Chunk) -> list[Fragment]:
+    return []
+
+
+_FRAGMENTS = {
+    "navigation": _commands,
+    "buttons": _commands,
+    "product": _product,
+    "options": _options,
+    "item": _item,
+    "detail": _detail,
+    # The instruction leads every prompt, notices become "Chosen:" lines.
+    "instruction": _nothing,
+    "notice": _nothing,
+    "header": _nothing,
+}

@@ -1,0 +1,33 @@
+"""Which long-term memory, and whose part of it; shared by its writer and its reader."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from stores.memory.long_term import LongTerm, Namespace
+
+
+class MemoryPlace(BaseModel):
+    """One memory: where it is, and the part of one user and agent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str | None = Field(
+        default=None, description="file, sqlite:/// or postgresql:// URL; by default this machine's"
+    )
+    user: str = Field(default="default", min_length=1, max_length=200)
+    agent: str = Field(default="stategate", min_length=1, max_length=200)
+
+    def open(self) -> "LongTerm":
+        """Open the memory. Raises ``UserError`` where that fails."""
+        from stores.memory.long_term import open_long_term
+
+        return open_long_term(self.url)
+
+    @property
+    def namespace(self) -> "Namespace":
+        """The part of the memory that is read and written."""
+        from stores.memory.long_term import Namespace
+
+        return Namespace(self.user, self.agent)

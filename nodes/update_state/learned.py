@@ -1,0 +1,154 @@
+"""``gru`` and ``ssm``: a trained state model at work, events in, a state vector of constant size out.
+
+torch is imported only when one is built.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from envs.protocols import INPUT_KINDS, StateInput, View
+from nodes.models.small import small_inference
+from nodes.protocols import Embedder, UpdaterParams, Vector
+from stores.errors import UserError, needs
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+    from nodes.update_state.state_model import StateModel
+
+
+class LearnedUpdater(UpdaterParams):
+    """Parameters of updaters that load a checkpoint made by ``trainers.state.next_action``."""
+
+    checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
+
+    @property
+    def weights(self) -> str:
+        """The checkpoint's name or path."""
+        return self.checkpoint or f"state-{self.kind}"
+
+    def checkpoints(self, updater: str) -> tuple[str, ...]:
+        """Name the state model."""
+        return (self.weights,)
+
+    def build(self, resources: "Resources") -> "StateUpdater":
+        """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
+        from stores.assets.weights import require_match
+
+        model, meta = load_model(self.weights, self.kind)
+        embedder = resources.embedder
+        fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
+        require_match(self.weights, meta, "embedder", embedder.name, fix)
+        return StateUpdater(self.weights, model, embedder, resources.view, meta)
+
+
+class Gru(LearnedUpdater):
+    """A two-layer GRU over the events, trained to foresee the next action."""
+
+    kind: Literal["gru"] = "gru"
+
+
+class Ssm(LearnedUpdater):
+    """A selective state-space block over the events; the same training, another core."""
+
+    kind: Literal["ssm"] = "ssm"
+
+
+class StateUpdater:
+    """The state is one float32 vector (d_total,); :meth:`update` is O(1) per event."""
+
+    def __init__(
+        self,
+        name: str,
+        model: "StateModel",
+        embedder: Embedder,
+        view: View,
+        meta: Mapping[str, Any],
+    ) -> None:
+        self.name, self.model, self.embedder, self.meta = name, model, embedder, meta
+        self._view = view
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the weights, which what was trained on top must have been trained for."""
+        return str(self.meta["sha256"])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of actions that the model was trained to foresee."""
+        return tuple(self.meta.get("classes") or ())
+
+    def initial(self) -> Vector:
+        """Return the empty state."""
+        return np.zeros(self.model.d_total, dtype=np.float32)
+
+    def update(self, state: Vector | None, events: Sequence[Event]) -> Vector | None:
+        """Return the state after ``events``. Raises ``UserError`` for another model's state."""
+        import torch
+
+        state = self.initial() if state is None else np.asarray(state, dtype=np.float32)
+        if state.shape != (self.model.d_total,):
+            raise UserError(
+                f"the stored state has {state.size} numbers, this updater's {self.model.d_total}:"
+                " start a new thread after changing the updater"
+            )
+        rows = [row for event in events for row in self._view.inputs(event)]
+        if not rows:
+            return state
+        texts = torch.from_numpy(self.embedder.embed([row.text for row in rows]))
+        types = torch.tensor([type_of(row) for row in rows])
+        after: Vector = self.model.advance(torch.from_numpy(state), texts, types).numpy()
+        return after
+
+    def predict(self, state: Vector) -> dict[str, float]:
+        """Return the probability of each next-action class."""
+        import torch
+
+        with small_inference():
+            readout = torch.from_numpy(state[-self.model.d_state :].astype(np.float32))
+            chances = self.model.classify(readout).softmax(-1).tolist()
+        return dict(zip(self.classes, chances, strict=True))
+
+
+def type_of(row: StateInput) -> int:
+    """Return the place of an input's kind and match level in the model's type embedding."""
+    from nodes.update_state.state_model import LEVELS
+
+    level = min(int(row.match * (LEVELS - 1)), LEVELS - 1)
+    return INPUT_KINDS.index(row.kind) * LEVELS + level
+
+
+def make_model(architecture: Mapping[str, Any]) -> "StateModel":
+    """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
+    with needs("local"):
+        from nodes.update_state.gru import GruModel
+        from nodes.update_state.ssm import SsmModel
+
+    known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
+    sizes = {key: value for key, value in architecture.items() if key != "kind"}
+    try:
+        return known[architecture["kind"]](**sizes)
+    except (KeyError, TypeError):
+        raise UserError(
+            f"no state model of architecture {dict(architecture)}: known kinds are {', '.join(known)}"
+        ) from None
+
+
+def load_model(name: str, expected: str | None = None) -> "tuple[StateModel, dict[str, Any]]":
+    """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
+    from stores.assets.weights import load_weights, require_match
+
+    tensors, meta = load_weights(name, "state")
+    if expected is not None:
+        fix = f"set updater.kind={meta['architecture'].get('kind')} or name another checkpoint"
+        require_match(name, meta["architecture"], "kind", expected, fix)
+    model = make_model(meta["architecture"])
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())[:120]
+        raise UserError(f"checkpoint '{name}' does not fit its architecture ({problem})") from None
+    return model.eval(), meta
