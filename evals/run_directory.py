@@ -31,7 +31,7 @@ _PACKAGES: tuple[str, ...] = (
     "langchain-openai",
     "torch",
 )
-_PACKAGES += ("sentence-transformers", "spacy", "thefuzz", "xllamacpp", "numpy")
+_PACKAGES += ("sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy")
 #: What may differ between a run and its resumption.
 _VOLATILE = ("command", "commit", "versions", "resumed")
 _ROOT = Path(__file__).resolve().parents[1]

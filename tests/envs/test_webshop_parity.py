@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.protocols import SEARCH
+from envs.webshop.pages import SEARCH
 from envs.webshop import WebShop
 
 ROOT = Path(__file__).parents[2]
