@@ -65,10 +65,10 @@ def ask(
 
 def asking_problems() -> tuple[type[Exception], ...]:
     """Return what a model call may raise that is no fault of this program."""
-    import httpx
+    import httpx2
     import openai
 
-    return (openai.OpenAIError, httpx.HTTPError, UserError)
+    return (openai.OpenAIError, httpx2.HTTPError, UserError)
 
 
 def json_in(reply: str, wanted: type) -> Any:

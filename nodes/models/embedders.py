@@ -128,9 +128,9 @@ def _embeddings_client(params: OpenAIEmbedder) -> Any:
 
     options: dict[str, Any] = {}
     if on_loopback(params.base_url):
-        import httpx
+        import httpx2
 
-        options["http_client"] = httpx.Client(trust_env=False)
+        options["http_client"] = httpx2.Client(trust_env=False)
     return OpenAIEmbeddings(
         model=params.model,
         base_url=params.base_url,

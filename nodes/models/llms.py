@@ -139,10 +139,10 @@ def _client(base_url: str, key: str, **options: Any) -> "BaseChatModel":
     from pydantic import SecretStr
 
     if on_loopback(base_url):
-        import httpx
+        import httpx2
 
         # A proxy named in the environment must not see what is meant for this machine.
-        options["http_client"] = httpx.Client(trust_env=False)
-        options["http_async_client"] = httpx.AsyncClient(trust_env=False)
+        options["http_client"] = httpx2.Client(trust_env=False)
+        options["http_async_client"] = httpx2.AsyncClient(trust_env=False)
     options.setdefault("max_retries", 0)
     return ChatOpenAI(base_url=base_url, api_key=SecretStr(key), use_responses_api=False, **options)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from stores.files import write_bytes, write_json
 from stores.home import home
 
@@ -29,7 +29,8 @@ def save_weights(
 
     ``meta`` must hold ``kind`` and ``architecture``. ``half`` stores fp16 (half of the bytes).
     """
-    from safetensors.torch import save
+    with needs("local"):
+        from safetensors.torch import save
 
     target = Path(path).with_suffix("")
     stored = {
@@ -84,8 +85,9 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
 
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
+    with needs("local"):
+        from safetensors import SafetensorError
+        from safetensors.torch import load
 
     meta = read_meta(name)
     if meta["kind"] != kind:

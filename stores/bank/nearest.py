@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.bank.bank import Bank, Vector
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from stores.files import replacing
 
 FLAT = 20_000
@@ -31,7 +31,8 @@ class MappedIndex:
     """One index file; ``last`` is the number of the newest row in it."""
 
     def __init__(self, path: Path, last: int) -> None:
-        import faiss
+        with needs("local"):
+            import faiss
 
         self.last = last
         mapped = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
@@ -140,7 +141,8 @@ class Searcher:
 
 def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     """Make the search file of ``key``; return it and its newest row's number. Older ones go."""
-    import faiss
+    with needs("local"):
+        import faiss
 
     count = int(bank.query("select count(*) from vectors where key = ?", (key,))[0][0])
     first = next(bank.vectors(key), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from stores.tokens import count_tokens, encoding
 
 _FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
@@ -91,7 +91,8 @@ class Chunking:
 
 @lru_cache(maxsize=8)
 def _splitter(size: int, overlap: int) -> Any:
-    from langchain_text_splitters import RecursiveCharacterTextSplitter
+    with needs("qa"):
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
 
     return RecursiveCharacterTextSplitter(
         chunk_size=size, chunk_overlap=overlap, length_function=count_tokens

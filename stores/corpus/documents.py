@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json")
@@ -160,8 +160,9 @@ def _markdown(content: str) -> tuple[str, str]:
 
 def _html(raw: bytes, charset: str | None) -> tuple[str, str]:
     """Read a page in the charset that came with it, else in the one that it declares."""
-    from bs4 import BeautifulSoup
-    from bs4.dammit import EncodingDetector
+    with needs("qa"):
+        from bs4 import BeautifulSoup
+        from bs4.dammit import EncodingDetector
 
     declared = EncodingDetector.find_declared_encoding(raw, is_html=True) or ""
     if declared.lower().startswith("utf-16"):  # then it could not have been read here
@@ -195,7 +196,8 @@ def _pdf(raw: bytes) -> tuple[str, str]:
     import io
     import logging
 
-    from pypdf import PdfReader
+    with needs("qa"):
+        from pypdf import PdfReader
 
     # What is wrong with a file is told by its reason, once; pypdf's own remarks are noise beside it.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)

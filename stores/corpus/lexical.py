@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from stores.errors import needs
+from stores.files import write_json
+
 _SIZE = "size.json"
 _SHOW_FROM = 20_000  # passages from which indexing takes over two seconds
 
@@ -17,7 +20,8 @@ class Lexical:
     """An index over ``texts`` in order; Lucene's BM25 with k1 1.2 and b 0.75, English stems."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        import bm25s
+        with needs("qa"):
+            import bm25s
 
         self.size = len(texts)
         tokens = [words(text) for text in texts]
@@ -38,14 +42,15 @@ class Lexical:
     def save(self, folder: Path) -> None:
         """Keep the index in ``folder``: numpy arrays and JSON."""
         folder.mkdir(parents=True)
-        (folder / _SIZE).write_text(json.dumps({"texts": self.size, "words": self._is_filled}))
+        write_json(folder / _SIZE, {"texts": self.size, "words": self._is_filled})
         if self._is_filled:
             self._index.save(folder, show_progress=False)
 
     @classmethod
     def load(cls, folder: Path) -> "Lexical":
         """Read what :meth:`save` kept. Raises ``OSError``, ``ValueError`` or ``KeyError``."""
-        import bm25s
+        with needs("qa"):
+            import bm25s
 
         told = json.loads((folder / _SIZE).read_text())
         made = cls(())
@@ -68,7 +73,8 @@ class Lexical:
 
 def words(text: str) -> list[str]:
     """Return the stems of ``text``'s words, in order, without the most common English ones."""
-    from bm25s.stopwords import STOPWORDS_EN_PLUS
+    with needs("qa"):
+        from bm25s.stopwords import STOPWORDS_EN_PLUS
 
     found = [w for w in re.findall(r"\w+", text.lower()) if w not in STOPWORDS_EN_PLUS]
     stems: list[str] = _stemmer().stemWords(found)
@@ -77,6 +83,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _stemmer() -> Any:
-    import Stemmer
+    with needs("qa"):
+        import Stemmer
 
     return Stemmer.Stemmer("english")

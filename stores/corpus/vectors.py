@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 
 Vector = NDArray[np.float32]
 _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
@@ -121,8 +121,9 @@ def is_server(where: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _client(where: str) -> Any:
-    import chromadb
-    from chromadb.config import Settings
+    with needs("qa"):
+        import chromadb
+        from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
     try:

@@ -91,10 +91,10 @@ def _page(url: str, get: Fetch) -> Document | Skipped:
 
 def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
     """Return content type and bytes. Raises ``OSError`` with the reason."""
-    import httpx
+    import httpx2
 
     try:
-        with httpx.stream(
+        with httpx2.stream(
             "GET", url, params=query or None, follow_redirects=True, timeout=30,
             headers={"User-Agent": _AGENT}, trust_env=not on_loopback(url),
         ) as answer:  # fmt: skip
@@ -107,10 +107,10 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
                     raise OSError(f"more than {MAX_BYTES / 1e6:.0f} MB")
                 parts.append(part)
             return answer.headers.get("content-type", ""), b"".join(parts)
-    except httpx.HTTPStatusError as error:
+    except httpx2.HTTPStatusError as error:
         code = error.response.status_code
         raise OSError(
             f"the server answers {code} {error.response.reason_phrase}".strip()
         ) from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OSError(str(error) or type(error).__name__) from error
