@@ -72,7 +72,8 @@ from graph import build_graph, load_config
 overrides = ["actor.kind=rule", "updater.kind=none"]
 overrides += ["memory=[{{kind: short_term}}, {{kind: trace, path: {tmp_path}/t.sqlite}}]"]
 graph = build_graph(load_config("configs/webshop.yaml", overrides=overrides))
-out = graph.invoke({{"task": {{"env": "webshop", "goal": 3}}}}, {{"configurable": {{"thread_id": "t"}}}})
+task = {{"task": {{"env": "webshop", "goal": 3}}}}
+out = graph.invoke(task, {{"configurable": {{"thread_id": "t"}}}})
 print("reward", out["reward"], out["done"], sorted(EXTRAS & {{m.partition(".")[0] for m in sys.modules}}))
 """
     code, told = core(play)
