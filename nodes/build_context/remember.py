@@ -12,7 +12,8 @@ from stores.tokens import count_tokens, truncate
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
-    from stores.memory.long_term import Fact, LongTerm
+    from stores.memory.long_term import LongTerm
+    from stores.memory.records import Fact
 
 
 _ANSWER = 80  # tokens of a remembered answer that a prompt shows

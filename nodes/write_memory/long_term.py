@@ -30,7 +30,7 @@ class LongTermMemory(MemoryParams):
                 return
             from nodes.build_context.follow_up import subject
             from stores.memory.entities import extractor
-            from stores.memory.long_term import Turn
+            from stores.memory.records import Turn
 
             embedder = resources.embedder
             before = [event for event in record.events if event.t < record.turn]

@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 
 from stores.errors import UserError
 from stores.memory.database import items
-from stores.memory.long_term import Fact, LongTerm, Namespace
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Fact, Namespace
 
 FACTS = "facts"
 _JOIN = "."  # LangGraph refuses labels with a period

@@ -23,18 +23,12 @@ from stores.memory.entities import rules
 from stores.memory.facts import (
     all_facts,
     all_turns,
-    decayed,
     forget_facts,
     search_facts,
     write_fact,
 )
 from stores.memory.graph import read_graph, write_graph
 from stores.memory.records import Entity, Fact, Namespace, Relation, Turn, Vector, tidy
-
-__all__ = [
-    "Entity", "Fact", "LongTerm", "Namespace", "Relation", "Turn", "Vector", "decayed",
-    "default_url", "open_long_term",
-]  # fmt: skip
 
 Embed = Callable[[Sequence[str]], Vector]
 _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from nodes.experience.advice import contrasts
 
 from evals.bench_bank import measure
 from evals.experience import agents_for, base_of, moves, run_experience, subsets
@@ -11,7 +12,6 @@ from evals.experience_page import main as page_main
 from evals.experience_retrieval import evaluate, sample, summarised
 from evals.experience_steps import drawn, judged
 from evals.experience_steps import main as steps_main
-from nodes.experience.advice import contrasts
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from stores.bank.state_bank import StateBank

@@ -4,10 +4,10 @@ import json
 
 import pytest
 from langchain_core.messages import HumanMessage
+from nodes.act.guides import guided
 
 from envs.protocols import SEARCH
 from nodes.act.chat import Chat
-from nodes.act.guides import guided
 from nodes.act.replies import parse, schema
 from nodes.models.llms import FakeLlm, OpenAILlm
 from nodes.protocols import BuiltContext, Piece

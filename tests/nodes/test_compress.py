@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nodes.build_context.render import describe
+from nodes.build_context.wanted import wanted_of
 
 from envs.webshop import WebShop
 from envs.webshop.expert import play
 from nodes.act.shop.reading import read_wish
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
-from nodes.build_context.render import describe
-from nodes.build_context.wanted import wanted_of
 from nodes.conformance import check_context
 from nodes.models.embedders import Hashing
 from nodes.observe.webshop import chunk_page

@@ -1,11 +1,11 @@
 """Context builders: conformance, and what each one chooses."""
 
 import pytest
+from nodes.build_context.render import describe
 
 from envs.protocols import SEARCH
 from nodes.build_context.full import Full
 from nodes.build_context.query_rag import QueryRag
-from nodes.build_context.render import describe
 from nodes.build_context.window import Window
 from nodes.conformance import check_built, check_context, observations, requests
 from nodes.models.embedders import Hashing

@@ -4,16 +4,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from nodes.experience.foresight import Foresight, class_of
+from nodes.update_state.action_classes import ACTION_CLASSES, action_class
+from nodes.update_state.kinds import Gru
 
 from nodes.build_context.experience import Experience
-from nodes.experience.foresight import Foresight, class_of
 from nodes.experience.grow import make_of, updater_make
 from nodes.experience.returns import MOVES
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
-from nodes.update_state.action_classes import ACTION_CLASSES, action_class
 from nodes.update_state.ema import Ema
-from nodes.update_state.kinds import Gru
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
+from nodes.act.fallback import safe_action
 
 from envs.protocols import SEARCH, is_legal
-from nodes.act.fallback import safe_action
 from nodes.act.shop.reading import overlap, read, read_wish, words_of
 from nodes.act.shop.rule import Rule
 from nodes.conformance import check_actor

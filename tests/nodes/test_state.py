@@ -5,16 +5,16 @@ import json
 import numpy as np
 import pytest
 import torch
+from nodes.update_state.action_classes import ACTION_CLASSES, action_class
+from nodes.update_state.kinds import Gru
+from nodes.update_state.views import INPUT_TYPES, inputs_of, read_page
 
 from envs.webshop import WebShop
 from envs.webshop.expert import play
 from graph import build_graph, load_config
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
-from nodes.update_state.action_classes import ACTION_CLASSES, action_class
-from nodes.update_state.kinds import Gru
 from nodes.update_state.state_model import make_model
-from nodes.update_state.views import INPUT_TYPES, inputs_of, read_page
 from stores.assets.weights import save_weights
 from stores.errors import UserError
 from stores.traces import Event

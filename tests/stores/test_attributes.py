@@ -4,7 +4,8 @@ import pytest
 
 from stores.memory.attributes import country_of, other_names
 from stores.memory.entities import rules
-from stores.memory.long_term import LongTerm, Namespace
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace
 from tests.stores.test_long_term import turn
 
 

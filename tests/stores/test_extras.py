@@ -74,7 +74,8 @@ overrides += ["memory=[{{kind: short_term}}, {{kind: trace, path: {tmp_path}/t.s
 graph = build_graph(load_config("configs/webshop.yaml", overrides=overrides))
 task = {{"task": {{"env": "webshop", "goal": 3}}}}
 out = graph.invoke(task, {{"configurable": {{"thread_id": "t"}}}})
-print("reward", out["reward"], out["done"], sorted(EXTRAS & {{m.partition(".")[0] for m in sys.modules}}))
+loaded = EXTRAS & {{name.partition(".")[0] for name in sys.modules}}
+print("reward", out["reward"], out["done"], sorted(loaded))
 """
     code, told = core(play)
     assert code == 0, told

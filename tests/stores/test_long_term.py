@@ -12,7 +12,9 @@ import pytest
 from nodes.models.embedders import HashingEmbedder
 from stores.errors import UserError
 from stores.memory.entities import rules
-from stores.memory.long_term import LongTerm, Namespace, Turn, decayed
+from stores.memory.facts import decayed
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace, Turn
 from tests.graph.test_postgres import postgres  # noqa: F401 - a fixture
 
 EMBEDDER = HashingEmbedder()

@@ -94,8 +94,9 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     with pytest.raises(UserError, match="is a 'retriever'"):
         load_weights(str(tmp_path / "retriever"), "state")
 
-    from evals.retrieval import measure
     from nodes.update_state.kinds import Gru
+
+    from evals.retrieval import measure
 
     resources = Resources(None, Hashing(dimension=64), Gru(checkpoint=str(tmp_path / "state")))
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model

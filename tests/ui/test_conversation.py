@@ -4,7 +4,8 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
-from stores.memory.long_term import Namespace, open_long_term
+from stores.memory.long_term import open_long_term
+from stores.memory.records import Namespace
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
 from ui.app.render.answers import render_sources
@@ -124,7 +125,7 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
 
 def test_memories_are_drawn_safely(talk):
     from stores.bank.bank import Row
-    from stores.memory.long_term import Entity, Fact, Relation
+    from stores.memory.records import Entity, Fact, Relation
 
     evil = "<img src=x>"
     turn = {"thread_id": evil, "step": 2, "at": 0.0}

@@ -10,7 +10,7 @@ from ui.cli.output import console, examples, write_json
 
 if TYPE_CHECKING:
     from nodes.retrieval.memory import MemoryPlace
-    from stores.memory.long_term import Fact
+    from stores.memory.records import Fact
 
 _EXAMPLES = examples(
     "stategate memory list",

@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from nodes.build_context.render import describe
 
 from envs.protocols import Observation
-from nodes.build_context.render import describe
 from nodes.build_context.rico.kind import Rico
 from nodes.build_context.rico.reading import read_documents
 from nodes.build_context.rico.weigh import Weigher, shared_backend

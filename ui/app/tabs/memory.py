@@ -9,7 +9,8 @@ import gradio as gr
 
 from nodes.protocols import Embedder
 from stores.errors import UserError
-from stores.memory.long_term import LongTerm, Namespace, open_long_term
+from stores.memory.long_term import LongTerm, open_long_term
+from stores.memory.records import Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts
