@@ -19,7 +19,7 @@ from stores.files import write_lines
 from stores.home import home
 from stores.memory import database as tables
 from stores.memory.database import Database, key_of, within
-from stores.memory.entities import rules
+from stores.memory.entities import Extractor
 from stores.memory.facts import (
     all_facts,
     all_turns,
@@ -145,10 +145,13 @@ class LongTerm(Database):
         """Write every turn to JSON lines with what its fact says, oldest first; returns how many."""
         return write_lines(target, self.turns(namespace))
 
-    def import_turns(self, namespace: Namespace, source: Path, embed: Embed, embedder: str) -> int:
-        """Write the turns of a file, embedded anew; returns how many were not there yet.
+    def import_turns(
+        self, namespace: Namespace, source: Path, embed: Embed, embedder: str, extract: Extractor
+    ) -> int:
+        """Write the turns of a file, embedded and read for entities anew.
 
-        Raises ``UserError`` naming the line that is wrong, before anything is written.
+        Returns how many were not there yet. Raises ``UserError`` naming the line that is wrong,
+        before anything is written.
         """
         try:
             lines = source.read_text(encoding="utf-8").split("\n")
@@ -162,7 +165,7 @@ class LongTerm(Database):
             about = str(row.get("about", ""))
             asked = f"{about} {row['question']}".strip()
             vectors = embed([asked, row["answer"]])
-            entities, relations = rules(f"{asked}\n{row['answer']}")
+            entities, relations = extract(f"{asked}\n{row['answer']}")
             turn = Turn(
                 **{name: row[name] for name in _FIELDS},
                 vector=vectors[0], answer_vector=vectors[1], embedder=embedder,

@@ -126,7 +126,7 @@ def test_export_and_import_bring_a_memory_elsewhere_once(tmp_path, memory):
     assert memory.export_turns(ME, target) == 2
     there = LongTerm(f"sqlite:///{tmp_path / 'there.sqlite'}")
     for new in (2, 0):
-        assert there.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name) == new
+        assert there.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, rules) == new
     ours, theirs = memory.facts(ME), there.facts(ME)
     assert [(f.question, f.answer, f.success, f.updated) for f in ours] == [
         (f.question, f.answer, f.success, f.updated) for f in theirs
@@ -140,7 +140,7 @@ def test_a_damaged_export_is_refused_by_line_and_nothing_is_written(tmp_path, me
     target.write_text(target.read_text() + json.dumps({"question": 3}) + "\n")
     empty = LongTerm(f"sqlite:///{tmp_path / 'empty.sqlite'}")
     with pytest.raises(UserError, match="line 2"):
-        empty.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name)
+        empty.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, rules)
     assert empty.facts(ME) == []
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage
-
 from nodes.experience.asking import ask, asking_problems
+
 from nodes.experience.trajectory import Trajectory
 from stores.files import write_json
 from stores.home import home
