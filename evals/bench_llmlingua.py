@@ -15,8 +15,6 @@ from typing import Any
 
 import tiktoken
 from langchain_core.messages import HumanMessage
-from nodes.build_context.render import describe
-from nodes.update_state.kinds import Gru
 from tqdm import tqdm
 
 from envs.webshop import WebShop
@@ -25,11 +23,13 @@ from evals.statistics import mean, standard_error
 from nodes.act.shop.rule import Rule
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
+from nodes.build_context.render import describe
 from nodes.models.embedders import MiniLM
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
+from nodes.update_state.kinds import Gru
 from stores.errors import UserError
 from stores.tokens import count_tokens, encoding
 from stores.traces import Event

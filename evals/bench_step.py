@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 import numpy as np
-from nodes.update_state.kinds import Gru
 
 from envs.webshop import WebShop
 from envs.webshop.expert import play
@@ -19,6 +18,7 @@ from graph.config import load_config
 from graph.state import State
 from nodes.models.embedders import MiniLM
 from nodes.resources import Resources
+from nodes.update_state.kinds import Gru
 from stores.traces import Event
 
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from nodes.build_context.render import describe
-from nodes.update_state.views import read_page, summary
 from tqdm import tqdm
 
 from envs.protocols import Observation
@@ -29,10 +27,12 @@ from nodes.build_context.query import (
     zero_shot_query,
 )
 from nodes.build_context.query_rag import FRAME
+from nodes.build_context.render import describe
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import Chunk, ContextRequest, Vector
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
+from nodes.update_state.views import read_page, summary
 from stores.errors import UserError, mistakes_in_one_line
 from stores.traces import Event
 from trainers.episodes.trajectories import Trajectory, file_hash, read_trajectories

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from langgraph.checkpoint.memory import InMemorySaver
-from nodes.update_state.action_classes import action_class
 
 from graph.build import build_graph
 from graph.config import Config
@@ -14,6 +13,7 @@ from graph.session import Session
 from graph.state import unpack_vector
 from nodes.protocols import Vector
 from nodes.resources import Resources
+from nodes.update_state.action_classes import action_class
 from stores.errors import UserError
 
 

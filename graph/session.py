@@ -3,26 +3,68 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
-from envs.protocols import Observation
+from langchain_core.runnables import RunnableConfig
+
+from envs.protocols import Observation, takes_text
+from graph.agent import Agent
 from graph.build import Graph
-from graph.history import boundaries, ready, write_head
-from graph.overrides import overrides_of
-from graph.state import State
-from graph.steps import Preview, StepResult
-from graph.thread import Thread
+from graph.history import Boundary, boundaries, ready, write_head
+from graph.state import State, overrides_of, validated
 from nodes.protocols import BuiltContext, Decision
 from stores.errors import UserError
 
-__all__ = ["Session", "StepResult"]
+
+@dataclass(frozen=True)
+class StepResult:
+    """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
+
+    step: int
+    observation: Observation
+    context: BuiltContext
+    decision: Decision
+    outcome: Observation
+    seconds: float
+
+    @property
+    def reward(self) -> float:
+        """The step's reward."""
+        return self.outcome.reward
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.outcome.done
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the built context."""
+        return self.context.tokens
 
 
-class Session(Thread):
+@dataclass(frozen=True)
+class Preview:
+    """What a memory would make of a moment: the page, what is read of it, what would be done.
+
+    ``decision`` is None where nobody was asked. Seconds are those of building and of choosing, once
+    what a builder loads is there.
+    """
+
+    observation: Observation
+    context: BuiltContext
+    decision: Decision | None
+    build_seconds: float
+    act_seconds: float
+    budget: int
+
+
+class Session:
     """A thread of a graph, one step at a time. Needs a graph with a checkpointer.
 
     Another ``Session`` with the same thread id, in this process or a later one (with a checkpointer
-    that persists), goes on where this one stopped.
+    that persists), goes on where this one stopped. Raises ``UserError`` for a graph without one.
     """
 
     def __init__(
@@ -32,9 +74,40 @@ class Session(Thread):
         task: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(graph, thread_id, context)
+        if not graph.checkpointer:
+            raise UserError("a Session needs a checkpointer: build_graph(config) brings one")
+        self.graph = graph
+        self.thread_id = thread_id
+        self.overrides = overrides_of(context)
+        self._task: dict[str, Any] | None = None
         if task is not None:
             self.start(task)
+
+    @property
+    def config(self) -> RunnableConfig:
+        """The graph config of this thread."""
+        return {"configurable": {"thread_id": self.thread_id}}
+
+    @property
+    def agent(self) -> Agent:
+        """The agent behind the graph."""
+        agent: Agent = self.graph.agent  # type: ignore[attr-defined]
+        return agent
+
+    @property
+    def values(self) -> State:
+        """The state's tracked values ({} before the first step)."""
+        return cast(State, self.graph.get_state(self.config).values)
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over (done, or the step cap is reached)."""
+        if self._task is not None:
+            return False
+        values = self.values
+        if "session" not in values:
+            return False
+        return bool(values["done"]) or values["steps"] >= self.agent.config.max_steps
 
     @property
     def observation(self) -> Observation:
@@ -45,10 +118,10 @@ class Session(Thread):
         return seen
 
     def start(self, task: Mapping[str, Any]) -> "Session":
-        """Set the task that the next step begins, such as ``{"env": "webshop", "goal": 3}``."""
+        """Set the task that the next step begins, such as ``{"goal": 3}``."""
         inner = task.get("task", task)
         if not isinstance(inner, Mapping):
-            raise UserError('give a task: {"env": "webshop", "goal": 3}')
+            raise UserError('give a task, such as {"goal": 3}')
         self._task = dict(inner)
         return self
 
@@ -211,3 +284,95 @@ class Session(Thread):
             if hasattr(writer, "fork"):
                 writer.fork(snapshot.values["episode_id"], new.thread_id, last)
         return new
+
+    def _boundary(self, step: int) -> Boundary:
+        found = boundaries(self.graph, self.config).get(step)
+        if found is None:
+            raise UserError(f"the checkpoint of step {step} is gone: start the task again")
+        return found
+
+    def _moment(self, bound: Any, step: int | None) -> State:
+        """Return the state at the moment of acting: now, or at an earlier step."""
+        if step is not None and (self._task is None and step != self.values.get("steps")):
+            return ready(bound, self._boundary(step))
+        self._require_running()
+        self._to_act()
+        return self.values
+
+    @property
+    def _bound(self) -> Any:
+        return self._bound_with(None)
+
+    def _bound_with(self, context: Mapping[str, Any] | None) -> Any:
+        return self.agent.bound(validated({**self.overrides, **overrides_of(context)}))
+
+    def _to_act(self) -> None:
+        """Run up to, not into, the actor."""
+        if self._task is not None or self.graph.get_state(self.config).next != ("act",):
+            self._advance(interrupt_before=["act"])
+
+    def _advance(self, on_text: Callable[[str], Any] | None = None, **where: Any) -> dict[str, Any]:
+        entry = {"task": self._task} if self._task is not None else None
+        if entry is None and "session" not in self.values:
+            raise UserError('no task yet: session.start({"goal": 3})')
+        seen: dict[str, Any] = {}
+        parts: Any = self.graph.stream(
+            entry, self.config, context=validated(self.overrides),
+            stream_mode=["updates"] if on_text is None else ["updates", "messages"], **where,
+        )  # fmt: skip
+        for mode, update in parts:
+            if mode == "messages":
+                piece, about = update
+                if on_text and about.get("langgraph_node") == "act" and _is_written(piece):
+                    on_text(str(piece.text))
+                continue
+            if update.get("__interrupt__"):
+                raise UserError("this agent's actor is a person: call session.act(action)")
+            for change in update.values():
+                seen.update(change if isinstance(change, dict) else {})
+            self._task = None
+        return seen
+
+    def _half_done(self) -> dict[str, Any]:
+        """Draw again what nodes made before an interruption in the middle of this step."""
+        snapshot = self.graph.get_state(self.config)
+        if self._task is not None or not snapshot.next or snapshot.next[0] == "observe":
+            return {}
+        state = cast(State, dict(snapshot.values))
+        state["session"] = state.get("before") or state["session"]
+        bound = self._bound
+        return {"observation": bound.observation(state), "context": bound.context(state)}
+
+    def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
+        values = self.values
+        decision = Decision(**(values["decision"] or {"action": values["action"] or ""}))
+        return StepResult(
+            step=values["steps"] - 1,
+            observation=seen["observation"],
+            context=seen["context"],
+            decision=decision,
+            outcome=self._bound.world.observe(values["session"]),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _require_running(self) -> None:
+        if self.done:
+            raise UserError("the episode is over: start another, go back, or fork")
+
+    def _settle(self, action: str, observation: Observation) -> str:
+        text = " ".join(action.split())
+        verb, bracket, rest = text.partition("[")
+        commands = [known for known in observation.actions if not takes_text(known)]
+        listed = {" ".join(known.lower().split()): known for known in commands}
+        text = listed.get(text.lower(), f"{verb.lower()}[{rest}" if bracket else text)
+        if self._bound.accepts(text, observation):
+            return text
+        legal = ", ".join(observation.actions[:12]) + (
+            " …" if len(observation.actions) > 12 else ""
+        )
+        raise UserError(f"illegal action '{action}': choose one of {legal}")
+
+
+def _is_written(piece: Any) -> bool:
+    """Say whether a streamed message is a piece of a model's reply (not a whole message)."""
+    return bool(piece.type == "AIMessageChunk" and piece.text)

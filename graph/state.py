@@ -4,6 +4,7 @@ The trajectory lives in the trace store; the observation and the built context a
 made again from the session when a resumed run finds them gone.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
 
 import numpy as np
@@ -22,7 +23,7 @@ Messages = Annotated[list[AnyMessage], add_messages]
 
 
 class Input(TypedDict):
-    """What a caller passes: the task to start, such as ``{"env": "webshop", "goal": 3}``.
+    """What a caller passes: the task to start, such as ``{"goal": 3}``.
 
     Where the world is a conversation, a human message does as well.
     """
@@ -143,3 +144,29 @@ def require_task(task: Any, env: EnvParams) -> dict[str, Any]:
     if wanted != env.kind:
         raise UserError(f"the task is for env '{wanted}', but this agent's env is '{env.kind}'")
     return task
+
+
+def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return parsed overrides by slot; ``context`` is one builder, or a mapping of slots.
+
+    Raises ``UserError`` for an unknown slot or kind.
+    """
+    if not context:
+        return {}
+    slots = {"context": dict(context)} if "kind" in context else dict(context)
+    unknown = set(slots) - set(context_schema().model_fields)
+    if unknown:
+        known = ", ".join(context_schema().model_fields)
+        raise UserError(f"no slot '{sorted(unknown)[0]}': the slots are {known}")
+    parsed: dict[str, Any] = {}
+    for slot, value in slots.items():
+        if slot == "memory":
+            parsed[slot] = [registry().parse(slot, item) for item in value]
+        elif value is not None:
+            parsed[slot] = registry().parse(slot, value)
+    return parsed
+
+
+def validated(overrides: Mapping[str, Any]) -> Any:
+    """Return ``overrides`` as the graph's context, None where there are none."""
+    return context_schema()(**overrides) if overrides else None

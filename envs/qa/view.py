@@ -24,5 +24,5 @@ class QaView(PlainView):
     def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
         """Return the line that says how to answer, or a passage on one line."""
         if chunk.role == "pinned":
-            return [Fragment("To answer: "), Fragment(ANSWER, ANSWER)]
+            return [Fragment("To answer: "), Fragment(ANSWER, ANSWER)] if chunk.actions else []
         return super().fragments(chunk)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from envs.protocols import View
 from nodes.build_context.experience import LEAD, Advice, AdvisedContext
 from nodes.experience.grow import make_of, updater_make
 from nodes.experience.states import online_state, situation
@@ -77,13 +78,12 @@ class StateAdvisor:
 
     def __init__(self, params: Experience, resources: "Resources") -> None:
         self._params = params
-        self._view = resources.view
         self._embedder = resources.embedder if params.key != "state" else None
         make = make_of(self._embedder) if self._embedder is not None else None
         updater = resources.updater_params if params.key != "text" else None
         folder = params.bank or home() / "banks" / "state"
         self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
-        self._situations: dict[str, Hashable] = {}
+        self._situations: dict[tuple[str, str], Hashable] = {}
 
     def __call__(self, request: ContextRequest) -> Advice | None:
         """Return the best advice that passes the filters."""
@@ -92,7 +92,7 @@ class StateAdvisor:
         if params.pick == "random":
             hits = self._random(query)
         elif params.gate == "alike":
-            hits = self._alike(query, situation(self._view, online_state(request)))
+            hits = self._alike(query, request.view, situation(request.view, online_state(request)))
         else:
             hits = self.bank.search(query, params.top_k, key=params.key)
         passed = [hit for hit in hits if self._passes(hit, request)]
@@ -103,23 +103,22 @@ class StateAdvisor:
         if not passed:
             return None
         best = passed[0]
-        words = self._spelled(str(best.row.data["experience"]), _move(best), request.instruction)
+        words = _spelled(request, str(best.row.data["experience"]), _move(best))
         line = f"{LEAD}{words} {NEXT}{_move(best)}"
         return Advice((line,), (best.row.id,), best.score, (), self._q(best), _move(best))
 
-    def _alike(self, query: dict[str, Vector], now: Hashable) -> list[Hit]:
+    def _alike(self, query: dict[str, Vector], view: View, now: Hashable) -> list[Hit]:
         """Return the nearest ``top_k`` states of one kind of situation, of ``_WIDER`` times as many."""
         params = self._params
         found = self.bank.search(query, params.top_k * _WIDER, key=params.key)
-        return [hit for hit in found if self._situation(hit) == now][: params.top_k]
+        return [hit for hit in found if self._situation(hit, view) == now][: params.top_k]
 
-    def _situation(self, hit: Hit) -> Hashable:
+    def _situation(self, hit: Hit, view: View) -> Hashable:
         """Read a row's situation from its text, once: it never changes."""
-        known = self._situations.get(hit.row.id)
-        if known is None:
-            known = situation(self._view, str(hit.row.data.get("state", "")))
-            self._situations[hit.row.id] = known
-        return known
+        key = view.name, hit.row.id
+        if key not in self._situations:
+            self._situations[key] = situation(view, str(hit.row.data.get("state", "")))
+        return self._situations[key]
 
     def _passes(self, hit: Hit, request: ContextRequest) -> bool:
         params = self._params
@@ -127,7 +126,7 @@ class StateAdvisor:
             return False
         if hit.score < params.min_score and params.pick != "random":
             return False
-        return params.gate == "none" or self._view.actions.offers(_move(hit), request.observation)
+        return params.gate == "none" or request.view.actions.offers(_move(hit), request.observation)
 
     def query(self, request: ContextRequest) -> dict[str, Vector]:
         """Return the vectors of the request's state: one embedding at most."""
@@ -154,16 +153,6 @@ class StateAdvisor:
         move = max(lower, key=lambda name: (lower[name], name), default="")
         wins = bool(lower) and lower[move] >= self._params.margin
         return [hit for hit in passed if _move(hit) == move] if wins else []
-
-    def _spelled(self, words: str, move: str, instruction: str) -> str:
-        """Return advice with the action it comes to for this task, as its first sentence ends.
-
-        A small model takes a description of what to write for what to write.
-        """
-        action = self._view.actions.spell(move, instruction)
-        first, stop, rest = words.partition(". ")
-        is_general = first.lower() == self._view.actions.moves.get(move, "").lower()
-        return f"{first}: {action}. {rest}" if action and stop and is_general else words
 
     def _random(self, query: dict[str, Vector]) -> list[Hit]:
         """Return ten rows of the bank, drawn by the state: any rows, but always the same ones."""
@@ -207,3 +196,15 @@ def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]
 
 def _move(hit: Hit) -> str:
     return str(hit.row.data.get("move", ""))
+
+
+def _spelled(request: ContextRequest, words: str, move: str) -> str:
+    """Return advice with the action it comes to for this task, as its first sentence ends.
+
+    A small model takes a description of what to write for what to write.
+    """
+    actions = request.view.actions
+    action = actions.spell(move, request.instruction)
+    first, stop, rest = words.partition(". ")
+    is_general = first.lower() == actions.moves.get(move, "").lower()
+    return f"{first}: {action}. {rest}" if action and stop and is_general else words

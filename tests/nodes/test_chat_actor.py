@@ -4,12 +4,14 @@ import json
 
 import pytest
 from langchain_core.messages import HumanMessage
-from nodes.act.guides import guided
 
-from envs.protocols import SEARCH
+from envs.protocols import Offer
+from envs.webshop.pages import SEARCH
+from envs.webshop.view import WebShopView
 from nodes.act.chat import Chat
 from nodes.act.replies import parse, schema
 from nodes.models.llms import FakeLlm, OpenAILlm
+from nodes.observe.webshop import WebShopEnv
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
@@ -24,7 +26,11 @@ def context(text="Instruction: Find me a scarf\n", actions=ACTIONS):
 
 def actor(*replies, **params):
     llm = FakeLlm(replies=replies)
-    return Chat(**params).build(Resources(llm, None))
+    return Chat(**params).build(Resources(llm, None, env=WebShopEnv()))
+
+
+def guided(context):
+    return WebShopView().offer(context.text, context.actions)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +58,10 @@ def test_search_words_are_free_but_only_where_there_is_a_search_bar():
 
 
 def test_schema_admits_exactly_the_legal_actions():
-    body = schema(("click[a b]", SEARCH))
+    body = schema(Offer(("click[a b]", SEARCH)))
     assert body["anyOf"][0]["properties"]["click"]["enum"] == ["a b"]
     assert "search" in body["anyOf"][1]["properties"]
-    assert "anyOf" not in schema(("click[a]",))
+    assert "anyOf" not in schema(Offer(("click[a]",)))
     json.dumps(body)
 
 
@@ -138,3 +144,20 @@ def test_a_choice_that_the_page_never_marks_counts_by_the_latest_actions():
     found = guided(context(ITEM + lines, (*BUTTONS, *VALUES)))
     assert "click[buy now]" in found.actions
     assert found.group is None
+
+
+def test_plain_commands_are_written_as_actions_and_understood_in_prose():
+    commands = ("go to drawer 1", "take Lamp from table 2", "look")
+    body = schema(Offer(commands))
+    assert body["properties"]["action"]["enum"] == list(commands)
+    assert parse('{"action": "Take lamp from table 2"}', commands) == commands[1]
+    assert parse("go to drawer 1", commands) == commands[0]
+    assert parse("jump", commands) is None
+
+
+def test_a_group_is_asked_by_its_name():
+    offer = Offer(("click[red]", "click[< prev]"), "color", ("click[red]",))
+    body = schema(offer)
+    assert body["anyOf"][0]["properties"]["color"]["enum"] == ["red"]
+    assert body["anyOf"][1]["properties"]["click"]["enum"] == ["< prev"]
+    assert parse('{"color": "Red"}', offer.actions, offer) == "click[red]"

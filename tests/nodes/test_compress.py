@@ -5,23 +5,25 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nodes.build_context.render import describe
-from nodes.build_context.wanted import wanted_of
 
+from envs.protocols import Chunk
 from envs.webshop import WebShop
 from envs.webshop.expert import play
-from nodes.act.shop.reading import read_wish
+from envs.webshop.view import WebShopView
+from envs.webshop.wish import read_wish
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
 from nodes.conformance import check_context
 from nodes.models.embedders import Hashing
-from nodes.observe.webshop import chunk_page
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.resources import Resources
+from nodes.retrieval.align import asked_of
 from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.tokens import count_tokens
 from stores.traces import Event
+
+VIEW = WebShopView()
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +37,10 @@ def pages() -> list[ContextRequest]:
             session, page = shop.reset(goal=goal)
             past: list[Event] = []
             for event in (e for e in episode.events if e.kind == "ACT"):
-                chunks = chunk_page(page)
-                source = PageSource(chunks, lambda: Hashing().build(Resources()), describe)
-                found.append(ContextRequest(episode.instruction, page, source, tuple(past), 2000))
+                source = PageSource(VIEW, page, lambda: Hashing().build(Resources()))
+                found.append(
+                    ContextRequest(episode.instruction, page, source, tuple(past), 2000, view=VIEW)
+                )
                 past.append(event)
                 session, page = shop.step(session, event.text)
     return found
@@ -139,12 +142,10 @@ def test_what_an_actor_needs_outlives_a_tight_ratio(pages):
 
 
 def test_running_text_keeps_a_clause_for_each_asked_word():
-    texts = [
-        "Text: Soft and warm. Made of fine cotton, easy to wash.\nText: Cotton is soft, says Ann."
-    ]
-    wanted = wanted_of(
-        "Find me machine wash shirts with cotton, and price lower than 9 dollars", (), texts
-    )
-    named = sorted(clause.strip() for clause in wanted.telling)
+    lines = ["Soft and warm. Made of fine cotton, easy to wash.", "Cotton is soft, says Ann."]
+    page = [Chunk("d", "detail", "", (), {"lines": lines})]
+    wish = "Find me machine wash shirts with cotton, and price lower than 9 dollars"
+    asked = asked_of(VIEW, wish, page)
+    named = sorted(stretch.strip() for stretch in asked.telling)
     assert named == ["Cotton is soft,", "easy to wash."]  # the shorter of two that say cotton
-    assert wanted.clause_tier(" says Ann.") == 3
+    assert asked.stretch_tier(" says Ann.") == 3

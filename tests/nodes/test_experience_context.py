@@ -8,21 +8,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nodes.build_context.experience import Experience
+from envs.webshop.view import WebShopView
 from nodes.build_context.full import Full
+from nodes.build_context.state_advice import Experience
+from nodes.build_context.trace_advice import ExperienceTrace
 from nodes.conformance import check_built, check_context, requests
-from nodes.experience.grow import add_episode, make_of
+from nodes.experience.grow import add_episode, make_of, updater_make
 from nodes.experience.returns import Annotation, annotate
 from nodes.experience.states import online_state
 from nodes.experience.trajectory import Step, Trajectory
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.models.llms import FakeLlm
+from nodes.observe.webshop import WebShopEnv
 from nodes.resources import Resources
+from nodes.update_state.ema import Ema
+from nodes.update_state.learned import Gru
 from stores.bank.bank import Entry, Row
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
 from trainers.bank.trace_bank import build_trace_bank
 
+VIEW = WebShopView()
 WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
 
 
@@ -37,7 +43,7 @@ def trajectory(number, reward=1.0, question=WISH):
 
 @pytest.fixture
 def resources():
-    return Resources(FakeLlm(), Hashing())
+    return Resources(FakeLlm(), Hashing(), env=WebShopEnv())
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def folder(tmp_path, resources):
     bank = StateBank(tmp_path / "state", make_of(resources.embedder), create=True)
     for i, question in enumerate([WISH, "Find me a blue chair", "Find me a lamp"]):
         episode = trajectory(i, question=question)
-        add_episode(bank, episode, annotate(episode), resources.embedder)
+        add_episode(bank, episode, annotate(episode, VIEW), resources.embedder, VIEW)
     return str(tmp_path / "state")
 
 
@@ -57,14 +63,14 @@ def traces(tmp_path, resources):
 
 
 def item(resources, budget=600):
-    return list(requests(resources, budgets=(budget,)))[3]
+    return list(requests(resources, (budget,), ["webshop"]))[3]
 
 
 def test_it_conforms_in_both_modes_around_other_builders(folder, traces, resources):
     for inner in ({"kind": "full"}, {"kind": "query_rag"}, {"kind": "window"}):
         check_context(Experience(bank=folder, inner=inner), resources)
         check_context(Experience(bank=folder, inner=inner, pick="random"), resources)
-        check_context(Experience(bank=traces, mode="trace", inner=inner, min_q=0), resources)
+        check_context(ExperienceTrace(bank=traces, inner=inner, min_q=0), resources)
 
 
 def test_advice_is_a_message_of_its_own_and_takes_from_the_inner_budget(folder, resources):
@@ -124,14 +130,10 @@ def test_the_filters_are_worth_likeness_and_nearest_first(tmp_path, resources):
     assert told(min_q=0) == "experience:poor"
     assert told(min_q=8) == "experience:far"
     assert not told(min_q=8, min_score=0.99).startswith("experience")
-    # Of the moves, `< prev` has the most mean worth by less than two: features is (4.9 + 10) / 2.
-    assert told(pick="vote", margin=0) == "experience:far"
-    assert not told(pick="vote", margin=2).startswith("experience")
-    assert told(gate="agrees", margin=0.1) == "experience:far"
 
 
 def test_a_gate_withholds_moves_that_the_page_does_not_offer(tmp_path, resources):
-    search = next(iter(requests(resources, budgets=(600,))))
+    search = next(requests(resources, (600,), ["webshop"]))
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
     put(bank, resources, search, [("a", 9, "buy now", 0), ("b", 8, "search_kind", 0.1)])
     path = str(tmp_path / "b")
@@ -168,21 +170,24 @@ def test_a_bank_of_another_embedder_and_a_missing_state_are_refused(folder, reso
         Experience(bank=folder, key="both").build(resources)(item(resources))
     with pytest.raises(UserError, match="unknown context kind 'nothing'"):
         Experience(inner={"kind": "nothing"})
+    with pytest.raises(ValueError, match="context.kind=experience_trace"):
+        Experience(mode="trace")
+    assert Experience(mode="state") == Experience()
 
 
 def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(traces, resources):
-    build = Experience(bank=traces, mode="trace").build(resources)
+    build = ExperienceTrace(bank=traces).build(resources)
     built = build(item(resources))
     assert "succeeded by: search, then features, then buy now." in built.text
     assert "Suggested plan: search, features, buy now" in built.text
     first = build.advisor._known
-    build(next(iter(requests(resources, budgets=(600,)))))
+    build(next(requests(resources, (600,), ["webshop"])))
     assert len(first) == 1
 
 
 def notes_of(folder, replies=("nonsense",), **params):
-    resources = Resources(FakeLlm(replies=replies), Hashing())
-    settled = Experience(bank=folder, mode="trace", min_q=0, **params)
+    resources = Resources(FakeLlm(replies=replies), Hashing(), env=WebShopEnv())
+    settled = ExperienceTrace(bank=folder, min_q=0, **params)
     built = settled.build(resources)(item(resources))
     check_built(built, item(resources))
     return built, [piece.id for piece in built.pieces if piece.kind == "fallback"]
@@ -211,7 +216,7 @@ def test_every_fallback_still_advises_and_says_so(traces, params, told):
 
 def test_no_model_at_all_falls_back_at_every_step_that_wants_one(traces):
     resources = Resources(None, Hashing())
-    params = Experience(bank=traces, mode="trace", rewrites=3, summarise=True, rounds=3)
+    params = ExperienceTrace(bank=traces, rewrites=3, summarise=True, rounds=3)
     built = params.build(resources)(item(resources))
     notes = [piece.id for piece in built.pieces if piece.kind == "fallback"]
     assert [note.split(":")[1] for note in notes] == ["rewrite", "check", "summary"]
@@ -222,8 +227,8 @@ def test_rewrites_and_another_round_find_what_the_question_misses(traces):
     _, notes = notes_of(traces, replies=('["Find me a lamp"]',), rewrites=1, traces=1)
     assert notes == []
     check = '{"sufficient": false, "query": "Find me a lamp"}'
-    resources = Resources(FakeLlm(replies=(check,)), Hashing())
-    params = Experience(bank=traces, mode="trace", rounds=2, traces=3, min_score=0.9)
+    resources = Resources(FakeLlm(replies=(check,)), Hashing(), env=WebShopEnv())
+    params = ExperienceTrace(bank=traces, rounds=2, traces=3, min_score=0.9)
     advice = params.build(resources).advisor.advise("zzz yyy xxx")
     assert advice.rows == ("e1",)
 
@@ -259,7 +264,7 @@ def reranker():
 
 
 def test_an_endpoint_reranks(traces, reranker, resources):
-    params = Experience(bank=traces, mode="trace", min_q=0, min_score=-1, rerank="endpoint")
+    params = ExperienceTrace(bank=traces, min_q=0, min_score=-1, rerank="endpoint")
     plain = params.model_copy(update={"rerank": "none"}).build(resources).advisor.advise(WISH)
     ranked = params.model_copy(update={"rerank_url": reranker}).build(resources)
     assert plain.rows[0] == "e0"
@@ -267,11 +272,11 @@ def test_an_endpoint_reranks(traces, reranker, resources):
 
 
 def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resources):
-    search = next(iter(requests(resources, budgets=(600,))))
+    search = next(requests(resources, (600,), ["webshop"]))
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
     other = trajectory(1, question="Find me a lamp")
     other = replace(other, steps=(Step("search", "lamp", "WebShop Search", "Page 1"),))
-    add_episode(bank, other, annotate(other), resources.embedder)
+    add_episode(bank, other, annotate(other, VIEW), resources.embedder, VIEW)
     request = replace(search, instruction=WISH)
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(request)
     line = built.pieces[-1].text
@@ -284,7 +289,7 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
 def test_advice_without_words_is_passed_over(tmp_path, resources):
     bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
     episode = trajectory(1)
-    add_episode(bank, episode, [Annotation(9, "")] * 3, resources.embedder)
+    add_episode(bank, episode, [Annotation(9, "")] * 3, resources.embedder, VIEW)
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(item(resources))
     assert len(built.messages) == 1
 
@@ -318,3 +323,17 @@ def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_pat
         add(f"other{i}", "description", 1.0, elsewhere)
     assert told() == "hard0 features"
     assert told(gate="fits", top_k=60).endswith("< prev")
+
+
+def test_states_of_another_updater_are_refused(tmp_path):
+    plain = Resources(None, Hashing())
+    StateBank(tmp_path / "b", make_of(plain.embedder), updater_make(Ema()), create=True)
+    params = Experience(bank=str(tmp_path / "b"), key="state")
+    with pytest.raises(UserError, match="vectors of state"):
+        params.build(Resources(None, Hashing(), Ema(dimension=64)))
+    params.build(Resources(None, Hashing(), Ema()))
+
+
+def test_a_learned_state_is_named_by_its_weights():
+    assert updater_make(Gru()) == updater_make(Gru(checkpoint="state-gru"))
+    assert updater_make(Gru()).startswith("gru/")

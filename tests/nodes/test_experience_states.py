@@ -2,9 +2,12 @@
 
 import pytest
 
+from envs.webshop.view import WebShopView
 from graph import build_graph, load_config
-from nodes.experience.returns import annotate, move_of, returns
-from nodes.experience.states import online_state, states_of
+from nodes.experience.returns import annotate as annotated
+from nodes.experience.returns import returns
+from nodes.experience.states import online_state
+from nodes.experience.states import states_of as states_in
 from nodes.experience.trajectory import Step, Trajectory, from_events
 from nodes.protocols import ContextRequest
 from stores.traces import Event
@@ -14,6 +17,17 @@ WISH = (
     "Find me easy clean dog beds with memory foam with color: navy, "
     "and price lower than 50.00 dollars"
 )
+
+
+VIEW = WebShopView()
+
+
+def annotate(episode, *gamma):
+    return annotated(episode, VIEW, *gamma)
+
+
+def states_of(episode):
+    return states_in(episode, VIEW)
 
 
 def episode(reward=1.0, steps=None, **more):
@@ -100,7 +114,7 @@ def test_words_tell_the_place_of_a_product_and_never_its_code():
     ],
 )
 def test_moves(step, move):
-    assert move_of(WISH, step) == move
+    assert VIEW.actions.move_of(WISH, step.action) == move
 
 
 def test_events_without_actions_or_pages_are_refused():

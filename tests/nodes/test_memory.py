@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 from envs.protocols import Observation
+from envs.webshop.view import WebShopView
 from nodes.conformance import check_memory
+from nodes.observe.webshop import WebShopEnv
 from nodes.protocols import Decision, StepRecord
-from nodes.write_memory.short_term import ShortTerm, without_instruction
+from nodes.resources import Resources
+from nodes.write_memory.short_term import ShortTerm
 from nodes.write_memory.trace import Trace, events_of
 from stores.tokens import count_tokens
 from stores.traces import Event
@@ -28,7 +31,7 @@ def test_writers_conform(tmp_path):
 
 
 def test_short_term_keeps_the_newest_within_its_budget():
-    write = ShortTerm(budget=60, page_tokens=10).build(None)
+    write = ShortTerm(budget=60, page_tokens=10).build(Resources(env=WebShopEnv()))
     events = ()
     for step in range(30):
         events = write(record(step, events, page=f"page {step} " + "word " * 50))
@@ -39,21 +42,23 @@ def test_short_term_keeps_the_newest_within_its_budget():
 
 def test_short_term_drops_the_instruction_that_every_prompt_has_anyway():
     assert (
-        without_instruction("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "a lamp")
+        WebShopView().gist("Instruction: [SEP] a lamp [SEP] Back [SEP] x", "a lamp")
         == "Back [SEP] x"
     )
-    assert without_instruction(
-        "Instruction:\na lamp\n[button] Back [button_]", "a lamp"
-    ).startswith("[button] Back")
+    assert (
+        WebShopView()
+        .gist("Instruction:\na lamp\n[button] Back [button_]", "a lamp")
+        .startswith("[button] Back")
+    )
 
 
 def test_short_term_keeps_titles_that_hold_a_short_instruction():
     page = "Instruction: [SEP] a lamp [SEP] a lamp of glass"
-    assert without_instruction(page, "a lamp") == "a lamp of glass"
+    assert WebShopView().gist(page, "a lamp") == "a lamp of glass"
 
 
 def test_an_event_larger_than_the_budget_is_cut_not_lost():
-    events = ShortTerm(budget=3).build(None)(
+    events = ShortTerm(budget=3).build(Resources(env=WebShopEnv()))(
         record(decision=Decision("search[one two three four]"))
     )
     assert len(events) == 1
@@ -70,7 +75,7 @@ def test_trace_events_come_in_order_with_errors_and_the_last_page():
 
 def test_trace_forks_through_its_store(tmp_path):
     path = str(tmp_path / "t.sqlite")
-    writer = Trace(path=path).build(None)
+    writer = Trace(path=path).build(Resources(env=WebShopEnv()))
     for step in range(3):
         writer(record(step))
     writer.fork("e", "f", 1)

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from envs.protocols import SEARCH
 from envs.webshop import WebShop
+from envs.webshop.pages import SEARCH
+from envs.webshop.wish import read_wish
 from graph import build_graph, load_config
 from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
@@ -22,7 +23,7 @@ from nodes.act.shop.candidates import (
     queries,
 )
 from nodes.act.shop.policy import Policy, PolicyActor
-from nodes.act.shop.reading import read, read_wish
+from nodes.act.shop.reading import read
 from nodes.act.shop.scorer import make_scorer
 from nodes.conformance import check_actor
 from nodes.models.embedders import Hashing

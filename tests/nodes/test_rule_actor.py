@@ -4,14 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
-from nodes.act.fallback import safe_action
 
-from envs.protocols import SEARCH, is_legal
-from nodes.act.shop.reading import overlap, read, read_wish, words_of
+from envs.protocols import is_legal
+from envs.webshop.actions import WebShopActions
+from envs.webshop.pages import SEARCH
+from envs.webshop.wish import read_wish
+from nodes.act.shop.reading import read
 from nodes.act.shop.rule import Rule
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
+from stores.text import overlap, words_of
 
 WISH = (
     "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "
@@ -275,11 +278,13 @@ def test_nothing_readable_searches_for_the_instruction(act):
     ],
 )
 def test_safe_action(actions, action):
-    assert safe_action(actions, "Find me lamps, and price lower than 9.00 dollars") == action
+    assert (
+        WebShopActions().safe(actions, "Find me lamps, and price lower than 9.00 dollars") == action
+    )
 
 
 def test_safe_action_never_searches_for_nothing():
-    assert safe_action((), "") != "search[]"
+    assert WebShopActions().safe((), "") != "search[]"
 
 
 PARTS = [

@@ -5,16 +5,17 @@ import json
 import numpy as np
 import pytest
 import torch
-from nodes.update_state.action_classes import ACTION_CLASSES, action_class
-from nodes.update_state.kinds import Gru
-from nodes.update_state.views import INPUT_TYPES, inputs_of, read_page
 
 from envs.webshop import WebShop
+from envs.webshop.actions import WebShopActions
 from envs.webshop.expert import play
+from envs.webshop.reading import inputs_of, read_page
 from graph import build_graph, load_config
 from nodes.models.embedders import Hashing
+from nodes.observe.webshop import WebShopEnv
 from nodes.resources import Resources
-from nodes.update_state.state_model import make_model
+from nodes.update_state.learned import Gru, Ssm, make_model, type_of
+from nodes.update_state.state_model import INPUT_TYPES
 from stores.assets.weights import save_weights
 from stores.errors import UserError
 from stores.traces import Event
@@ -26,6 +27,7 @@ def checkpoint(tmp_path):
     torch.manual_seed(0)
     model = make_model({"kind": "gru", "d_text": 256, "d_event": 16, "d_state": 24})
     meta = {"kind": "state", "architecture": model.architecture, "embedder": "hashing/256"}
+    meta["classes"] = list(WebShopActions.classes)
     save_weights(tmp_path / "state", model.state_dict(), meta)
     return str(tmp_path / "state")
 
@@ -41,38 +43,38 @@ def test_pages_and_actions_are_classified_by_page_and_affordance(mode):
     product = next(
         a for a in page.actions if a.removeprefix("click[")[:-1].upper() in shop.products
     )
-    assert action_class(page.text, product) == "product"
-    assert action_class(page.text, "click[next >]") == "page"
-    assert action_class(page.text, "click[back to search]") == "back"
+    assert WebShopActions().class_of(page.text, product) == "product"
+    assert WebShopActions().class_of(page.text, "click[next >]") == "page"
+    assert WebShopActions().class_of(page.text, "click[back to search]") == "back"
     session, page = shop.step(session, product)
-    kinds = {action_class(page.text, action) for action in page.actions}
+    kinds = {WebShopActions().class_of(page.text, action) for action in page.actions}
     assert {"back", "option", "details", "buy"} == kinds
-    assert action_class(page.text, "click[features]") == "details"
-    assert action_class(page.text, "click[nowhere]") == "other"
+    assert WebShopActions().class_of(page.text, "click[features]") == "details"
+    assert WebShopActions().class_of(page.text, "click[nowhere]") == "other"
     session, page = shop.step(session, "click[features]")
     assert read_page(page.text).kind == "sub"
-    assert action_class(page.text, "click[< prev]") == "back"
+    assert WebShopActions().class_of(page.text, "click[< prev]") == "back"
 
 
 def test_an_option_value_of_ten_characters_is_an_option():
     page = "Instruction: [SEP] a lamp [SEP] Back to Search [SEP] < Prev [SEP] size [SEP] extralarge"
     page += " [SEP] A lamp [SEP] Price: $3.00 [SEP] Rating: N.A. [SEP] Description [SEP] Features"
     page += " [SEP] Reviews [SEP] Buy Now"
-    assert action_class(page, "click[extralarge]") == "option"
+    assert WebShopActions().class_of(page, "click[extralarge]") == "option"
 
 
 def test_inputs_are_bounded_whatever_the_page():
     long = (
         "Instruction: [SEP] " + ", ".join(f"word{i}" for i in range(500)) + " [SEP] Back to Search"
     )
-    rows = inputs_of([Event("OBS", long + " [SEP] thing" * 5000, 0)])
+    rows = inputs_of(Event("OBS", long + " [SEP] thing" * 5000, 0))
     assert len(rows) <= 14
-    assert all(0 <= type_ < INPUT_TYPES for type_, _ in rows)
-    assert inputs_of([Event("OBS", "a world never heard of", 3)])[0][1] == "a world never heard of"
+    assert all(0 <= type_of(row) < INPUT_TYPES for row in rows)
+    assert inputs_of(Event("OBS", "a page never heard of", 3))[0].text == "a page never heard of"
 
 
 def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
-    resources = Resources(None, Hashing())
+    resources = Resources(None, Hashing(), env=WebShopEnv())
     updater = Gru(checkpoint=checkpoint).build(resources)
     events = play(WebShop.load("sample"), 5, seed=1).events
     state = updater.initial()
@@ -82,7 +84,7 @@ def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
     assert state.dtype == np.float32
     assert not np.allclose(state, updater.update(updater.initial(), events[::-1]))
     chances = updater.predict(state)
-    assert set(chances) == set(ACTION_CLASSES)
+    assert set(chances) == set(WebShopActions.classes)
     assert sum(chances.values()) == pytest.approx(1.0, abs=1e-5)
     with pytest.raises(UserError, match="start a new thread"):
         updater.update(np.zeros(7, np.float32), events[:1])
@@ -94,8 +96,6 @@ def test_wrong_checkpoints_are_refused(checkpoint, tmp_path):
         Gru(checkpoint="nowhere").build(resources)
     with pytest.raises(UserError, match="hashing/256"):
         Gru(checkpoint=checkpoint).build(Resources(None, Hashing(dimension=64)))
-    from nodes.update_state.kinds import Ssm
-
     with pytest.raises(UserError, match="updater.kind=gru"):
         Ssm(checkpoint=checkpoint).build(resources)
     data = (tmp_path / "state.safetensors").read_bytes()

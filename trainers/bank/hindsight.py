@@ -14,8 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
-from nodes.experience.asking import Usage, ask, asking_problems, json_in, objects_in, price_of
 
+from nodes.experience.asking import Usage, ask, asking_problems, json_in, objects_in, price_of
 from nodes.experience.returns import Annotation
 from nodes.experience.states import gist
 from nodes.experience.trajectory import Trajectory

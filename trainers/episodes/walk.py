@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nodes.build_context.render import describe
-
 from envs.protocols import Observation
+from nodes.build_context.render import describe
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import BuiltContext, Chunk, ContextRequest, Decision, Params, StepRecord
 from nodes.registry import registry

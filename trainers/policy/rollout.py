@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from nodes.act.fallback import safe_action
 from torch import Tensor, nn
 
 from envs.protocols import Observation, Session
 from envs.webshop import WebShop
+from nodes.act.fallback import safe_action
 from nodes.act.shop.candidates import Embed, Encoded, encode
 from trainers.episodes.walk import Reader, Readers, Walk
 from trainers.policy.decisions import collate

@@ -15,10 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from nodes.build_context.match import SEEN_BARE
-from nodes.build_context.render import describe, render, text_of
-from nodes.build_context.wanted import wanted_of
-from nodes.build_context.weigh import make_weigher
 from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
@@ -27,7 +23,11 @@ from envs.protocols import Observation
 from evals.run_directory import RunDirectory, provenance
 from evals.statistics import mean, standard_error
 from nodes.build_context.detail import chunk_ladder
+from nodes.build_context.match import SEEN_BARE
 from nodes.build_context.query import make_projection
+from nodes.build_context.render import describe, render, text_of
+from nodes.build_context.wanted import wanted_of
+from nodes.build_context.weigh import make_weigher
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import Embedder
 from nodes.update_state.state_model import load_model

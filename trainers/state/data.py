@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from nodes.update_state.action_classes import ACTION_CLASSES, action_class
-from nodes.update_state.views import inputs_of
 from torch import Tensor
 from tqdm import tqdm
 
 from nodes.protocols import Embedder
+from nodes.update_state.action_classes import ACTION_CLASSES, action_class
+from nodes.update_state.views import inputs_of
 from stores.traces import Event
 from trainers.episodes.trajectories import Trajectory
 

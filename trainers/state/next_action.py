@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from nodes.update_state.action_classes import ACTION_CLASSES
 from pydantic import Field
 from torch.nn.functional import cross_entropy, dropout
 
 from evals.run_directory import RunDirectory, provenance, shown_config
 from evals.statistics import mean
 from nodes.protocols import Embedder
+from nodes.update_state.action_classes import ACTION_CLASSES
 from nodes.update_state.state_model import StateModel, make_model
 from stores.assets.weights import save_weights
 from trainers.episodes.trajectories import file_hash, read_trajectories, split_by_group

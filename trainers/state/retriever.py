@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from nodes.build_context.match import FEATURES, match
-from nodes.build_context.render import describe
 from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import dropout
@@ -22,8 +20,10 @@ from torch.nn.functional import dropout
 from envs.protocols import Observation
 from evals.run_directory import RunDirectory, provenance
 from evals.statistics import mean
+from nodes.build_context.match import FEATURES, match
 from nodes.build_context.query import done_in, make_projection
 from nodes.build_context.query_rag import FRAME
+from nodes.build_context.render import describe
 from nodes.observe.webshop import chunk_page
 from nodes.protocols import Embedder
 from nodes.update_state.state_model import StateModel, load_model

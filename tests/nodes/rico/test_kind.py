@@ -4,15 +4,15 @@ import json
 from dataclasses import replace
 
 import pytest
-from nodes.build_context.render import describe
 
-from envs.protocols import Observation
+from envs.plain import PlainView
+from envs.protocols import Chunk, Observation
 from nodes.build_context.rico.kind import Rico
 from nodes.build_context.rico.reading import read_documents
 from nodes.build_context.rico.weigh import Weigher, shared_backend
 from nodes.conformance import check_built, check_context, requests
 from nodes.models.embedders import Hashing
-from nodes.protocols import Chunk, ContextRequest
+from nodes.protocols import ContextRequest
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
 from stores.errors import UserError
@@ -41,10 +41,15 @@ def corpus(resources):
         "the cat sat on the mat .",
         "the dog sat in the river .",
     ]
-    chunks = [Chunk(f"d{i}", "chunk", text) for i, text in enumerate(texts)]
-    source = PageSource(chunks, lambda: resources.embedder, describe)
+
+    class Documents(PlainView):
+        def chunks(self, observation):
+            return [Chunk(f"d{i}", "chunk", text) for i, text in enumerate(texts)]
+
     observation = Observation("", ())
-    return ContextRequest("what is the capital of italy ?", observation, source, (), 400)
+    source = PageSource(Documents(), observation, lambda: resources.embedder)
+    asked = "what is the capital of italy ?"
+    return ContextRequest(asked, observation, source, (), 400, view=Documents())
 
 
 def test_it_keeps_the_rules(llama_folder):
