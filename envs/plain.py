@@ -104,14 +104,14 @@ class PlainView:
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
         """Cut at punctuation and joining words."""
-        found: list[Clause] = []
+        clauses: list[Clause] = []
         start = 0
         for end in (*(cut.end() for cut in _CUT.finditer(instruction)), len(instruction)):
             text = instruction[start:end].strip(" ,;.!?")
-            if text and len(found) < MAX_CLAUSES:
-                found.append(Clause(text, start, end))
+            if text and len(clauses) < MAX_CLAUSES:
+                clauses.append(Clause(text, start, end))
                 start = end
-        return found
+        return clauses
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return each line with words as a chunk, and a chunk for the commands of each verb."""

@@ -22,6 +22,7 @@ from graph.state import (
 from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.traces import Event
 
@@ -160,8 +161,8 @@ class BoundAgent:
         record = self.record(state, config)
         events = read_events(state)
         for params in self.config.memory:
-            kept = self.resources.get(params)(record)
-            events = events if kept is None else tuple(kept)
+            recent = self.resources.get(params)(record)
+            events = events if recent is None else tuple(recent)
         self._tell("write_memory", state, reward=state["reward"], done=state["done"])
         said = spoken(record, state) if self.config.env.conversational else {}
         return {
@@ -199,15 +200,18 @@ class BoundAgent:
 
     def context(self, state: State) -> BuiltContext:
         """Build the context of this step from state alone (builders are pure)."""
-        observation = self.observation(state)
+        observation, resources = self.observation(state), self.resources
+        source = self.config.env.source(observation, resources)
+        if source is None:
+            source = PageSource(resources.view, observation, lambda: resources.embedder)
         request = ContextRequest(
             instruction=self.world.instruction(state["session"]),
             observation=observation,
-            source=self.config.env.source(observation, self.resources),
+            source=source,
             events=read_events(state),
             budget=self.config.context.budget,
             state=unpack_vector(state.get("recurrent")),
-            view=self.resources.view,
+            view=resources.view,
         )
         context: BuiltContext = self.resources.get(self.config.context)(request)
         return context

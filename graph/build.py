@@ -50,8 +50,8 @@ def build_graph(
     limit = len(NODES) * settled.max_steps + 10
     # In a conversation every node's result is on disk before the next one starts (a caller's own
     # `durability=` wins): a process killed between answer and write would lose the answer otherwise.
-    kept: dict[str, Any] = {_DURABILITY: "sync"} if settled.env.conversational else {}
-    compiled = compiled.with_config(recursion_limit=limit, configurable=kept)
+    configurable: dict[str, Any] = {_DURABILITY: "sync"} if settled.env.conversational else {}
+    compiled = compiled.with_config(recursion_limit=limit, configurable=configurable)
     compiled.agent = agent  # type: ignore[attr-defined]
     return compiled
 

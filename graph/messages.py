@@ -45,19 +45,19 @@ def spoken(record: StepRecord, state: State) -> dict[str, Any]:
     if last is None or last.type != "human" or str(last.text).strip() != record.instruction:
         new.append(HumanMessage(record.instruction, id=f"{record.episode_id}:{record.step}:q"))
     new.append(AIMessage(words, id=f"{record.episode_id}:{record.step}:a"))
-    kept = trimmed([*earlier, *new], KEPT)
-    ids = {message.id for message in kept}
+    recent = trimmed([*earlier, *new], KEPT)
+    ids = {message.id for message in recent}
     gone = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
     return {"messages": [*gone, *(m for m in new if m.id in ids)]}
 
 
 def trimmed(messages: Sequence[AnyMessage], budget: int) -> list[Any]:
     """Return the newest messages within ``budget`` tokens, beginning with a person's; one at least."""
-    kept: list[Any] = trim_messages(
+    newest: list[Any] = trim_messages(
         list(messages),
         max_tokens=budget,
         token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
         strategy="last",
         start_on="human",
     )
-    return kept or list(messages[-1:])
+    return newest or list(messages[-1:])

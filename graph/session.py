@@ -132,9 +132,9 @@ class Session:
         """
         self._require_running()
         started = time.perf_counter()
-        found = self._half_done()
-        found.update(self._advance(on_text, interrupt_after=["write_memory"]))
-        return self._result(found, started)
+        seen = self._half_done()
+        seen.update(self._advance(on_text, interrupt_after=["write_memory"]))
+        return self._result(seen, started)
 
     def run(self) -> list[StepResult]:
         """Take steps until the episode is over; returns those taken."""
@@ -286,10 +286,10 @@ class Session:
         return new
 
     def _boundary(self, step: int) -> Boundary:
-        found = boundaries(self.graph, self.config).get(step)
-        if found is None:
+        boundary = boundaries(self.graph, self.config).get(step)
+        if boundary is None:
             raise UserError(f"the checkpoint of step {step} is gone: start the task again")
-        return found
+        return boundary
 
     def _moment(self, bound: Any, step: int | None) -> State:
         """Return the state at the moment of acting: now, or at an earlier step."""

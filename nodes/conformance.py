@@ -153,13 +153,13 @@ def check_updater(params: UpdaterParams, resources: Resources | None = None) -> 
     state = updater.initial()
     for t in range(5):
         events = (Event("OBS", f"page {t}", t), Event("ACT", "go on", t))
-        kept = None if state is None else state.copy()
+        before = None if state is None else state.copy()
         first, second = updater.update(state, events), updater.update(state, events)
-        if first is None or state is None or kept is None:
+        if first is None or state is None or before is None:
             assert first is None, f"{params.kind}: a state came out of nothing"
             assert second is None, f"{params.kind}: two calls differ"
             continue
-        assert np.array_equal(state, kept), f"{params.kind}: the argument was changed"
+        assert np.array_equal(state, before), f"{params.kind}: the argument was changed"
         assert first.shape == state.shape, f"{params.kind}: the state changed its shape"
         assert second is not None, f"{params.kind}: two calls differ"
         assert np.array_equal(first, second), f"{params.kind}: two calls differ"
@@ -202,8 +202,8 @@ def check_world(params: EnvParams, resources: Resources | None = None) -> None:
     session, page = world.reset(task)
     for t in range(_STEPS):
         where = f"{params.kind}, step {t}"
-        kept = json.dumps(session)
-        assert world.observe(json.loads(kept)) == page or t, f"{where}: drawn again, it differs"
+        before = json.dumps(session)
+        assert world.observe(json.loads(before)) == page or t, f"{where}: drawn again, it differs"
         instruction = world.instruction(session)
         check_view(view, page, instruction)
         if page.done or not page.actions:
@@ -213,7 +213,7 @@ def check_world(params: EnvParams, resources: Resources | None = None) -> None:
         action = page.actions[t % len(page.actions)]
         action = fill(action, "a lantern") if takes_text(action) else action
         first, second = world.step(session, action), world.step(session, action)
-        assert json.dumps(session) == kept, f"{where}: step changed the session that it was given"
+        assert json.dumps(session) == before, f"{where}: step changed the session that it was given"
         assert json.dumps(first[0]) == json.dumps(second[0]), f"{where}: two equal steps differ"
         assert first[1] == second[1], f"{where}: two equal steps show different pages"
         session, page = first

@@ -207,11 +207,10 @@ class Params(BaseModel, ABC):
 
     def misfit(self, env: "EnvParams") -> str:
         """Say in one line why this node cannot work in the world ``env``, "" where it can."""
-        name = env.view().name
-        if not self.worlds or name in self.worlds:
+        if not self.worlds or env.view().name in self.worlds:
             return ""
         made_for = " or ".join(self.worlds)
-        return f"{self.slot}.kind={self.kind} is made for {made_for}, not for {name}"
+        return f"{self.slot}.kind={self.kind} is made for {made_for}, not for {env.kind}"
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name the checkpoints that this node loads beside an updater of kind ``updater``."""
@@ -232,11 +231,9 @@ class EnvParams(Params):
         """Return how this world is read: by default line by line, whatever it is."""
         return PlainView()
 
-    def source(self, observation: Observation, resources: "Resources") -> Source:
-        """Return where candidate chunks come from: by default, the page itself."""
-        from nodes.retrieval.page import PageSource
-
-        return PageSource(resources.view, observation, lambda: resources.embedder)
+    def source(self, observation: Observation, resources: "Resources") -> Source | None:
+        """Return where candidate chunks come from, None for the page itself."""
+        return None
 
     @classmethod
     def samples(cls) -> Sequence[tuple[str, Observation]]:

@@ -63,11 +63,11 @@ class Registry:
             values = {"kind": values}
         if not isinstance(values, Mapping) or not isinstance(values.get("kind"), str):
             raise UserError(f"{slot}: write a mapping with a kind, such as {{kind: ...}}")
-        found = self.slots[slot].get(values["kind"])
-        if found is None:
+        known = self.slots[slot].get(values["kind"])
+        if known is None:
             raise UserError(self._unknown(slot, values["kind"]))
         try:
-            return found.cls.model_validate(dict(values))
+            return known.cls.model_validate(dict(values))
         except ValidationError as error:
             raise UserError(f"{slot} {values['kind']}: {first_problem(error)}") from None
 

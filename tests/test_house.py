@@ -1,7 +1,12 @@
-"""Each folder is a floor: a file imports from its own floor or a lower one (README, "The house")."""
+"""The house: floors, rooms and the order of the picture, no circles, world words only where they live.
+
+Each folder is a floor, and a file imports from its own floor or a lower one (README, "The house").
+"""
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,27 +14,153 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FLOORS = {"stores": 1, "envs": 1, "nodes": 2, "graph": 3, "trainers": 4, "evals": 4, "ui": 5}
 FILES = sorted(path for name in FLOORS for path in (ROOT / name).rglob("*.py"))
+#: Folders of one floor that must not see each other.
+APART = [("evals", "trainers"), ("trainers", "evals"), ("stores", "envs")]
+#: The nodes of the picture, in the order of imports; everything else in ``nodes/`` is a shared room.
+PICTURE = ("observe", "update_state", "build_context", "act", "write_memory")
+
+#: Words of a shop. Where nothing of a world's own is, none of them stands in the code.
+SHOP = re.compile(
+    r"(?<!inner )(?<!matrix )(?<!itertools\.)\b(?:products?|asins?|prices?|priced|buy|buys|buying|"
+    r"bought|purchases?|shops?|shopping|shoppers?|carts?|options?)\b|buy now|click\[|search\[",
+    re.IGNORECASE,
+)
+#: Where they may stand: the world, its kind, its actors, its evaluations and trainers.
+AT_HOME = re.compile(
+    r"envs/webshop/|nodes/observe/webshop|nodes/act/shop/|evals/webshop/|trainers/.*webshop"
+)
+#: What other people's libraries are called.
+LIBRARY = re.compile(r"typer\.Option|genai_prices|calc_price|add_options|ChromeOptions|\bOption\(")
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield (line, package) of every import, also of those inside functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.lineno, node.module.partition(".")[0]
+def name_of(path: Path) -> str:
+    relative = path.relative_to(ROOT).with_suffix("")
+    parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
+    return ".".join(parts)
+
+
+MODULES = {name_of(path): path for path in FILES}
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
+    """Return (line, module) of every import of ours, also inside functions; not for types alone."""
+    return tuple(_imports(ast.parse(path.read_text("utf-8"))))
+
+
+def _imports(node: ast.AST) -> Iterator[tuple[int, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        if isinstance(child, ast.Import):
+            yield from ((child.lineno, a.name) for a in child.names if a.name in MODULES)
+        elif isinstance(child, ast.ImportFrom) and child.module and not child.level:
+            for alias in child.names:
+                whole = f"{child.module}.{alias.name}"
+                found = whole if whole in MODULES else child.module
+                if found in MODULES:
+                    yield child.lineno, found
+        yield from _imports(child)
 
 
 @pytest.mark.parametrize("floor", FLOORS)
 def test_no_import_from_a_higher_floor(floor: str) -> None:
     wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {package}"
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
         for path in FILES
         if path.relative_to(ROOT).parts[0] == floor
-        for line, package in imported(ast.parse(path.read_text("utf-8")))
-        if FLOORS.get(package, 0) > FLOORS[floor]
+        for line, module in imports(path)
+        if FLOORS[module.partition(".")[0]] > FLOORS[floor]
+        or (floor, module.partition(".")[0]) in APART
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_nodes_import_in_the_order_of_the_picture() -> None:
+    wrong = []
+    for path in FILES:
+        parts = path.relative_to(ROOT).parts
+        if parts[0] != "nodes" or path.name == "conformance.py":
+            continue
+        own = PICTURE.index(parts[1]) if parts[1] in PICTURE else -1
+        for line, module in imports(path):
+            room = module.split(".")[1] if module.startswith("nodes.") else ""
+            if room in PICTURE and PICTURE.index(room) > own:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected parts of ``graph`` that have more than one member (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            if len(part := stack[at:]) > 1:
+                found.append(sorted(part))
+            del stack[at:]
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
+def test_circles_are_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+
+
+def test_no_circles_of_files() -> None:
+    graph = {
+        name: {module for _, module in imports(path)} - {name} for name, path in MODULES.items()
+    }
+    assert not circles(graph)
+
+
+def test_no_circles_of_folders() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in FILES:
+        folder = str(path.parent.relative_to(ROOT))
+        for _, module in imports(path):
+            other = str(MODULES[module].parent.relative_to(ROOT))
+            # A folder's own rooms may share what lies beside them (protocols, errors, tokens).
+            nested = other.startswith(f"{folder}/") or folder.startswith(f"{other}/")
+            if other != folder and not nested:
+                graph.setdefault(folder, set()).add(other)
+    assert not circles(graph)
+
+
+def test_world_words_stay_in_their_world() -> None:
+    wrong = []
+    for path in FILES:
+        name = str(path.relative_to(ROOT))
+        if AT_HOME.search(name):
+            continue
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if found := SHOP.search(LIBRARY.sub("", line)):
+                wrong.append(f"{name}:{number} says '{found[0]}': {line.strip()[:80]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_file_is_of_a_size_to_be_read() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in FILES
+        if (lines := len(path.read_text("utf-8").splitlines())) > 500
+    }
+    assert not long
 
 
 def test_the_readme_shows_the_same_house() -> None:

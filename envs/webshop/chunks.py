@@ -82,11 +82,11 @@ def _text_tokens(observation: Observation) -> Iterable[_Token]:
 
 def _rich_tokens(observation: Observation) -> Iterable[_Token]:
     for line in observation.text.splitlines(keepends=True):
-        found = _BUTTON.match(line)
-        if found is None:
+        button = _BUTTON.match(line)
+        if button is None:
             yield _Token(line, line.strip(), "text")
             continue
-        indent, clicked, label = found.group(1), bool(found.group(2)), found.group(3)
+        indent, clicked, label = button.group(1), bool(button.group(2)), button.group(3)
         action = f"click[{label.lower()}]"
         if indent:
             yield _Token(line, label, "option", clicked)

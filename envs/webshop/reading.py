@@ -40,11 +40,11 @@ def read_page(text: str) -> Page:
         parts = [part.strip() for part in text.split(" [SEP] ")]
     else:
         for line in text.split("\n"):
-            found = _BUTTON.match(line)
-            label = (found[2] if found else line).strip()
+            button = _BUTTON.match(line)
+            label = (button[2] if button else line).strip()
             if label.startswith("You have clicked "):
                 continue
-            if found and found[1] and line.startswith(" "):
+            if button and button[1] and line.startswith(" "):
                 chosen.append(label)
             if label:
                 parts.append(label)
@@ -143,12 +143,12 @@ def summary(page: Page) -> str:
 
 def titles(page: Page) -> list[str]:
     """Return the product titles of a results page (the asin where no title follows)."""
-    found = []
+    listed = []
     for i, part in enumerate(page.parts):
         if _ASIN.fullmatch(part):
             after = page.parts[i + 1] if i + 1 < len(page.parts) else ""
-            found.append(part if _ASIN.fullmatch(after) or not after else after)
-    return found
+            listed.append(part if _ASIN.fullmatch(after) or not after else after)
+    return listed
 
 
 def _without_instruction(parts: Sequence[str]) -> tuple[str, list[str]]:

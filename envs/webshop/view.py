@@ -114,11 +114,11 @@ class WebShopView(PlainView):
         elif any(OPENED.fullmatch(action) for action in actions):
             products = {a for a in actions if OPENED.fullmatch(a)} - set(done)
             offered = products or {NEXT} & set(actions)
-        kept = tuple(action for action in actions if action in offered)
-        if not kept:
+        listed = tuple(action for action in actions if action in offered)
+        if not listed:
             return Offer(tuple(actions), lengths=_LENGTHS)
-        values = tuple(a for a in kept if a != SEARCH and target_of(a) not in _BUTTONS)
-        return Offer(kept, group, values if group is not None else (), asks, _LENGTHS)
+        values = tuple(a for a in listed if a != SEARCH and target_of(a) not in _BUTTONS)
+        return Offer(listed, group, values if group is not None else (), asks, _LENGTHS)
 
 
 _LENGTHS = {"search": (3, 120)}
@@ -127,13 +127,13 @@ _LENGTHS = {"search": (3, 120)}
 @lru_cache(maxsize=256)
 def _clauses(instruction: str) -> tuple[Clause, ...]:
     wish = read_wish(instruction)
-    found: list[Clause] = []
+    clauses: list[Clause] = []
     at = 0
     for phrase in wish.phrases:
         start = max(instruction.find(phrase, at), 0)
         at = start + len(phrase)
         role = "thing" if phrase == wish.kind else "property"
-        found.append(Clause(phrase, start, at, role))  # type: ignore[arg-type]
+        clauses.append(Clause(phrase, start, at, role))  # type: ignore[arg-type]
     limit = instruction.rfind(_LIMIT)
     ends: list[int] = []
     for name, value in wish.options:
@@ -141,12 +141,12 @@ def _clauses(instruction: str) -> tuple[Clause, ...]:
         # A clause starts with the joint before its name: " with color: ", ", and size: ".
         joint = max(instruction.rfind(" with ", 0, place), instruction.rfind(" and ", 0, place))
         ends.append(max(joint, 0))
-        found.append(Clause(value, ends[-1], place + len(f"{name}: {value}"), "value", name))
+        clauses.append(Clause(value, ends[-1], place + len(f"{name}: {value}"), "value", name))
     if wish.limit is not None:
         start = max(limit, 0)
         words = instruction[start:].strip()
-        found.append(Clause(words, start, len(instruction), "limit", limit=wish.limit))
-    return tuple(found)
+        clauses.append(Clause(words, start, len(instruction), "limit", limit=wish.limit))
+    return tuple(clauses)
 
 
 def _on_item(prompt: str, actions: Sequence[str], done: list[str]) -> tuple[set[str], str | None]:

@@ -74,8 +74,8 @@ def search_words(wish: Wish, form: str) -> str:
 
 def dollars(text: str) -> float | None:
     """Return the price at the end of ``text`` (the lower end of a range), None if there is none."""
-    found = _PRICE.search(text)
-    return _number(found[1]) if found else None
+    amount = _PRICE.search(text)
+    return _number(amount[1]) if amount else None
 
 
 def _number(text: str) -> float | None:

@@ -37,7 +37,7 @@ def assemble(
 ) -> BuiltContext:
     """Build the frame around ``shown`` within ``request.budget`` tokens.
 
-    Room is given to the instruction, then to the tail (chosen options, actions; at most a quarter
+    Room is given to the instruction, then to the tail (status, actions; at most a quarter
     of the budget), then to the chunks in page order: the first that does not fit is cut, the rest
     are dropped. ``events`` are further pieces for the tail, dropped from the front when too many.
     """
@@ -67,13 +67,13 @@ def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
 
 def newest_within(pieces: Sequence[Piece], budget: int) -> list[Piece]:
     """Return the last pieces that together have at most ``budget`` tokens; the others, emptied."""
-    kept: list[Piece] = []
+    newest: list[Piece] = []
     open_ = True
     for piece in reversed(pieces):
         open_ = open_ and piece.tokens_after <= budget
         budget -= piece.tokens_after if open_ else 0
-        kept.append(piece if open_ else _emptied(piece))
-    return kept[::-1]
+        newest.append(piece if open_ else _emptied(piece))
+    return newest[::-1]
 
 
 def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
@@ -83,20 +83,20 @@ def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
     """
     if count_tokens(text_of(fragments)) <= budget:
         return list(fragments)
-    kept: list[Fragment] = []
+    head: list[Fragment] = []
     for fragment in _stretches(fragments):
-        if count_tokens(text_of([*kept, fragment, Fragment("\n")])) <= budget:
-            kept.append(fragment)
+        if count_tokens(text_of([*head, fragment, Fragment("\n")])) <= budget:
+            head.append(fragment)
             continue
-        room = budget - count_tokens(text_of(kept)) - 1
+        room = budget - count_tokens(text_of(head)) - 1
         if fragment.action is None and (cut := truncate(fragment.text, room).rstrip()):
-            kept.append(Fragment(cut))
+            head.append(Fragment(cut))
         break
-    if not any(fragment.text.strip() for fragment in kept):
+    if not any(fragment.text.strip() for fragment in head):
         return []
-    while kept and count_tokens(text_of([*kept, Fragment("\n")])) > budget:
-        kept.pop()
-    return [*kept, Fragment("\n")] if kept else []
+    while head and count_tokens(text_of([*head, Fragment("\n")])) > budget:
+        head.pop()
+    return [*head, Fragment("\n")] if head else []
 
 
 def _stretches(fragments: Sequence[Fragment]) -> list[Fragment]:
@@ -122,8 +122,8 @@ def _page(
     is_full = False
     for chunk in request.source.all():
         whole = render(request.view, chunk)
-        kept = fit(whole, room - used) if chunk.id in ids and not is_full else []
-        piece = page_piece(chunk, whole, kept, scores.get(chunk.id))
+        shown = fit(whole, room - used) if chunk.id in ids and not is_full else []
+        piece = page_piece(chunk, whole, shown, scores.get(chunk.id))
         is_full = is_full or (chunk.id in ids and piece.tokens_after < piece.tokens_before)
         used += piece.tokens_after
         if whole or chunk.actions:
@@ -132,11 +132,11 @@ def _page(
 
 
 def page_piece(
-    chunk: Chunk, whole: Sequence[Fragment], kept: Sequence[Fragment], score: float | None
+    chunk: Chunk, whole: Sequence[Fragment], shown: Sequence[Fragment], score: float | None
 ) -> Piece:
-    """Say what became of ``chunk`` when ``kept`` of its ``whole`` rendering is shown."""
-    text = text_of(kept)
-    actions = tuple(dict.fromkeys(f.action for f in kept if f.action is not None))
+    """Say what became of ``chunk`` when ``shown`` of its ``whole`` rendering is shown."""
+    text = text_of(shown)
+    actions = tuple(dict.fromkeys(f.action for f in shown if f.action is not None))
     return Piece(
         id=chunk.id,
         kind=chunk.kind,
@@ -168,8 +168,8 @@ def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Pie
         _line_piece(f"history:{e.t}", "history", f"{e.t + 1}. {one_line(e.text)}\n", 60)
         for e in acts
     ]
-    kept = [p for p in newest_within(lines, budget - header.tokens_after) if p.text]
-    return [header, *kept] if kept else []
+    newest = [p for p in newest_within(lines, budget - header.tokens_after) if p.text]
+    return [header, *newest] if newest else []
 
 
 def _line_piece(id_: str, kind: str, line: str, budget: int) -> Piece:

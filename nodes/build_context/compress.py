@@ -123,20 +123,20 @@ def squeeze(
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, weights)
-    kept = nothing
+    chosen = nothing
     taken: list[tuple[int, int]] = []
     spent = bare.tokens
     for tier, _, cost, i, place in order:
         if spent + cost > (request.budget if tier < 0 else allowed):
             break
         spent += cost
-        kept[i].add(place)
+        chosen[i].add(place)
         taken.append((i, place))
-    context = _shown(request, whole.pieces, ladders, kept, chunks, scores)
+    context = _shown(request, whole.pieces, ladders, chosen, chunks, scores)
     while context.tokens > request.budget and taken:  # the parts' costs are close, not exact
         i, place = taken.pop()
-        kept[i].discard(place)
-        context = _shown(request, whole.pieces, ladders, kept, chunks, scores)
+        chosen[i].discard(place)
+        context = _shown(request, whole.pieces, ladders, chosen, chunks, scores)
     return context
 
 
@@ -198,17 +198,17 @@ def _age_tier(
 
 def _shown(
     request: ContextRequest, pieces: Sequence[Piece], ladders: Sequence[Ladder],
-    kept: Sequence[set[int]], chunks: Mapping[str, Chunk], scores: Mapping[str, float],
+    chosen: Sequence[set[int]], chunks: Mapping[str, Chunk], scores: Mapping[str, float],
 ) -> BuiltContext:  # fmt: skip
-    """Build the context in which each piece shows its ``kept`` units."""
-    made: list[Piece] = []
-    for piece, ladder, places in zip(pieces, ladders, kept, strict=True):
+    """Build the context in which each piece shows its ``chosen`` units."""
+    shown: list[Piece] = []
+    for piece, ladder, places in zip(pieces, ladders, chosen, strict=True):
         fragments = ladder.show(places)
         if piece.id in chunks:
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
-            made.append(page_piece(chunk, whole, fragments, scores.get(chunk.id)))
+            shown.append(page_piece(chunk, whole, fragments, scores.get(chunk.id)))
         else:
             text = text_of(fragments)
-            made.append(replace(piece, text=text, tokens_after=count_tokens(text)))
-    return built(made)
+            shown.append(replace(piece, text=text, tokens_after=count_tokens(text)))
+    return built(shown)

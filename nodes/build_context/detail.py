@@ -63,13 +63,13 @@ class Ladder:
         self.units = tuple(units)
         self.is_bound = any(part.action is not None for part in parts)
 
-    def show(self, kept: Collection[int]) -> list[Fragment]:
-        """Return the fragments with the units at the places ``kept`` (and all affordances)."""
-        alive = {p.group for p in self._parts if p.unit in kept and p.group is not None}
+    def show(self, places: Collection[int]) -> list[Fragment]:
+        """Return the fragments with the units at the places ``places`` (and all affordances)."""
+        alive = {p.group for p in self._parts if p.unit in places and p.group is not None}
         shown: list[Fragment] = []
         for part in self._parts:
-            is_kept = part.unit in kept if part.unit is not None else part.group in alive
-            if part.action is not None or is_kept:
+            is_shown = part.unit in places if part.unit is not None else part.group in alive
+            if part.action is not None or is_shown:
                 shown.append(Fragment(part.text, part.action))
         if not shown:
             return []

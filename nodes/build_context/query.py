@@ -81,13 +81,13 @@ def rank_by(
     """
     vector, weights = query(request)
     order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
-    found = request.source.search(vector, max(len(order), 4 * top_k))
-    found = sorted(
-        (pair for pair in found if pair[0].role != "frame"),
+    candidates = request.source.search(vector, max(len(order), 4 * top_k))
+    candidates = sorted(
+        (pair for pair in candidates if pair[0].role != "frame"),
         key=lambda pair: order.get(pair[0].id, len(order)),
     )
-    chunks = [chunk for chunk, _ in found]
-    scores = np.array([score for _, score in found], dtype=np.float64)
+    chunks = [chunk for chunk, _ in candidates]
+    scores = np.array([score for _, score in candidates], dtype=np.float64)
     if chunks and weights.any():
         done = done_in(request.events)
         scores += match(request.view, request.instruction, chunks, done) @ weights
@@ -124,9 +124,9 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
         wish = resources.embedder.embed([request.instruction])
         with small_inference():
             readout = torch.from_numpy(readout_of(request, updater))
-            found: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
+            vector: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
             weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]
-        return found, weights
+        return vector, weights
 
     return query
 

@@ -110,8 +110,8 @@ class StateAdvisor:
     def _alike(self, query: dict[str, Vector], view: View, now: Hashable) -> list[Hit]:
         """Return the nearest ``top_k`` states of one kind of situation, of ``_WIDER`` times as many."""
         params = self._params
-        found = self.bank.search(query, params.top_k * _WIDER, key=params.key)
-        return [hit for hit in found if self._situation(hit, view) == now][: params.top_k]
+        hits = self.bank.search(query, params.top_k * _WIDER, key=params.key)
+        return [hit for hit in hits if self._situation(hit, view) == now][: params.top_k]
 
     def _situation(self, hit: Hit, view: View) -> Hashable:
         """Read a row's situation from its text, once: it never changes."""
@@ -172,8 +172,8 @@ class StateAdvisor:
     def _worths(self) -> list[float]:
         version = self.bank.bank.meta("version")
         if getattr(self, "_dealt", ("", []))[0] != version:
-            found = self.bank.bank.query("select q from rows order by n")
-            self._dealt: tuple[str, list[float]] = (version, [float(row["q"]) for row in found])
+            rows = self.bank.bank.query("select q from rows order by n")
+            self._dealt: tuple[str, list[float]] = (version, [float(row["q"]) for row in rows])
         return self._dealt[1]
 
 
@@ -185,13 +185,13 @@ def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]
     of_task: dict[str, dict[str, list[float]]] = {}
     for task, move, q in tried:
         of_task.setdefault(task, {}).setdefault(move, []).append(q)
-    found: dict[str, list[float]] = {}
+    gains: dict[str, list[float]] = {}
     for worths in of_task.values():
         for move, own in worths.items():
             others = [q for name, qs in worths.items() if name != move for q in qs]
             if others:
-                found.setdefault(move, []).append(float(np.mean(own) - np.mean(others)))
-    return found
+                gains.setdefault(move, []).append(float(np.mean(own) - np.mean(others)))
+    return gains
 
 
 def _move(hit: Hit) -> str:

@@ -116,12 +116,12 @@ class TraceAdvisor:
             return []
         schema = {"type": "array", "items": {"type": "string"}, "maxItems": count}
         reply = self._ask(_REWRITE.format(n=count), question, notes, "rewrite", schema)
-        found = json_in(reply, list) if reply is not None else None
-        if found is None:
+        texts = json_in(reply, list) if reply is not None else None
+        if texts is None:
             if reply is not None:
                 notes.append("rewrite: unreadable reply, searched by the question alone")
             return []
-        return [text.strip() for text in found if isinstance(text, str) and text.strip()][:count]
+        return [text.strip() for text in texts if isinstance(text, str) and text.strip()][:count]
 
     def _search(self, question: str, queries: list[str], notes: list[str]) -> list[Hit]:
         params = self._params
@@ -147,34 +147,37 @@ class TraceAdvisor:
     def _summary(self, question: str, hits: list[Hit], notes: list[str]) -> list[str]:
         plan = ", ".join(hits[0].row.data.get("plan", ()))
         if self._params.summarise:
-            told = "\n".join(f"- {_told(hit)}" for hit in hits)
-            asked = f"Task: {question}\nPast attempts:\n{told}"
+            attempts = "\n".join(f"- {_attempt(hit)}" for hit in hits)
+            asked = f"Task: {question}\nPast attempts:\n{attempts}"
             reply = self._ask(_SUMMARY, asked, notes, "summary")
             if reply is not None and reply.strip():
                 text = truncate(" ".join(reply.split()), self._params.advice_tokens // 2)
                 return [f"{LEAD}{text} {PLAN}{plan}"]
             if reply is not None:
-                notes.append("summary: empty reply, told the moves")
+                notes.append("summary: empty reply, attempts the moves")
         first, *others = hits
-        return [f"{LEAD}{_told(first)} {PLAN}{plan}", *(f"{LEAD}{_told(hit)}" for hit in others)]
+        return [
+            f"{LEAD}{_attempt(first)} {PLAN}{plan}",
+            *(f"{LEAD}{_attempt(hit)}" for hit in others),
+        ]
 
     def _another(self, question: str, hits: list[Hit], notes: list[str]) -> str | None:
-        """Return what to look for instead, None where what was found is enough."""
-        told = "\n".join(f"- {_told(hit)}" for hit in hits) or "(none)"
-        asked = f"Task: {question}\nPast attempts:\n{told}"
+        """Return what to look for instead, None where what was verdict is enough."""
+        attempts = "\n".join(f"- {_attempt(hit)}" for hit in hits) or "(none)"
+        asked = f"Task: {question}\nPast attempts:\n{attempts}"
         schema = {
             "type": "object",
             "properties": {"sufficient": {"type": "boolean"}, "query": {"type": "string"}},
             "required": ["sufficient", "query"],
         }
         reply = self._ask(_CHECK, asked, notes, "check", schema)
-        found = json_in(reply, dict) if reply is not None else None
-        if found is None or not isinstance(found.get("sufficient"), bool):
+        verdict = json_in(reply, dict) if reply is not None else None
+        if verdict is None or not isinstance(verdict.get("sufficient"), bool):
             if reply is not None:
                 notes.append("check: unreadable reply, taken as sufficient")
             return None
-        query = str(found.get("query") or "").strip()
-        return query if not found["sufficient"] and query else None
+        query = str(verdict.get("query") or "").strip()
+        return query if not verdict["sufficient"] and query else None
 
     def _ask(
         self, system: str, asked: str, notes: list[str], step: str, schema: Any = None
@@ -187,7 +190,7 @@ class TraceAdvisor:
             return None
 
 
-def _told(hit: Hit) -> str:
+def _attempt(hit: Hit) -> str:
     data = hit.row.data
     question = truncate(str(data.get("question", "")), 40)
     moves = ", then ".join(data.get("plan", ()))

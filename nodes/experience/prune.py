@@ -29,7 +29,7 @@ def prune(
     """Remove rows and return how many went.
 
     ``min_q`` removes rows worth less, ``older_than`` those that many seconds old and never used,
-    ``useless`` those given as advice three times or more that earned next to nothing, and ``keep``
+    ``useless`` those limits as advice three times or more that earned next to nothing, and ``keep``
     the rows of least standing beyond that number.
     """
     now = clock()
@@ -43,7 +43,7 @@ def prune(
     gone: set[int] = set()
     if tests:
         wanted = " or ".join(test for test, _ in tests)
-        values = [value for _, given in tests for value in given]
+        values = [value for _, limits in tests for value in limits]
         query = f"select n from rows where {wanted}"  # noqa: S608 - three fixed tests
         gone = {row["n"] for row in bank.query(query, values)}
     if keep is not None and len(bank) - len(gone) > keep:

@@ -45,13 +45,13 @@ def state_text(
     lines.append(f"Question: {truncate(one_line(question), _QUESTION)}")
     if task and one_line(task) != one_line(question):
         lines.append(f"Task: {truncate(one_line(task), _QUESTION)}")
-    kept = decisions[-STEPS:]
-    for i, (action, page) in enumerate(kept):
+    recent = decisions[-STEPS:]
+    for i, (action, page) in enumerate(recent):
         tool, params = parse_action(action)
-        is_last = i == len(kept) - 1
+        is_last = i == len(recent) - 1
         seen = gist(view, page, question, _CURRENT) if is_last else _earlier(view, page, question)
         lines.append(f"{tool}({truncate(params, 32)}) → {seen}")
-    if not kept:
+    if not recent:
         lines.append(f"start → {gist(view, start, question, _CURRENT)}")
     return "\n".join(lines)
 
@@ -81,9 +81,9 @@ def situation(view: View, state: str) -> Hashable:
     for line in state.split("\n"):
         if line.startswith("Question: "):
             question = line.removeprefix("Question: ")
-        found = _DECISION.match(line)
-        if found:
-            last = view.actions.move_of(question, Step(found[1], found[2]).action)
+        decision = _DECISION.match(line)
+        if decision:
+            last = view.actions.move_of(question, Step(decision[1], decision[2]).action)
     return view.actions.situation(question, last)
 
 

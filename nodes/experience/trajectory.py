@@ -55,8 +55,8 @@ class Trajectory:
 
 def parse_action(text: str) -> tuple[str, str]:
     """Return (tool, params) of ``tool[params]``; ("", text) of a plain command."""
-    found = _ACTION.fullmatch(text)
-    return (found[1].lower(), found[2].strip()) if found else ("", text.strip())
+    parts = _ACTION.fullmatch(text)
+    return (parts[1].lower(), parts[2].strip()) if parts else ("", text.strip())
 
 
 def from_events(

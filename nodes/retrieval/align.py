@@ -112,18 +112,20 @@ def match(
     """
     wish = wish_of(view, instruction)
     asked = tuple(dict.fromkeys((*wish.words, *wish.value_words)))
-    found = np.zeros((len(chunks), len(FEATURES)), dtype=np.float32)
+    features = np.zeros((len(chunks), len(FEATURES)), dtype=np.float32)
     for i, chunk in enumerate(chunks):
-        found[i, 0] = overlap(asked, describe(view, chunk)) if asked else 0.0
-        found[i, 3] = float(
+        features[i, 0] = overlap(asked, describe(view, chunk)) if asked else 0.0
+        features[i, 3] = float(
             chunk.role == "entry" and any(wish.exceeds(f) for f in view.fragments(chunk))
         )
-        found[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
+        features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
     waiting = [i for i, chunk in enumerate(chunks) if _is_waiting(chunk, wish, done)]
     for place, i in enumerate(waiting):
-        found[i, 1] = 1 / (1 + place)
+        features[i, 1] = 1 / (1 + place)
     fresh = [
-        i for i, c in enumerate(chunks) if c.role == "entry" and not found[i, 3] and not found[i, 4]
+        i
+        for i, c in enumerate(chunks)
+        if c.role == "entry" and not features[i, 3] and not features[i, 4]
     ]
     titles = {i: set(words_of(title_of(view, chunks[i]))) for i in fresh}
     weights = _rarity(wish, list(titles.values()))
@@ -132,8 +134,8 @@ def match(
         for place, i in enumerate(fresh)
     }
     for place, i in enumerate(sorted(fresh, key=lambda i: -scores[i])):
-        found[i, 2] = 1 / (1 + place)
-    return found
+        features[i, 2] = 1 / (1 + place)
+    return features
 
 
 def title_of(view: View, chunk: Chunk) -> str:

@@ -23,7 +23,7 @@ class Conversation(MemoryParams):
     """
 
     kind: Literal["conversation"] = "conversation"
-    budget: int = Field(default=2000, ge=1, description="tokens (cl100k) all kept turns may have")
+    budget: int = Field(default=2000, ge=1, description="tokens (cl100k) all recent turns may have")
 
     def build(self, resources: "Resources") -> MemoryWriter:
         """Return the writer; nothing is loaded."""
@@ -42,15 +42,15 @@ class Conversation(MemoryParams):
 
     def _within(self, events: Sequence[Event], turn: int) -> list[Event]:
         messages: list[BaseMessage] = [_message(event) for event in events]
-        kept: list[Any] = trim_messages(
+        recent: list[Any] = trim_messages(
             messages,
             max_tokens=self.budget,
             token_counter=lambda part: sum(count_tokens(str(m.content)) for m in part),
             strategy="last",
             start_on="human",
         )
-        if kept:
-            return [Event.from_list(m.additional_kwargs["event"]) for m in kept]
+        if recent:
+            return [Event.from_list(m.additional_kwargs["event"]) for m in recent]
         # The newest turn alone is over the budget: it is cut, not lost.
         last = [event for event in events if event.t == turn]
         half = max(self.budget // max(len(last), 1), 1)

@@ -106,16 +106,16 @@ class Writer:
                 self._updater,
                 self._params.same,
             )
-        given = {
+        advised = {
             piece.id.removeprefix("experience:")
             for record in records
             if record.context is not None
             for piece in record.context.pieces
             if piece.kind == "experience" and piece.text
         }
-        marks = ",".join("?" * len(given))
+        marks = ",".join("?" * len(advised))
         query = f"select n from rows where id in ({marks})"  # noqa: S608 - question marks only
-        rows = self.bank.bank.query(query, sorted(given))
+        rows = self.bank.bank.query(query, sorted(advised))
         if rows:
             self.bank.bank.count_use([row["n"] for row in rows], episode.reward)
         self._finished += 1

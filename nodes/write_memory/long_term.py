@@ -36,8 +36,8 @@ class LongTermMemory(MemoryParams):
             before = [event for event in record.events if event.t < record.turn]
             about = subject(record.instruction, before)
             vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
-            told = f"{about} {record.instruction}\n{said}"
-            entities, relations = extractor(self.extractor)(told)
+            text = f"{about} {record.instruction}\n{said}"
+            entities, relations = extractor(self.extractor)(text)
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
             turn = Turn(
                 record.thread_id, record.episode_id, record.step, record.instruction, said,

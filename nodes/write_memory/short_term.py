@@ -45,13 +45,13 @@ class ShortTerm(MemoryParams):
     def _within(self, events: list[Event]) -> list[Event]:
         """Return the newest events that fit; the newest of all is cut rather than dropped."""
         left = self.budget
-        kept: list[Event] = []
+        newest: list[Event] = []
         for event in reversed(events):
             size = count_tokens(event.text)
             if size > left:
-                if not kept:
-                    kept.append(Event(event.kind, truncate(event.text, left), event.t))
+                if not newest:
+                    newest.append(Event(event.kind, truncate(event.text, left), event.t))
                 break
-            kept.append(event)
+            newest.append(event)
             left -= size
-        return kept[::-1]
+        return newest[::-1]

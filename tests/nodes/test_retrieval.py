@@ -8,9 +8,9 @@ import pytest
 from envs.qa.questions import load_questions
 from evals.qa_data import load_set, relevant
 from nodes.models.embedders import Hashing, HashingEmbedder
+from nodes.observe.retriever import CorpusRetriever
 from nodes.retrieval.corpus import CorpusIndex, CorpusSource
 from nodes.retrieval.fusion import reciprocal_ranks, standardised
-from nodes.retrieval.retriever import CorpusRetriever
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document

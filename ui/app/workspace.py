@@ -16,8 +16,7 @@ from typing import Any
 
 from graph.build import Graph
 from graph.config import Config, load_config
-from graph.session import Session, StepResult
-from graph.session import Preview
+from graph.session import Preview, Session, StepResult
 from stores.errors import UserError
 from ui.app.tab_sessions import TabSessions
 
