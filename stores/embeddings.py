@@ -50,13 +50,13 @@ class EmbeddingCache:
     def get(self, embedder: str, texts: Sequence[str]) -> dict[str, Vector]:
         """Return the known vectors among ``texts``, by text."""
         keys = {_digest(text): text for text in texts}
-        found: dict[str, Vector] = {}
+        vectors: dict[str, Vector] = {}
         with self._lock:
             for key, text in keys.items():
                 if (embedder, key) in self._memory:
                     self._memory.move_to_end((embedder, key))
-                    found[text] = self._memory[embedder, key]
-            wanted = [key for key, text in keys.items() if text not in found]
+                    vectors[text] = self._memory[embedder, key]
+            wanted = [key for key, text in keys.items() if text not in vectors]
             for start in range(0, len(wanted), _QUESTION_MARKS):
                 part = wanted[start : start + _QUESTION_MARKS]
                 marks = ",".join("?" * len(part))
@@ -66,9 +66,10 @@ class EmbeddingCache:
                     [embedder, *part],
                 )
                 for key, blob in rows:
-                    found[keys[key]] = vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
+                    vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
+                    vectors[keys[key]] = vector
                     self._remember(embedder, key, vector)
-        return found
+        return vectors
 
     def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
         """Keep one row of ``vectors`` (n, dimension) per text; the first vector of a text stays."""

@@ -31,8 +31,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(target)
         partial.replace(target)
     except OSError as error:
-        told = error.strerror or error
-        raise UserError(f"cannot write '{path}' ({told}): name another file") from None
+        reason = error.strerror or error
+        raise UserError(f"cannot write '{path}' ({reason}): name another file") from None
     finally:
         with suppress(OSError):
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink()

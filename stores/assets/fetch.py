@@ -139,8 +139,8 @@ def _marker(asset: Asset) -> Path:
 
 
 def _fingerprint(asset: Asset) -> dict[str, list[Any]]:
-    found = {name: (_folder(asset) / name).stat() for name in asset.files}
-    return {n: [s.st_size, s.st_mtime_ns, asset.files[n]] for n, s in found.items()}
+    stats = {name: (_folder(asset) / name).stat() for name in asset.files}
+    return {n: [s.st_size, s.st_mtime_ns, asset.files[n]] for n, s in stats.items()}
 
 
 def _check_or_fetch(asset: Asset) -> None:
@@ -226,6 +226,6 @@ def _verify(asset: Asset, folder: Path) -> None:
     """Hash every file of ``asset`` in ``folder``; raises :class:`SourceError` at the first mismatch."""
     with progress(asset.size, f"checking {asset.name}", leave=False) as bar:
         for name, expected in asset.files.items():
-            found = sha256(folder / name, bar)
-            if expected and found != expected:
-                raise SourceError(f"SHA-256 of {name} is {found}, expected {expected}")
+            digest = sha256(folder / name, bar)
+            if expected and digest != expected:
+                raise SourceError(f"SHA-256 of {name} is {digest}, expected {expected}")

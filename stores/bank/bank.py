@@ -165,9 +165,9 @@ class Bank:
     def change(self, id_: str, *, q: float | None = None, **data: Any) -> Row:
         """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
         with self.transaction() as db:
-            found = db.execute("select * from rows where id = ?", (id_,)).fetchone()
-            if found is not None:
-                row = _to_row(found)
+            known = db.execute("select * from rows where id = ?", (id_,)).fetchone()
+            if known is not None:
+                row = _to_row(known)
                 db.execute(
                     "update rows set q = ?, data = ? where n = ?",
                     (row.q if q is None else q, _to_json({**row.data, **data}), row.n),
@@ -186,52 +186,50 @@ class Bank:
 
     def row(self, id_: str) -> Row:
         """Return a row by its id. Raises ``UserError`` if there is none."""
-        found = self.query("select * from rows where id = ?", (id_,))
-        if not found:
+        matches = self.query("select * from rows where id = ?", (id_,))
+        if not matches:
             raise UserError(f"no row '{id_}' in '{self.folder}': see stategate bank show")
-        return _to_row(found[0])
+        return _to_row(matches[0])
 
     def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
         """Return rows by number, in that order (those that are gone left out); all without."""
         if numbers is None:
-            return [_to_row(found) for found in self.query("select * from rows order by n")]
+            return [_to_row(line) for line in self.query("select * from rows order by n")]
         marks = ",".join("?" * len(numbers))
         query = f"select * from rows where n in ({marks})"  # noqa: S608 - question marks only
-        found = {row["n"]: _to_row(row) for row in self.query(query, [int(n) for n in numbers])}
-        return [found[n] for n in numbers if n in found]
+        by_number = {row["n"]: _to_row(row) for row in self.query(query, [int(n) for n in numbers])}
+        return [by_number[n] for n in numbers if n in by_number]
 
     def numbers_of(self, tasks: Sequence[str]) -> set[int]:
         """Return the numbers of the rows of ``tasks``."""
-        found: set[int] = set()
-        for task in tasks:
-            found |= {row["n"] for row in self.query("select n from rows where task = ?", (task,))}
-        return found
+        query = "select n from rows where task = ?"
+        return {row["n"] for task in tasks for row in self.query(query, (task,))}
 
     def vectors(self, key: str, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
         """Yield blocks of (row numbers, vectors) of ``key`` beyond row ``after``, by number."""
         place = 0
         while True:
-            found = self.query(
+            block = self.query(
                 "select n, place, vector from vectors where key = ? and (n > ? or (n = ? and"
                 " place > ?)) order by n, place limit ?",
                 (key, after, after, place - 1 if place else 1 << 40, _BLOCK),
             )
-            if not found:
+            if not block:
                 return
-            blob = b"".join(row["vector"] for row in found)
-            numbers = np.array([row["n"] for row in found], dtype=np.int64)
-            yield numbers, np.frombuffer(blob, dtype="<f4").reshape(len(found), -1)
-            after, place = int(found[-1]["n"]), int(found[-1]["place"]) + 1
+            blob = b"".join(row["vector"] for row in block)
+            numbers = np.array([row["n"] for row in block], dtype=np.int64)
+            yield numbers, np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
+            after, place = int(block[-1]["n"]), int(block[-1]["place"]) + 1
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
-        found = self.query("select value from meta where key = ?", (key,))
-        return str(found[0]["value"]) if found else default
+        stored = self.query("select value from meta where key = ?", (key,))
+        return str(stored[0]["value"]) if stored else default
 
     def makes(self) -> dict[str, str]:
         """Return what the bank's vectors are made with, by key."""
-        found = self.query("select key, value from meta where key like 'make:%'")
-        return {row["key"].removeprefix("make:"): row["value"] for row in found}
+        facts = self.query("select key, value from meta where key like 'make:%'")
+        return {row["key"].removeprefix("make:"): row["value"] for row in facts}
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -241,11 +239,11 @@ class Bank:
         for key, value in facts.items():
             if value is None:
                 continue
-            found = db.execute("select value from meta where key = ?", (key,)).fetchone()
-            if found is None and create:
+            stored = db.execute("select value from meta where key = ?", (key,)).fetchone()
+            if stored is None and create:
                 db.execute("insert into meta values (?, ?)", (key, value))
-            elif found is None or found["value"] != value:
-                there = found["value"] if found else "nothing of the kind"
+            elif stored is None or stored["value"] != value:
+                there = stored["value"] if stored else "nothing of the kind"
                 raise UserError(
                     f"the bank in '{self.folder}' has {key.replace('make:', 'vectors of ')} "
                     f"'{there}', not '{value}': use what it was built with, or build another"
@@ -305,14 +303,14 @@ def _bump(db: sqlite3.Connection, key: str) -> None:
 
 def _fold(db: sqlite3.Connection, id_: str, q: float) -> int:
     """Count ``q`` into the mean worth of a row; returns 0 where the row is gone."""
-    found = db.execute("select n, q, data from rows where id = ?", (id_,)).fetchone()
-    if found is None:
+    row = db.execute("select n, q, data from rows where id = ?", (id_,)).fetchone()
+    if row is None:
         return 0
-    data = json.loads(found["data"])
+    data = json.loads(row["data"])
     seen = int(data.get("seen", 1))
     db.execute(
         "update rows set q = ?, data = ? where n = ?",
-        ((found["q"] * seen + q) / (seen + 1), _to_json({**data, "seen": seen + 1}), found["n"]),
+        ((row["q"] * seen + q) / (seen + 1), _to_json({**data, "seen": seen + 1}), row["n"]),
     )
     return 1
 
@@ -332,10 +330,10 @@ def _to_json(data: Mapping[str, Any]) -> str:
     return json.dumps(dict(data))  # ASCII, so that lone surrogates of a broken model fit in
 
 
-def _to_row(found: sqlite3.Row) -> Row:
+def _to_row(line: sqlite3.Row) -> Row:
     """Return what a line of table ``rows`` says."""
-    facts = (found["created"], found["uses"], found["helped"], found["used"], found["n"])
-    return Row(found["id"], found["task"], found["q"], json.loads(found["data"]), *facts)
+    facts = (line["created"], line["uses"], line["helped"], line["used"], line["n"])
+    return Row(line["id"], line["task"], line["q"], json.loads(line["data"]), *facts)
 
 
 def _parts(bank: Bank) -> Iterator[list[Entry]]:
@@ -343,12 +341,12 @@ def _parts(bank: Bank) -> Iterator[list[Entry]]:
     for start in range(0, len(rows), _MERGED):
         part = rows[start : start + _MERGED]
         marks = ",".join("?" * len(part))
-        found = bank.query(
+        lines = bank.query(
             f"select * from vectors where n in ({marks}) order by n, key, place",  # noqa: S608
             [row.n for row in part],
         )
         vectors: dict[int, dict[str, list[np.ndarray]]] = {}
-        for row in found:
+        for row in lines:
             vector = np.frombuffer(row["vector"], dtype="<f4")
             vectors.setdefault(row["n"], {}).setdefault(row["key"], []).append(vector)
         yield [

@@ -88,10 +88,10 @@ class Searcher:
                 best: dict[int, float] = {}
                 for i in np.argsort(-scores, kind="stable"):
                     best.setdefault(int(numbers[i]), float(scores[i]))
-                found = [(n, score) for n, score in best.items() if n not in without][:k]
+                nearest = [(n, score) for n, score in best.items() if n not in without][:k]
                 # A row with several vectors can fill the list: look further until k rows are found.
-                if len(found) == k or len(numbers) < wanted or wanted > 64 * (k + len(without)):
-                    return found
+                if len(nearest) == k or len(numbers) < wanted or wanted > 64 * (k + len(without)):
+                    return nearest
                 wanted *= 4
         except ValueError as error:
             raise UserError(

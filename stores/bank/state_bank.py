@@ -75,11 +75,11 @@ class StateBank:
                     "--updater, or search with key=text"
                 )
         if len(keys) == 1:
-            found = self._searchers[keys[0]].search(query[keys[0]], k, left_out)
+            scored = self._searchers[keys[0]].search(query[keys[0]], k, left_out)
         else:
-            found = self._both(query, k, left_out)
-        rows = self._rows([n for n, _ in found])
-        return [Hit(rows[n], score) for n, score in found if n in rows]
+            scored = self._both(query, k, left_out)
+        rows = self._rows([n for n, _ in scored])
+        return [Hit(rows[n], score) for n, score in scored if n in rows]
 
     def nearest_text(self, vector: Vector, k: int = 1) -> list[Hit]:
         """Return the nearest states by text alone."""

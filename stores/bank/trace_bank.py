@@ -34,11 +34,11 @@ class TraceBank:
                 best[n] = max(score, best.get(n, -1.0))
         order = sorted(best, key=lambda n: (-best[n], n))
         rows = {row.n: row for row in self.bank.rows(order)}
-        found: dict[str, Hit] = {}
+        hits: dict[str, Hit] = {}
         for n in order:
             if n in rows:
-                found.setdefault(rows[n].task, Hit(rows[n], best[n]))
-        return list(found.values())[:k]
+                hits.setdefault(rows[n].task, Hit(rows[n], best[n]))
+        return list(hits.values())[:k]
 
     def refresh(self) -> None:
         """Make the search files now rather than at the first search."""

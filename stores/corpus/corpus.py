@@ -51,7 +51,7 @@ class Corpus:
         path = self.folder / "corpus.sqlite"
         self._file = SqliteFile(path, "corpus", (_SCHEMA,), fix="name another", durable=True)
 
-    def sync(self, origin: str, found: Iterable[Document | Skipped], look: str = "") -> Changes:
+    def sync(self, origin: str, items: Iterable[Document | Skipped], look: str = "") -> Changes:
         """Make ``origin``'s part of the corpus what ``found`` says, in one transaction.
 
         A file that is skipped now but was read before keeps its earlier text: it is not gone.
@@ -62,7 +62,7 @@ class Corpus:
             query = "select id, sha256 from documents where origin = ?"
             known = {row["id"]: row["sha256"] for row in db.execute(query, (origin,))}
             seen = set()
-            for item in found:
+            for item in items:
                 seen.add(item.id)
                 if isinstance(item, Skipped):
                     changes.skipped.append(item)
@@ -100,8 +100,8 @@ class Corpus:
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
-        made = (p for d in self.documents() for p in cut(d.id, d.title, d.text, chunking))
-        return list({passage.id: passage for passage in made}.values())
+        cuts = (cut(d.id, d.title, d.text, chunking) for d in self.documents())
+        return list({passage.id: passage for part in cuts for passage in part}.values())
 
     def fingerprint(self) -> str:
         """Return a word that changes whenever a document does: cheap to ask before each question."""

@@ -50,9 +50,9 @@ def files_in(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"no folder or file '{folder}': name one, a URL, or wikipedia:TITLE")
-    found = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
-    hidden = [p for p in found if any(part.startswith(".") for part in p.relative_to(folder).parts)]
-    return [path for path in found if path not in hidden]
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
+    hidden = [p for p in files if any(part.startswith(".") for part in p.relative_to(folder).parts)]
+    return [path for path in files if path not in hidden]
 
 
 def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
@@ -67,8 +67,8 @@ def read_file(path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES) -> 
     try:
         size = path.stat().st_size
         if size > max_bytes:
-            told = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
-            return Skipped(id_, told)
+            why = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
+            return Skipped(id_, why)
         raw = path.read_bytes()
     except OSError as error:
         return Skipped(id_, str(error.strerror or error))

@@ -52,14 +52,14 @@ class Lexical:
         with needs("qa"):
             import bm25s
 
-        told = json.loads((folder / _SIZE).read_text())
-        made = cls(())
-        made.size = int(told["texts"])
-        if told["words"]:
-            made._index = bm25s.BM25.load(folder, show_progress=False)
-            if made._index.scores["num_docs"] != made.size:
+        facts = json.loads((folder / _SIZE).read_text())
+        loaded = cls(())
+        loaded.size = int(facts["texts"])
+        if facts["words"]:
+            loaded._index = bm25s.BM25.load(folder, show_progress=False)
+            if loaded._index.scores["num_docs"] != loaded.size:
                 raise ValueError("the index is of other texts")
-        return made
+        return loaded
 
     @property
     def _is_filled(self) -> bool:
@@ -76,8 +76,8 @@ def words(text: str) -> list[str]:
     with needs("qa"):
         from bm25s.stopwords import STOPWORDS_EN_PLUS
 
-    found = [w for w in re.findall(r"\w+", text.lower()) if w not in STOPWORDS_EN_PLUS]
-    stems: list[str] = _stemmer().stemWords(found)
+    tokens = [w for w in re.findall(r"\w+", text.lower()) if w not in STOPWORDS_EN_PLUS]
+    stems: list[str] = _stemmer().stemWords(tokens)
     return stems
 
 

@@ -37,9 +37,9 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
     """
     folder = corpus.folder / "prepared"
     place = folder / f"{chunking}-{key[:16]}"
-    kept = _load(place)
-    if kept is not None:
-        return kept
+    loaded = _load(place)
+    if loaded is not None:
+        return loaded
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
     if prepared_key(corpus, chunking) != key:  # changed while it was cut

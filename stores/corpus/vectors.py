@@ -100,7 +100,7 @@ class Vectors:
         if k <= 0 or not size:
             return []
         try:
-            found = self._collection.query(
+            answer = self._collection.query(
                 query_embeddings=[np.asarray(vector, dtype=np.float32)],
                 n_results=min(k, size),
                 where=dict(where) if where else None,
@@ -110,8 +110,8 @@ class Vectors:
             if not where:
                 raise
             raise UserError(f"the metadata filter {where} is not Chroma's: {error}") from None
-        distances = (found["distances"] or [[]])[0]
-        return [(id_, 1 - float(d)) for id_, d in zip(found["ids"][0], distances, strict=True)]
+        distances = (answer["distances"] or [[]])[0]
+        return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 
 
 def is_server(where: str) -> bool:
@@ -141,6 +141,6 @@ def _client(where: str) -> Any:
 
 
 def _unusable(where: str | Path, error: Exception) -> UserError:
-    told = " ".join(str(error).split())[:160] or type(error).__name__
+    reason = " ".join(str(error).split())[:160] or type(error).__name__
     fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
-    return UserError(f"cannot use the vector store at '{where}' ({told}): {fix}")
+    return UserError(f"cannot use the vector store at '{where}' ({reason}): {fix}")

@@ -36,26 +36,27 @@ def read_web(
     get = fetch or _fetch
     cached = _cache_file(name)
     if cached.exists() and not fresh:
-        kept = json.loads(cached.read_text("utf-8"))
-        return Document(name, name, kept["title"], kept["text"], kept["url"])
+        page = json.loads(cached.read_text("utf-8"))
+        return Document(name, name, page["title"], page["text"], page["url"])
     try:
-        found = _wikipedia(name, get) if name.lower().startswith("wikipedia:") else _page(name, get)
+        read = _wikipedia if name.lower().startswith("wikipedia:") else _page
+        document = read(name, get)
     except OSError as error:
         return Skipped(name, " ".join(str(error).split()) or type(error).__name__)
-    if isinstance(found, Skipped):
-        return found
-    if len(found.text.encode("utf-8", "replace")) > max_bytes:
+    if isinstance(document, Skipped):
+        return document
+    if len(document.text.encode("utf-8", "replace")) > max_bytes:
         return Skipped(name, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
-    write_json(cached, {"title": found.title, "text": found.text, "url": found.url})
-    return found
+    write_json(cached, {"title": document.title, "text": document.text, "url": document.url})
+    return document
 
 
 def _cache_file(name: str) -> Path:
     # One title means other articles in other Wikipedias.
-    told = (
+    identity = (
         name if _api() == API or not name.lower().startswith("wikipedia:") else f"{_api()} {name}"
     )
-    return cache() / "pages" / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+    return cache() / "pages" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
 def _api() -> str:

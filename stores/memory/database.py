@@ -148,9 +148,9 @@ def within(table: sa.Table, namespace: Namespace) -> tuple[Any, Any]:
     return table.c.user == namespace.user, table.c.agent == namespace.agent
 
 
-def key_of(made: sa.CursorResult[Any]) -> int:
+def key_of(inserted: sa.CursorResult[Any]) -> int:
     """Return the id of the row that was just inserted."""
-    return int((made.inserted_primary_key or (0,))[0])
+    return int((inserted.inserted_primary_key or (0,))[0])
 
 
 def _engine(url: str) -> sa.Engine:
@@ -174,8 +174,8 @@ def _engine(url: str) -> sa.Engine:
 
 def _unusable(url: str, error: Exception) -> UserError:
     shown = sa.engine.make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    told = " ".join(str(getattr(error, "orig", None) or error).split())[:160]
-    return UserError(f"cannot use the long-term memory {shown} ({told}): name another")
+    reason = " ".join(str(getattr(error, "orig", None) or error).split())[:160]
+    return UserError(f"cannot use the long-term memory {shown} ({reason}): name another")
 
 
 def _migrate(connection: sa.Connection) -> None:

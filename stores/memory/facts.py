@@ -42,7 +42,7 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
         change = {"times": fact.times + 1, "updated": now, "salience": salience}
         db.execute(tables.facts.update().where(f.id == fact.id).values(**change))
         return int(fact.id)
-    made = db.execute(
+    inserted = db.execute(
         tables.facts.insert().values(
             **vars(namespace), question=_told(turn), answer=turn.answer,
             salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
@@ -50,7 +50,7 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
             vector=_pack(turn.vector, turn.answer_vector),
         )
     )  # fmt: skip
-    fact_id = key_of(made)
+    fact_id = key_of(inserted)
     for other in near:
         if other.success and turn.success:
             pairs = [(fact_id, other.id), (other.id, fact_id)]

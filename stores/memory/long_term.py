@@ -44,14 +44,14 @@ class LongTerm(Database):
         with self.transaction(namespace) as db:
             if _is_written(db, namespace, turn):
                 return None
-            made = db.execute(
+            inserted = db.execute(
                 tables.turns.insert().values(
                     **vars(namespace), thread_id=turn.thread_id, episode_id=turn.episode_id,
                     step=turn.step, question=turn.question, answer=turn.answer,
                     about=turn.about, at=now,
                 )
             )  # fmt: skip
-            turn_id = key_of(made)
+            turn_id = key_of(inserted)
             fact_id = write_fact(db, namespace, turn, now)
             db.execute(tables.fact_turns.insert().values(fact_id=fact_id, turn_id=turn_id))
             write_graph(db, namespace, turn, fact_id, turn_id, now)
@@ -95,8 +95,8 @@ class LongTerm(Database):
         """Return every user and agent of whom facts are remembered."""
         f = tables.facts.c
         with self.transaction(None, writes=False) as db:
-            found = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
-            return [Namespace(*row) for row in found]
+            pairs = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
+            return [Namespace(*row) for row in pairs]
 
     def forget(self, namespace: Namespace, ids: Sequence[int] | None = None) -> int:
         """Delete facts (all of the namespace without ``ids``), their turns, and entities left alone.

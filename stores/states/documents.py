@@ -176,18 +176,18 @@ class DocumentStates:
         self._read_entries()
         return before - sum(path.stat().st_size for path in self.folder.glob("shard-*.bin"))
 
-    def _check(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-        if found.get("version") != wanted["version"]:
-            raise ValueError(f"its format is {found.get('version')}, not {wanted['version']}")
-        if found.get("fingerprint") != wanted["fingerprint"]:
+    def _check(self, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+        if head.get("version") != wanted["version"]:
+            raise ValueError(f"its format is {head.get('version')}, not {wanted['version']}")
+        if head.get("fingerprint") != wanted["fingerprint"]:
             raise UserError(
                 f"the document states in '{self.folder}' are those of another model or text format "
-                f"({found.get('fingerprint')}, not {wanted['fingerprint']}): name another folder"
+                f"({head.get('fingerprint')}, not {wanted['fingerprint']}): name another folder"
             )
-        if found.get("dtype") != wanted["dtype"]:
+        if head.get("dtype") != wanted["dtype"]:
             raise UserError(
-                f"the document states in '{self.folder}' are kept as {found.get('dtype')}: "
-                f"ask for {found.get('dtype')}, or name another folder"
+                f"the document states in '{self.folder}' are kept as {head.get('dtype')}: "
+                f"ask for {head.get('dtype')}, or name another folder"
             )
 
     def _read_entries(self) -> None:
@@ -243,11 +243,11 @@ class DocumentStates:
 
     def _map(self, shard: int, end: int) -> NDArray[np.uint8]:
         """Return a shard's bytes, mapped again if it grew (another process may write) past it."""
-        found = self._maps.get(shard)
-        if found is None or len(found) < end:
-            found = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
-            self._maps[shard] = found
-        return found
+        mapped = self._maps.get(shard)
+        if mapped is None or len(mapped) < end:
+            mapped = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
+            self._maps[shard] = mapped
+        return mapped
 
 
 def _line_of(row: Mapping[str, Any]) -> bytes:
