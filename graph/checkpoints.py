@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from stores.sqlite import connect
 
 
@@ -101,12 +101,10 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
 
 
 def _postgres(url: str) -> BaseCheckpointSaver[Any]:
-    try:
+    with needs("postgres"):
         from langgraph.checkpoint.postgres import PostgresSaver
         from psycopg import Connection, Error
         from psycopg.rows import dict_row
-    except ImportError:
-        raise UserError("PostgreSQL needs an extra: pip install 'stategate[postgres]'") from None
     try:
         connection = Connection.connect(url, autocommit=True, row_factory=dict_row)
 

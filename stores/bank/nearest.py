@@ -127,16 +127,19 @@ class Searcher:
 
     def _open(self, generation: str, fresh: bool = False) -> MappedIndex:
         prefix = f"{self._key}-{generation}-"
-        paths = (self._bank.folder / "index").glob(f"{prefix}*.faiss")
-        lasts = {int(path.stem.removeprefix(prefix)): path for path in paths}
-        if lasts and not fresh:
-            last = max(lasts)
+        for _ in range(3):  # another process may replace a file before it is open here
+            paths = (self._bank.folder / "index").glob(f"{prefix}*.faiss")
+            lasts = {int(path.stem.removeprefix(prefix)): path for path in paths}
+            if not lasts or fresh:
+                path, last = write_index(self._bank, self._key, generation)
+            else:
+                last = max(lasts)
+                path = lasts[last]
             try:
-                return MappedIndex(lasts[last], last)
+                return MappedIndex(path, last)
             except (RuntimeError, OSError):  # damaged: it can be made again
-                lasts[last].unlink(missing_ok=True)
-        path, last = write_index(self._bank, self._key, generation)
-        return MappedIndex(path, last)
+                path.unlink(missing_ok=True)
+        raise UserError(f"cannot read the index in '{self._bank.folder / 'index'}': remove it")
 
 
 def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nodes.build_context.rico.prompts import Loss
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from stores.files import replacing
 from stores.home import cache
 
@@ -93,13 +93,9 @@ def _converted(path: Path, digest: str) -> Path:
     folder = cache() / "converted" / f"{path.stem}-{digest[:12]}"
     if (folder / "config.json").is_file():
         return folder
-    for package in ("gguf", "accelerate"):
-        try:
+    with needs("local"):
+        for package in ("gguf", "accelerate"):
             __import__(package)
-        except ImportError:
-            raise UserError(
-                f"reading {path.name} needs {package}: pip install 'stategate[rico]'"
-            ) from None
     from filelock import FileLock
 
     folder.parent.mkdir(parents=True, exist_ok=True)
