@@ -7,7 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from envs.webshop import WebShop, make_sample
+from envs.webshop import WebShop
+from tests.envs.sample import make
 
 FOLDER = files("envs.webshop.sample")
 NAMES = ("items_shuffle_1000.json", "items_ins_v2_1000.json", "items_human_ins.json")
@@ -33,7 +34,7 @@ def said_of(product):
 
 
 def test_the_files_are_what_the_recipe_makes():
-    made = make_sample.render(make_sample.build(make_sample.read_recipe()))
+    made = make.render(make.build(make.read_recipe()))
     assert set(made) == set(NAMES)
     for name, text in made.items():
         assert FOLDER.joinpath(name).read_text(encoding="utf-8") == text, name

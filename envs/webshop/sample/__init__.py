@@ -1,1 +1,4 @@
-"""The sample catalogue: invented products in the official format, so that everything runs offline."""
+"""The sample catalogue: invented products in the official format, so that everything runs offline.
+
+``tests/envs/sample/make.py`` writes its files.
+"""

@@ -1,4 +1,4 @@
-"""How the sample catalogue's titles and instructions are worded (see ``envs.webshop.make_sample``)."""
+"""How the sample catalogue's titles and instructions are worded (see ``make``)."""
 
 import random
 import re

@@ -1,7 +1,7 @@
-"""Write the sample catalogue: ``python -m envs.webshop.make_sample`` (from a checkout).
+"""Write the sample catalogue: ``python -m tests.envs.sample.make`` (from a checkout).
 
 The three files in ``envs/webshop/sample`` have the names and the format of the official WebShop
-data, but every product is invented: types, wording and makers come from ``sample/recipe.yaml``.
+data, but every product is invented: types, wording and makers come from ``recipe.yaml``.
 Siblings of one type differ in attributes, options and price, and part of an attribute's mentions
 stand only in later bullets or in the description, where search does not look; so finding the right
 product takes searching and reading. The same recipe always gives the same bytes.
@@ -16,14 +16,14 @@ from typing import Any
 
 import yaml
 
-from envs.webshop.sample import wording
+from envs.webshop.catalogue import SAMPLE
+from tests.envs.sample import wording
 
 SEED = 7
 #: How many siblings a type has: from fewer than a results page shows to more.
 SIBLINGS = (4, 4, 5, 6, 8, 22)
 #: Every such product carries no goal; it is there to be mistaken for one that does.
 DISTRACTOR_EVERY = 6
-FOLDER = Path(__file__).parent / "sample"
 
 Recipe = dict[str, Any]
 Product = dict[str, Any]
@@ -33,12 +33,14 @@ Tags = dict[str, Any]
 def main() -> None:
     """Write the three files of the sample catalogue."""
     for name, text in render(build(read_recipe())).items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        (SAMPLE / name).write_text(text, encoding="utf-8")
 
 
 def read_recipe() -> Recipe:
-    """Return ``sample/recipe.yaml``."""
-    recipe: Recipe = yaml.safe_load((FOLDER / "recipe.yaml").read_text(encoding="utf-8"))
+    """Return ``recipe.yaml``."""
+    recipe: Recipe = yaml.safe_load(
+        Path(__file__).with_name("recipe.yaml").read_text(encoding="utf-8")
+    )
     return recipe
 
 
