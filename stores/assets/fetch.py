@@ -216,6 +216,8 @@ def _fetch_from(source: Source, asset: Asset, work: Path, bar: "tqdm[Any]") -> P
 def _from_hub(source: Hub, asset: Asset, ready: Path, bar: "tqdm[Any]") -> None:
     if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}:
         raise SourceError("skipped, HF_HUB_OFFLINE is set")
+    # Not huggingface_hub: it asks a dead host for 23 s before the next source gets its turn (here 5 s
+    # at most), and the release and Google Drive need this downloader all the same.
     base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     for name in asset.files:
         url = f"{base}/{source.repository}/resolve/{source.revision}/{name}"
