@@ -30,7 +30,7 @@ def needs(extra: str) -> Iterator[None]:
 def mistakes_in_one_line(*also: type[Exception]) -> Iterator[None]:
     """Tell a ``UserError``, or one of ``also``, in one line on standard error, and exit with code 2.
 
-    For the command lines that are modules (``python -m evals.…``); ``stategate`` has its own.
+    For the command lines that are modules (``python -m trainers.…``); ``stategate`` has its own.
     """
     mistakes: tuple[type[Exception], ...] = (UserError, *also)
     try:

@@ -23,6 +23,10 @@ class QA:
     def __init__(self, questions: Sequence[Question] = ()) -> None:
         self.goals = list(questions)
 
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Return a task for each question of the set."""
+        return [{"goal": i} for i in range(len(self.goals))]
+
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
         """Begin ``{"goal": i}``, ``{"question": text}`` or ``{"questions": [...]}``.
 

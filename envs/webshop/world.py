@@ -71,6 +71,15 @@ class WebShop:
         """
         return cls(read_catalogue(folder), observation, seed, goals)
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the data that the world was loaded from."""
+        return self.catalogue.fingerprint
+
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Return a task for each goal."""
+        return [{"goal": i} for i in range(len(self.goals))]
+
     def reset(
         self, task: Mapping[str, Any] | None = None, *, goal: int | None = None
     ) -> tuple[Session, Observation]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evals.budget import parse_budgets, run_budget
+from evals.worlds.budget import parse_budgets, run_budget
 from stores.errors import UserError
 
 

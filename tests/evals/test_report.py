@@ -1,16 +1,20 @@
 """The page of results: captions that hide nothing, copies, mistakes."""
 
 import json
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from evals.report import main, report, section
-from evals.run_directory import RunDirectory
+from evals.core.report import format_tests, report, section, table
+from evals.core.run_directory import read_run
 from stores.errors import UserError
+from stores.runs import RunDirectory
+from ui.cli.main import app
 
 AGENT = {"env": {"observation": "text"}, "actor": {"kind": "rule"}, "llm": None}
 ARGS = {
-    "command": "python -m evals.live", "commit": "0123456789abcdef with uncommitted changes",
+    "command": "stategate eval live", "commit": "0123456789abcdef with uncommitted changes",
     "goals": [0, 1], "seed": 7, "max_steps": 9, "data": {"name": "sample", "sha256": "f" * 64},
     "agents": {"full": AGENT},
 }  # fmt: skip
@@ -25,12 +29,16 @@ def run(tmp_path):
     return made
 
 
+def cells(shown):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()]
+
+
 def test_a_caption_says_what_made_the_table(run):
-    shown = section(run.folder)
+    shown = section(read_run(run.folder))
     for fact in ("goals 0–1 (n = 2)", "`sample`", "at most 9 steps", "seed 7", "`rule`", "`text`"):
         assert fact in shown
     assert "`0123456789ab` with uncommitted changes" in shown
-    assert "| full | 2 | 50.0 ± 50.0 | 80 | 0 |" in shown
+    assert "`stategate eval live`" in shown
 
 
 def test_a_caption_names_every_actor_and_every_commit(tmp_path):
@@ -38,29 +46,62 @@ def test_a_caption_names_every_actor_and_every_commit(tmp_path):
     args = {**ARGS, "agents": {"rule": AGENT, "chat": chat}, "resumed": [{"commit": "fedcba"}]}
     made = RunDirectory(tmp_path / "two", args)
     made.summarise([{**ROW, "cost": 0.25}], [])
-    shown = section(made.folder)
-    assert "Actor `rule`, `chat`" in shown
+    shown = section(read_run(made.folder))
+    assert "Actor `rule`, `chat`, model `None`, `small`" in shown
     assert "uncommitted changes, then `fedcba`" in shown
     assert "cost $" in shown
 
 
-def test_a_report_is_written_with_its_sources_and_its_plot(run, tmp_path):
-    intro = tmp_path / "intro.md"
-    intro.write_text("# Shops\n")
+def test_values_stand_beside_their_errors_and_known_metrics_in_their_units():
+    rows = [
+        {"agent": "a", "n": 4, "mrr": 0.5, "mrr_se": 0.125, "mrr_low": 0.2, "odd": 1234.5678},
+        {"agent": "b", "n": 0, "note": "not run"},
+    ]
+    assert cells(table(rows))[0] == ["agent", "n", "MRR", "odd", "note"]
+    assert cells(table(rows))[2:] == [
+        ["a", "4", "0.500 ± 0.125", "1235", ""],
+        ["b", "0", "", "", "not run"],
+    ]
+    test = {"a": "x", "b": "y", "metric": "success", "n": 9, "p": 0.0001}
+    shown = format_tests([{**test, "difference": 0.1, "low": 0.05, "high": 0.2}])
+    assert cells(shown)[2] == ["x", "y", "success %", "9", "+10.0", "+5.0 to +20.0", "< .001"]
+
+
+def test_a_report_is_written_with_its_sources_and_its_plots(run, tmp_path):
+    bench = RunDirectory(tmp_path / "bench", {"command": "x", "commit": "y", "seed": 0})
+    bench.summarise([{"what": "search", "n": 3, "ms": 1.5}], [])
+    qa = RunDirectory(tmp_path / "qa", {"command": "x", "commit": "y", "seed": 0})
+    qa.summarise([{"experiment": "A", "agent": "fixed", "n": 3, "mrr": 0.5, "mrr_se": None}], [])
     page = tmp_path / "docs" / "shops.md"
-    main([str(run.folder), "--out", str(page), "--intro", str(intro)])
-    assert page.read_text().startswith("# Shops\n\n![")
+    words = [str(folder.folder) for folder in (run, bench, qa)]
+    done = CliRunner().invoke(app, ["eval", "report", *words, "--out", str(page)])
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert text.startswith("# shops\n\n## rule")
+    assert "| search" in text
     assert json.loads((page.parent / "runs" / "rule" / "args.json").read_text()) == ARGS
-    assert page.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
+    for name in ("rule", "qa"):
+        assert page.with_name(f"shops-{name}.png").read_bytes()[:4] == b"\x89PNG"
+    assert not page.with_name("shops-bench.png").exists()
 
 
-def test_mistakes_leave_no_page(run, tmp_path, capsys):
+def test_every_published_run_opens_and_has_a_section():
+    root = Path(__file__).parents[2] / "docs" / "results" / "runs"
+    runs = [path.parent for path in sorted(root.glob("*/summary.json"))]
+    assert len(runs) > 60
+    for folder in runs:
+        run = read_run(folder)
+        assert f"## {folder.name}" in section(run)
+        assert len(table(run.summary["rows"]).splitlines()) == len(run.summary["rows"]) + 2
+
+
+def test_mistakes_leave_no_page(run, tmp_path):
     page = tmp_path / "page.md"
-    for words in (["nowhere"], [str(run.folder), "--intro", "missing.md"]):
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--out", str(page)])
-        assert ended.value.code == 2
-        assert capsys.readouterr().err.count("\n") == 1
+    done = CliRunner().invoke(app, ["eval", "report", "nowhere", "--out", str(page)])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     with pytest.raises(UserError, match="one name"):
         report([run.folder, run.folder], page)
+    (run.folder / "summary.json").unlink()
+    with pytest.raises(UserError, match="no finished run"):
+        report([run.folder], page)
     assert not page.exists()

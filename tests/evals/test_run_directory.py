@@ -1,99 +1,93 @@
-"""Run directories: torn lines, resumption, nothing of this machine, strict JSON."""
+"""Runs are read as they lie, and never written to."""
 
 import json
 
 import pytest
 
-from evals.run_directory import RunDirectory, provenance, shown_config, shown_path
+from envs.webshop import WebShop
+from evals.core.run_directory import find_runs, outcome_of, pairs, read_run, replay, select
 from stores.errors import UserError
+from ui.app.render.runs import render_episodes, render_pairs, render_run, render_steps
 
-ARGS = {"command": "x", "commit": "a", "versions": {"numpy": "2"}, "seed": 0, "goals": [1]}
-
-
-def test_a_torn_last_line_goes_before_anything_is_added(tmp_path):
-    run = RunDirectory(tmp_path / "run", ARGS)
-    run.append("episodes", {"goal": 1}, {"goal": 2})
-    with (tmp_path / "run" / "episodes.jsonl").open("a") as lines:
-        lines.write('{"goal": 3, "rew')
-    assert [row["goal"] for row in run.rows("episodes")] == [1, 2]
-    run.append("episodes", {"goal": 3})
-    assert [row["goal"] for row in run.rows("episodes")] == [1, 2, 3]
+ROWS = [
+    {"agent": "a", "goal": 0, "reward": 1.0, "steps": 2, "tokens": 10, "error": None},
+    {"agent": "a", "goal": 1, "reward": 0.5, "steps": 3, "tokens": 20, "error": None},
+    {"agent": "b", "goal": 0, "reward": 0.0, "steps": 9, "tokens": 90, "error": None},
+    {"agent": "b", "goal": 1, "reward": 0.0, "steps": 1, "tokens": 5, "error": "<b>died</b>"},
+]
 
 
-def test_rows_keep_line_separators_and_half_an_emoji(tmp_path):
-    run = RunDirectory(tmp_path / "run", ARGS)
-    row = {"action": "search[a\u2028b\x85c]", "error": "half \ud83d"}
-    run.append("steps", row)
-    assert run.rows("steps") == [row]
+@pytest.fixture
+def folder(tmp_path):
+    run = tmp_path / "runs" / "one"
+    run.mkdir(parents=True)
+    args = {"command": "x", "data": {"name": "sample", "sha256": "abc"}, "goals": [0, 1]}
+    (run / "args.json").write_text(json.dumps(args))
+    (run / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    steps = [{"agent": "a", "goal": 0, "step": s, "action": f"click[{s}]"} for s in (1, 0)]
+    (run / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in steps) + '{"to')
+    return run
 
 
-def test_a_damaged_line_is_named(tmp_path):
-    run = RunDirectory(tmp_path / "run", ARGS)
-    (tmp_path / "run" / "steps.jsonl").write_text('{"a": 1}\n{"a":\n')
+def test_a_run_is_read_and_its_torn_row_is_left_where_it_is(folder):
+    before = (folder / "steps.jsonl").read_bytes()
+    run = read_run(folder)
+    assert [step["step"] for step in run.steps("a", 0)] == [0, 1]
+    assert run.agents == ["a", "b"]
+    assert (folder / "steps.jsonl").read_bytes() == before
+    assert find_runs([folder.parents[1]]) == [folder]
+    assert "going on" in render_run(run)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "goals"),
+    [
+        ({"outcome": "success"}, [("a", 0)]),
+        ({"outcome": "partial"}, [("a", 1)]),
+        ({"outcome": "failed"}, [("b", 0)]),
+        ({"outcome": "errors"}, [("b", 1)]),
+        ({"agent": "b"}, [("b", 0), ("b", 1)]),
+        ({"low": 0.4, "high": 0.9}, [("a", 1)]),
+    ],
+)
+def test_episodes_are_filtered(wanted, goals):
+    assert [(row["agent"], row["goal"]) for row in select(ROWS, **wanted)] == goals
+
+
+def test_two_agents_goal_by_goal_the_largest_difference_first(folder):
+    run = read_run(folder)
+    found = pairs(run, "a", run, "b")
+    assert [(pair.goal, pair.difference) for pair in found] == [(0, -1.0), (1, -0.5)]
+    drawn = render_pairs(found, "a", "b")
+    assert "a on 2" in drawn
+    assert outcome_of(found[1].b) == "errors"
+    other = folder.parent / "two"
+    other.mkdir()
+    (other / "args.json").write_text(json.dumps({"data": {"name": "o", "sha256": "z"}}))
+    with pytest.raises(UserError, match="different data"):
+        pairs(run, "a", read_run(other), "b")
+
+
+def test_damage_is_told_by_line_and_other_folders_are_refused(folder, tmp_path):
+    with pytest.raises(UserError, match="no run directory"):
+        read_run(tmp_path)
+    (folder / "episodes.jsonl").write_text("{}\nnonsense\n")
     with pytest.raises(UserError, match="line 2"):
-        run.rows("steps")
+        read_run(folder)
 
 
-def test_unwanted_rows_are_dropped(tmp_path):
-    run = RunDirectory(tmp_path / "run", ARGS)
-    run.append("steps", *({"goal": goal} for goal in (1, 2, 1)))
-    run.keep("steps", lambda row: row["goal"] == 1)
-    assert run.rows("steps") == [{"goal": 1}, {"goal": 1}]
+def test_what_a_run_says_is_text(folder):
+    drawn = render_episodes(ROWS, 4) + render_steps(
+        [{"action": "<i>", "lost": {"x": 2}}], 0, ROWS[3]
+    )
+    assert "<b>died" not in drawn
+    assert "<i>" not in drawn.replace("<i class", "")
+    assert "2 lost" in drawn
 
 
-def test_only_what_made_the_run_may_differ_on_resumption(tmp_path):
-    RunDirectory(tmp_path / "run", ARGS)
-    RunDirectory(tmp_path / "run", {**ARGS, "commit": "b", "command": "y"})
-    with pytest.raises(UserError, match="seed differs"):
-        RunDirectory(tmp_path / "run", {**ARGS, "seed": 1})
-
-
-def test_other_code_is_written_down_once(tmp_path):
-    run = RunDirectory(tmp_path / "run", ARGS)
-    run.note_resumption({**ARGS, "command": "again"})
-    args = tmp_path / "run" / "args.json"
-    assert "resumed" not in json.loads(args.read_text())
-    run.note_resumption({**ARGS, "commit": "b"})
-    run.note_resumption({**ARGS, "commit": "b"})
-    assert [made["commit"] for made in json.loads(args.read_text())["resumed"]] == ["b"]
-    RunDirectory(tmp_path / "run", ARGS)
-
-
-def test_a_summary_is_strict_json(tmp_path):
-    run = RunDirectory(tmp_path / "run", ARGS)
-    summary = run.summarise([{"agent": "full", "n": 1, "score": 0.5, "score_se": float("nan")}], [])
-    text = (tmp_path / "run" / "summary.json").read_text()
-    assert json.loads(text, parse_constant=pytest.fail) == summary
-    assert summary["rows"][0]["score_se"] is None
-
-
-def test_a_file_in_the_way_or_broken_args_are_one_clear_line(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(UserError, match="name a new folder"):
-        RunDirectory(tmp_path / "file", ARGS)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "args.json").write_text('{"seed":')
-    with pytest.raises(UserError, match="name a new folder"):
-        RunDirectory(tmp_path / "run", ARGS)
-
-
-def test_the_command_tells_nothing_of_this_machine():
-    words = ["x", "--agent", "a=env.data=/me/data,context.kind=full", "--out=/me/runs/r"]
-    words += ["--set", "memory=[{kind: trace, path: /me/t.db}]", "--set", "env.data=../me/shop"]
-    words += ["--set", "llm.base_url=http://h:80/v1", "--set", "checkpoints=postgresql://u:pw@h/db"]
-    command = provenance(words)["command"]
-    assert "me/" not in command
-    assert "pw" not in command
-    for kept in ("a=env.data=data,context.kind=full", "--out=r", "t.db", "http://h:80/v1", "h/db"):
-        assert kept in command
-
-
-def test_paths_are_shown_from_the_repository_or_by_name():
-    from evals import run_directory
-
-    root = run_directory._ROOT
-    assert shown_path(str(root / "runs" / "a")) == "runs/a"
-    assert shown_path("runs/a") == "runs/a"
-    assert shown_path("sample") == "sample"
-    shown = shown_config({"memory": [{"kind": "trace", "path": "/me/t.db"}], "max_steps": 3})
-    assert shown == {"memory": [{"kind": "trace", "path": "t.db"}], "max_steps": 3}
+def test_an_episode_is_replayed_through_the_pure_world():
+    shop = WebShop.load()
+    moments = replay(shop, {"goal": 3}, ["search[speaker]", "click[back to search]"])
+    assert len(moments) == 3
+    assert moments[0][1].text == moments[2][1].text
+    assert "Total results" in moments[1][1].text

@@ -1,20 +1,10 @@
 """Statistics against values known by hand or from scipy."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from evals.statistics import mean, paired, standard_error
-
-
-def test_mean_and_standard_error():
-    values = [0.0, 1.0, 1.0, 1.0]
-    assert mean(values) == 0.75
-    assert standard_error(values) == pytest.approx(stats.sem(values))
-    assert math.isnan(mean([]))
-    assert math.isnan(standard_error([1.0]))
+from evals.core.statistics import interval, paired, paired_tests, summary_row
 
 
 def test_a_clear_difference_is_found_and_its_sign_kept():
@@ -33,6 +23,7 @@ def test_no_difference_is_not_found():
     assert found.low < 0 < found.high
     assert found.p == pytest.approx(stats.ttest_rel(b, a).pvalue, abs=0.05)
     assert paired(a, a).p == 1.0
+    assert (paired([0.0], [1.0]).low, paired([0.0], [1.0]).p) == (1.0, 1.0)  # one pair
 
 
 def test_the_seed_decides_and_bad_pairs_are_refused():
@@ -40,3 +31,36 @@ def test_the_seed_decides_and_bad_pairs_are_refused():
     assert paired(a, b, seed=1) == paired(a, b, seed=1)
     with pytest.raises(ValueError, match="pairs"):
         paired([1.0], [])
+
+
+def test_what_hangs_together_is_resampled_together():
+    rng = np.random.default_rng(0)
+    of_cluster = rng.normal(size=12)
+    values = [float(of_cluster[i // 20]) for i in range(240)]
+    clusters = [i // 20 for i in range(240)]
+    alone, together = interval(values), interval(values, clusters=clusters)
+    assert alone.mean == pytest.approx(together.mean)
+    assert together.error > 3 * alone.error
+    assert paired([0.0] * 240, values, clusters=clusters).p > paired([0.0] * 240, values).p
+
+
+def test_strata_count_alike_however_many_values_they_have():
+    values, strata = [0.0, 1.0] * 50 + [1.0] * 10, ["a"] * 100 + ["b"] * 10
+    found = interval(values, strata=strata)
+    assert found.mean == pytest.approx(0.75)
+    assert found.error == pytest.approx(0.025, rel=0.1)
+    assert found.low < 0.75 < found.high
+    test = paired(values, [v + 0.1 for v in values], strata=strata)
+    assert (test.difference, test.low, test.high) == pytest.approx((0.1, 0.1, 0.1))
+    assert test.p < 0.001
+    assert np.isnan(interval([]).mean)
+
+
+def test_rows_and_tests_of_units():
+    a = {1: {"score": 0.5, "errors": 0.0}, 2: {"score": 1.0, "errors": 1.0}}
+    row = summary_row("a", a, ("score", "other"))
+    assert (row["n"], row["score"], row["errors"]) == (2, 0.75, 1)
+    assert "other" not in row
+    tests = paired_tests({"a": a, "b": {1: {"score": 1.0}, 3: {"score": 0.0}}}, "a", "b", ["score"])
+    assert [(t["difference"], t["n"]) for t in tests] == [(0.5, 1)]
+    assert paired_tests({"a": a}, "a", "b", ["score"]) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from envs.qa.questions import load_questions
-from evals.qa_data import load_set, relevant
+from evals.qa.data import load_set, relevant
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.observe.retriever import CorpusRetriever
 from nodes.retrieval.corpus import CorpusIndex, CorpusSource

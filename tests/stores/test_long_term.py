@@ -237,7 +237,7 @@ def test_the_rules_find_phenomena_places_people_and_how_they_hang_together():
 
 
 def test_both_extractors_are_compared_on_names_marked_by_hand(tmp_path):
-    from evals.qa_entities import run_entities
+    from evals.qa.entities import run_entities
 
     rows = {row["agent"]: row for row in run_entities(str(tmp_path / "run"))["rows"]}
     assert set(rows) == {"rules", "spacy"}

@@ -13,9 +13,9 @@ from nodes.act.shop.scorer import make_scorer
 from nodes.resources import Resources
 from stores.assets.weights import read_meta
 from stores.errors import UserError
+from stores.traces.trajectories import read_trajectories
 from trainers import fitting
 from trainers.episodes.goals import collect, practice
-from trainers.episodes.trajectories import read_trajectories
 from trainers.episodes.walk import Readers, parse_builder
 from trainers.policy import imitation as actor
 from trainers.policy import reinforce

@@ -10,8 +10,9 @@ from nodes.resources import Resources
 from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
 from stores.traces.store import TraceStore
+from stores.traces.trajectories import read_trajectories
 from trainers.episodes.collect import collect, splits
-from trainers.episodes.trajectories import read_trajectories, split_by_group
+from trainers.episodes.split import group_of, split_by_group
 from trainers.settings import read_settings
 from trainers.state import allocator, next_action, retriever
 
@@ -30,7 +31,7 @@ def test_splits_share_no_product_with_the_goals_before(folder):
     tested = {shop.goals[i]["asin"] for i in range(first)}
     assert not tested & {shop.goals[i]["asin"] for i in found["train"]}
     train, validation = split_by_group(read_trajectories(folder / "train.jsonl"), 0.2, 0)
-    assert not {t.group for t in train} & {t.group for t in validation}
+    assert not {group_of(t) for t in train} & {group_of(t) for t in validation}
 
 
 def test_the_expert_is_the_same_again_and_mostly_right(folder, tmp_path):
@@ -96,11 +97,11 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
     from nodes.update_state.kinds import Gru
 
-    from evals.retrieval import measure
+    from evals.worlds.retrieval import queries_of
 
     resources = Resources(None, Hashing(dimension=64), Gru(checkpoint=str(tmp_path / "state")))
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model
-        measure(read_trajectories(folder / "heldout.jsonl"), resources)
+        queries_of(resources)
 
 
 @pytest.mark.parametrize(

@@ -152,20 +152,3 @@ def test_eval_qa_and_memory_write_run_directories_that_resume(tmp_path):
     call(*words, "--set", "embedder=hashing", "--json", tmp_path / "m.json")
     right = {r["agent"]: r["right"] for r in json.loads((tmp_path / "m.json").read_text())["rows"]}
     assert right == {"neither": 0.0, "stm": 0.0, "ltm": 1.0, "both": 1.0}
-
-
-def test_the_page_is_made_from_run_directories(tmp_path):
-    from evals.qa_report import main
-
-    run = tmp_path / "memory"
-    call("eval", "memory", "--limit", "1", "--out", run, "--set", "embedder=hashing")
-    page = tmp_path / "docs" / "page.md"
-    main([str(run), "--out", str(page), "--transcript", "memory:both:glider"])
-    text = page.read_text()
-    assert "| both |" in text
-    assert "*Session 2*" in text
-    assert (page.parent / "memory_qa-memory.png").stat().st_size > 5000
-    assert (page.parent / "runs" / "memory" / "summary.json").exists()
-    with pytest.raises(SystemExit) as stopped:
-        main([str(tmp_path / "none"), "--out", str(page)])
-    assert stopped.value.code == 2

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from envs.webshop import WebShop
 from envs.webshop.expert import Rates, play
 from stores.errors import UserError, mistakes_in_one_line
-from trainers.episodes.trajectories import Trajectory, file_hash, write_trajectories
+from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
 
 TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
 

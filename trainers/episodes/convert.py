@@ -20,7 +20,7 @@ from typing import Any
 from envs.protocols import SEARCH
 from stores.errors import UserError, mistakes_in_one_line
 from stores.traces import Event
-from trainers.episodes.trajectories import Trajectory, write_trajectories
+from stores.traces.trajectories import Trajectory, write_trajectories
 
 _SEP = " [SEP] "
 _BRACKET = re.compile(r"\[([^\[\]]+)\]")

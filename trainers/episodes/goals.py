@@ -25,8 +25,8 @@ from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.expert import Rates
 from stores.errors import mistakes_in_one_line
+from stores.traces.trajectories import Trajectory
 from trainers.episodes.collect import draw, episodes, splits, write_splits
-from trainers.episodes.trajectories import Trajectory
 
 MODES: tuple[str, ...] = ("rich", "text")
 RATES = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)

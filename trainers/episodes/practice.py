@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
+from stores.runs import parse_numbers
 from stores.traces.store import TraceStore
 
 TESTED = 1500
@@ -36,9 +37,7 @@ def goals_of(split: str, goals: Sequence[Mapping[str, Any]]) -> list[int]:
         near = {goal["asin"] for goal in goals[:500]}
         found = [i for i in range(TESTED, len(goals)) if goals[i]["asin"] in near][: len(train)]
     else:
-        from evals.live import parse_goals
-
-        found = parse_goals(split)
+        found = parse_numbers(split)
     if not found:
         raise UserError(f"this catalogue has no '{split}' goals: name goals, such as 0-99")
     return found

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evals.run_directory import provenance
 from nodes.build_context.rico.mamba2 import Mamba2Backend
 from nodes.build_context.rico.mamba2_cache import InitialStates
 from nodes.build_context.rico.prompts import QUESTION
 from nodes.build_context.rico.rankers import rank
 from stores.errors import mistakes_in_one_line
+from stores.runs import provenance
 from trainers.mamba2.tasks import Pairs, Spans, Task, make_tokenizer
 
 if TYPE_CHECKING:

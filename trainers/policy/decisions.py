@@ -13,7 +13,7 @@ from envs.protocols import Observation
 from nodes.act.shop.candidates import Embed, Encoded, encode
 from nodes.act.shop.reading import words_of
 from nodes.act.shop.rule import OPENED
-from trainers.episodes.trajectories import Trajectory
+from stores.traces.trajectories import Trajectory
 from trainers.episodes.walk import Readers
 
 _ENOUGH = 0.5  # shared words (Jaccard) for a query of ours to stand for the expert's

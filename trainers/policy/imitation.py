@@ -19,8 +19,6 @@ import torch
 from pydantic import Field
 from torch.nn.functional import cross_entropy
 
-from evals.run_directory import RunDirectory, provenance, shown_config
-from evals.statistics import mean, standard_error
 from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
     ENCODER,
@@ -31,7 +29,9 @@ from nodes.act.shop.candidates import (
 from nodes.act.shop.scorer import make_scorer
 from stores.assets.weights import save_weights
 from stores.errors import UserError
-from trainers.episodes.trajectories import file_hash, read_trajectories, split_by_group
+from stores.runs import RunDirectory, mean, provenance, shown_config, standard_error
+from stores.traces.trajectories import file_hash, read_trajectories
+from trainers.episodes.split import split_by_group
 from trainers.episodes.walk import Readers
 from trainers.fitting import fit, pick_device
 from trainers.policy.decisions import Choice, choices, collate, sized_batches

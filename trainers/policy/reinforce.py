@@ -22,11 +22,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from evals.run_directory import RunDirectory, provenance, shown_config
-from evals.statistics import mean, standard_error
 from nodes.act.shop.candidates import Embed, Encoded
 from nodes.act.shop.policy import load_scorer
 from stores.assets.weights import save_weights
+from stores.runs import RunDirectory, mean, provenance, shown_config, standard_error
 from trainers.episodes.goals import MODES, load_shop, practice
 from trainers.episodes.walk import Readers
 from trainers.fitting import fit, pick_device

@@ -20,8 +20,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 
 from envs.protocols import Observation
-from evals.run_directory import RunDirectory, provenance
-from evals.statistics import mean, standard_error
 from nodes.build_context.detail import chunk_ladder
 from nodes.build_context.match import SEEN_BARE
 from nodes.build_context.query import make_projection
@@ -33,8 +31,10 @@ from nodes.protocols import Embedder
 from nodes.update_state.state_model import load_model
 from stores.assets.weights import load_weights, require_match, save_weights
 from stores.errors import UserError
+from stores.runs import RunDirectory, mean, provenance, standard_error
 from stores.tokens import count_tokens
-from trainers.episodes.trajectories import file_hash, read_trajectories, split_by_group
+from stores.traces.trajectories import file_hash, read_trajectories
+from trainers.episodes.split import split_by_group
 from trainers.fitting import fit, pick_device
 from trainers.settings import Settings, command_line
 from trainers.state.data import Sequenced, TextTable, sequence

@@ -12,7 +12,7 @@ from nodes.protocols import Embedder
 from nodes.update_state.action_classes import ACTION_CLASSES, action_class
 from nodes.update_state.views import inputs_of
 from stores.traces import Event
-from trainers.episodes.trajectories import Trajectory
+from stores.traces.trajectories import Trajectory
 
 
 @dataclass(frozen=True)

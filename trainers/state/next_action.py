@@ -17,13 +17,13 @@ import torch
 from pydantic import Field
 from torch.nn.functional import cross_entropy, dropout
 
-from evals.run_directory import RunDirectory, provenance, shown_config
-from evals.statistics import mean
 from nodes.protocols import Embedder
 from nodes.update_state.action_classes import ACTION_CLASSES
 from nodes.update_state.state_model import StateModel, make_model
 from stores.assets.weights import save_weights
-from trainers.episodes.trajectories import file_hash, read_trajectories, split_by_group
+from stores.runs import RunDirectory, mean, provenance, shown_config
+from stores.traces.trajectories import file_hash, read_trajectories
+from trainers.episodes.split import split_by_group
 from trainers.fitting import fit, pick_device
 from trainers.settings import Settings, command_line
 from trainers.state.data import Sequenced, TextTable, batches, sequence

@@ -18,8 +18,6 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from envs.protocols import Observation
-from evals.run_directory import RunDirectory, provenance
-from evals.statistics import mean
 from nodes.build_context.match import FEATURES, match
 from nodes.build_context.query import done_in, make_projection
 from nodes.build_context.query_rag import FRAME
@@ -29,7 +27,9 @@ from nodes.protocols import Embedder
 from nodes.update_state.state_model import StateModel, load_model
 from stores.assets.weights import require_match, save_weights
 from stores.errors import UserError
-from trainers.episodes.trajectories import file_hash, read_trajectories, split_by_group
+from stores.runs import RunDirectory, mean, provenance
+from stores.traces.trajectories import file_hash, read_trajectories
+from trainers.episodes.split import split_by_group
 from trainers.fitting import fit, pick_device
 from trainers.settings import Settings, command_line
 from trainers.state.data import Sequenced, TextTable, batches, sequence

@@ -56,7 +56,7 @@ def play_agents(
 
     Exit code 1 if every episode failed; 130 on Ctrl-C, with what to do about it.
     """
-    from evals.live import run_live
+    from evals.worlds.live import run_live
 
     check_target(json_target)
     command = ["stategate", *sys.argv[1:]]

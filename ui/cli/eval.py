@@ -1,18 +1,73 @@
 """``stategate eval``: compare agents on the same tasks."""
 
-from typing import Annotated
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from ui.cli import eval_experience as cli_eval_experience
-from ui.cli import eval_qa as cli_eval_qa
-from ui.cli.output import examples
+from evals.bench.app import bench_app
+from ui.cli.output import check_target, console, examples, write_json
 
-_EXAMPLES = examples(
+_LIVE = examples(
     "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
     "stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/s",
+    "stategate eval live --config mine.yaml --tasks all --agents full,compress --out runs/mine",
 )
-eval_app = typer.Typer(epilog=_EXAMPLES)
+_BUDGET = examples(
+    "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/budget",
+    "stategate eval budget --builders full --agent u=context.kind=compress,context.allocator=uniform"
+    " --budgets 150,300 --out runs/uniform",
+)
+_EXPERIENCE = examples(
+    "stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/e",
+    "stategate eval experience --state-bank banks/s --only state,gated --goals 0-49 --out runs/f",
+)
+_RETRIEVAL = examples(
+    "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
+    "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
+)
+_QA = examples(
+    "stategate eval qa --out runs/qa-sample",
+    "stategate eval qa --data FOLDER --experiments A,C --out runs/qa",
+    "stategate eval qa --experiments A --only fixed-256 --set actor.kind=answer --out runs/chat",
+)
+_MEMORY = examples(
+    "stategate eval memory --out runs/memory",
+    "stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/m",
+)
+_ENTITIES = examples("stategate eval entities --out runs/entities")
+_RERANK = examples(
+    "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
+    "stategate eval rerank --split test --out runs/rerank-test",
+    "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
+)
+_REPORT = examples("stategate eval report runs/rule runs/budget --out docs/results/mine.md")
+
+eval_app = typer.Typer(epilog=_LIVE)
+eval_app.add_typer(bench_app, name="bench")
+
+_Out = Annotated[
+    str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
+]
+_Agent = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="An agent of your own; repeatable."),
+]
+_Goals = Annotated[
+    str, typer.Option("--goals", "--tasks", help="Numbers of the world's tasks: 0-499, 3,5,8, all.")
+]
+_Config = Annotated[str, typer.Option(help="A preset or a YAML file.")]
+_Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="For every agent; repeatable."),
+]
+_Seed = Annotated[int, typer.Option(help="Of the statistics; written to args.json.")]
+_Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the summary; - is stdout.")
+]
 
 
 @eval_app.callback(invoke_without_command=True)
@@ -22,55 +77,180 @@ def evaluate(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@eval_app.command(epilog=_EXAMPLES)
+@eval_app.command(epilog=_LIVE)
 def live(
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
-    ],
+    out: _Out,
     agents: Annotated[str, typer.Option(help="Context kinds, comma-separated.")] = "",
-    agent: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="An agent of your own; repeatable."),
-    ] = None,
-    goals: Annotated[str, typer.Option(help="Such as 0-499 or 3,5,8.")] = "0-9",
-    config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="For every agent; repeatable."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Written to the run's args.json.")] = 0,
-    json_target: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE", help="Write the summary; - is stdout."),
-    ] = None,
+    agent: _Agent = None,
+    goals: _Goals = "0-9",
+    config: _Config = "webshop",
+    overrides: _Set = None,
+    seed: _Seed = 0,
+    json_target: _Json = None,
 ) -> None:
-    """Play the same goals with several agents: success, score, steps, tokens, paired tests."""
-    from evals.live import parse_agents, parse_goals
-    from ui.cli.episodes import play_agents
+    """Play the same tasks with several agents: success, score, steps, tokens, paired tests."""
+    from evals.worlds.live import parse_agents, run_live
 
-    play_agents(
-        config,
-        parse_agents(agents, agent or ()),
-        parse_goals(goals),
-        out=out,
-        json_target=json_target,
-        overrides=overrides or (),
-        seed=seed,
-    )
+    check_target(json_target)
+    with _resumable(out):
+        summary = run_live(
+            config, parse_agents(agents, agent or ()), goals, out, overrides or (), seed, _command()
+        )
+    _finish(summary, out, json_target, _show_episodes)
 
 
-_RERANK = examples(
-    "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
-    "stategate eval rerank --split test --out runs/rerank-test",
-    "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
-)
+@eval_app.command(epilog=_BUDGET)
+def budget(
+    out: _Out,
+    builders: Annotated[str, typer.Option(help="Context kinds.")] = "full,retrieve,compress",
+    agent: _Agent = None,
+    budgets: Annotated[str, typer.Option(help="In tokens.")] = "100,150,200,300,400,600,1000",
+    ratios: Annotated[
+        str, typer.Option(help="Shares of each page, such as 0.3,0.5, for builders with a ratio.")
+    ] = "",
+    goals: _Goals = "0-9",
+    config: _Config = "webshop",
+    overrides: _Set = None,
+    seed: _Seed = 0,
+    json_target: _Json = None,
+) -> None:
+    """Play with growing token budgets: success by budget, a curve a builder, with a plot."""
+    from evals.worlds.budget import parse_budgets, parse_ratios, run_budget
+
+    check_target(json_target)
+    with _resumable(out):
+        summary = run_budget(
+            config, builders.split(","), agent or (), parse_budgets(budgets), goals, out,
+            overrides or (), seed, parse_ratios(ratios), _command(),
+        )  # fmt: skip
+    _finish(summary, out, json_target, _show_episodes)
+    typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
+
+
+@eval_app.command(epilog=_EXPERIENCE)
+def experience(
+    out: _Out,
+    state_bank: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Made of other tasks than --goals.")
+    ] = None,
+    trace_bank: Annotated[str | None, typer.Option(metavar="FOLDER", help="Likewise.")] = None,
+    same_state_bank: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Made of what --goals are about.")
+    ] = None,
+    same_trace_bank: Annotated[str | None, typer.Option(metavar="FOLDER", help="Likewise.")] = None,
+    goals: _Goals = "0-299",
+    inner: Annotated[str, typer.Option(help="Inner contexts, comma-separated.")] = "full",
+    only: Annotated[str, typer.Option(help="Agents, such as state,gated; all if empty.")] = "",
+    config: _Config = "webshop-experience",
+    overrides: _Set = None,
+    seed: _Seed = 0,
+    json_target: _Json = None,
+) -> None:
+    """Compare no advice, state, gated, trace, random and shuffled-worth advice on the same goals."""
+    from evals.worlds.experience import run_experience
+
+    check_target(json_target)
+    banks = {"": (state_bank, trace_bank)}
+    if same_state_bank or same_trace_bank:
+        banks["same"] = (same_state_bank, same_trace_bank)
+    with _resumable(out):
+        summary = run_experience(
+            config, goals, out, banks, _names(inner), overrides or (), _names(only), seed,
+            _command(),
+        )  # fmt: skip
+    _finish(summary, out, json_target, _show_episodes)
+
+
+@eval_app.command(epilog=_RETRIEVAL)
+def retrieval(
+    data: Annotated[
+        str, typer.Option(metavar="FILE", help="Trajectories of trainers.episodes.collect.")
+    ],
+    out: _Out,
+    updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
+    config: _Config = "webshop",
+    seed: _Seed = 0,
+    json_target: _Json = None,
+) -> None:
+    """Rank the chunks of the pages on which an expert acted: recall of the one it acted on."""
+    from evals.worlds.retrieval import run_retrieval
+
+    check_target(json_target)
+    with _resumable(out):
+        summary = run_retrieval(data, out, updater, config, seed, _command())
+    _finish(summary, out, json_target)
+
+
+@eval_app.command(epilog=_QA)
+def qa(
+    out: _Out,
+    data: Annotated[
+        str, typer.Option(help="'sample', or a folder with corpus/ and evaluation_dataset.json.")
+    ] = "sample",
+    experiments: Annotated[
+        str,
+        typer.Option(
+            help="A chunk size, B chunking, C embedding and retrieval, D memory, E reranking."
+        ),
+    ] = "A,B,C,D",
+    only: Annotated[str, typer.Option(help="Just these agents of them, comma-separated.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="The first so many questions.")] = None,
+    config: _Config = "qa",
+    overrides: _Set = None,
+    seed: _Seed = 0,
+    json_target: _Json = None,
+) -> None:
+    """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
+    from evals.qa.experiments import run_qa
+
+    check_target(json_target)
+    with _resumable(out):
+        summary = run_qa(
+            out, data, _names(experiments), config, _extractive(overrides), limit, _names(only),
+            seed, _command(),
+        )  # fmt: skip
+    _finish(summary, out, json_target)
+
+
+@eval_app.command(epilog=_MEMORY)
+def memory(
+    out: _Out,
+    dialogues: Annotated[str, typer.Option(help="'sample' or a YAML file.")] = "sample",
+    policies: Annotated[
+        str, typer.Option(help="Comma-separated: neither, stm, ltm, both.")
+    ] = "neither,stm,ltm,both",
+    limit: Annotated[int | None, typer.Option(min=1, help="The first so many dialogues.")] = None,
+    config: _Config = "qa",
+    overrides: _Set = None,
+    seed: _Seed = 0,
+    json_target: _Json = None,
+) -> None:
+    """Measure memory where it matters: follow-ups and questions about earlier sessions."""
+    from evals.memory.dialogues import run_memory
+
+    check_target(json_target)
+    with _resumable(out):
+        summary = run_memory(
+            out, dialogues, _names(policies), config, _extractive(overrides), limit, seed,
+            _command(),
+        )  # fmt: skip
+    _finish(summary, out, json_target)
+
+
+@eval_app.command(epilog=_ENTITIES)
+def entities(out: _Out, json_target: _Json = None) -> None:
+    """Compare the extractors of names with names marked by hand."""
+    from evals.qa.entities import run_entities
+
+    check_target(json_target)
+    with _resumable(out):
+        summary = run_entities(out, _command())
+    _finish(summary, out, json_target)
 
 
 @eval_app.command(epilog=_RERANK)
 def rerank(
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
-    ],
+    out: _Out,
     split: Annotated[str, typer.Option(help="dev to tune on, test to report.")] = "dev",
     datasets: Annotated[
         str, typer.Option(help="Comma-separated.")
@@ -97,108 +277,118 @@ def rerank(
         str | None, typer.Option(metavar="DIR", help="Of the documents' states.")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Cores for the model.")] = None,
-    json_target: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write the summary; - is stdout.")
-    ] = None,
+    seed: _Seed = 0,
+    json_target: _Json = None,
 ) -> None:
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
-    from ui.cli.rerank import evaluate_rerank
+    from evals.rerank.rankers import DEFAULT_RANKERS, Settings, run_rerank
 
-    evaluate_rerank(
-        {
-            "split": split,
-            "datasets": datasets,
-            "limit": limit,
-            "rankers": rankers,
-            "pool": pool,
-            "depth": depth,
-            "model": model,
-            "loss": loss,
-            "steps": steps,
-            "learning_rate": learning_rate,
-            "states": states,
-        },
-        out=out,
-        data=data,
-        folder=states_folder,
-        threads=threads,
-        json_target=json_target,
-    )
+    check_target(json_target)
+    chosen: dict[str, Any] = {
+        "split": split, "datasets": tuple(_names(datasets)), "limit": limit, "pool": pool,
+        "rankers": tuple(_names(rankers)) or DEFAULT_RANKERS, "depth": depth, "model": model,
+        "loss": loss, "steps": steps, "learning_rate": learning_rate, "states": states,
+        "seed": seed,
+    }  # fmt: skip
+    _check_choices(chosen)
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
+    with _resumable(out):
+        summary = run_rerank(Settings(**chosen), out, data, states_folder, _command())
+    _finish(summary, out, json_target)
 
 
-_RETRIEVAL = examples(
-    "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
-    "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
-)
-
-
-@eval_app.command(epilog=_RETRIEVAL)
-def retrieval(
-    data: Annotated[
-        str, typer.Option(metavar="FILE", help="Trajectories of trainers.episodes.collect.")
-    ],
-    out: Annotated[str, typer.Option(metavar="DIR", help="A new run directory.")],
-    updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+@eval_app.command(epilog=_REPORT)
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run directories.")],
+    out: Annotated[Path, typer.Option(metavar="FILE.md", help="The page to write.")],
 ) -> None:
-    """Recall of the clicked chunk: trained, zero-shot, instruction and last-event queries."""
-    from evals.report import figures
-    from evals.retrieval import run_retrieval
+    """Write a page of tables and plots from run directories, and copies of what they came from."""
+    from evals.core.report import report as write_report
 
-    command = ["stategate", "eval", "retrieval", "--data", data, "--updater", updater]
-    summary = run_retrieval(data, out, updater, seed, [*command, "--out", out])
-    typer.echo(figures(summary["rows"]))
+    write_report(runs, out)
+    typer.echo(f"page: {out}")
 
 
-_BUDGET = examples(
-    "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/budget",
-    "stategate eval budget --builders full --agent u=context.kind=compress,context.allocator=uniform"
-    " --budgets 150,300 --out runs/uniform",
-)
+def _check_choices(chosen: Mapping[str, Any]) -> None:
+    from stores.errors import UserError
+
+    for name, choices in {
+        "split": ("dev", "test"),
+        "pool": ("given", "bm25"),
+        "loss": ("content", "mean"),
+        "states": ("fp32", "fp16", "int8"),
+    }.items():
+        if chosen[name] not in choices:
+            raise UserError(f"--{name} is one of {', '.join(choices)}, not '{chosen[name]}'")
 
 
-@eval_app.command(epilog=_BUDGET)
-def budget(
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
-    ],
-    builders: Annotated[str, typer.Option(help="Context kinds.")] = "full,retrieve,compress",
-    agent: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="A curve of your own; repeatable."),
-    ] = None,
-    budgets: Annotated[str, typer.Option(help="In tokens.")] = "100,150,200,300,400,600,1000",
-    ratios: Annotated[
-        str, typer.Option(help="Shares of each page, such as 0.3,0.5, for builders with a ratio.")
-    ] = "",
-    goals: Annotated[str, typer.Option(help="Such as 0-499 or 3,5,8.")] = "0-9",
-    config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="For every agent; repeatable."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Written to the run's args.json.")] = 0,
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _extractive(overrides: "list[str] | None") -> list[str]:
+    """Answer without a language model unless the caller names an actor."""
+    return ["actor.kind=extract", *(overrides or ())]
+
+
+def _command() -> list[str]:
+    return ["stategate", *sys.argv[1:]]
+
+
+@contextmanager
+def _resumable(out: str) -> Iterator[None]:
+    """Tell on Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"stategate: stopped; the same command goes on from '{out}'", err=True)
+        raise typer.Exit(130) from None
+
+
+def _show_table(summary: Mapping[str, Any]) -> None:
+    from evals.core.report import table
+
+    typer.echo(table(summary["rows"], "simple"))
+    for test in summary["tests"]:
+        if test["metric"] in ("ndcg", "right", "f1") and test.get("dataset") in (None, "average"):
+            head = f"{test['experiment']}: " if "experiment" in test else ""
+            typer.echo(
+                f"{head}{test['b']} against {test['a']}: {test['metric']} "
+                f"{test['difference']:+.3f} ({test['low']:+.3f} to {test['high']:+.3f}), "
+                f"p = {test['p']:.3f}"
+            )
+
+
+def _show_episodes(summary: Mapping[str, Any]) -> None:
+    from ui.cli.episodes import show_summary
+
+    show_summary(console(), summary, (), None)
+
+
+def _finish(
+    summary: Mapping[str, Any],
+    out: str,
+    json_target: str | None,
+    show: Callable[[Mapping[str, Any]], None] = _show_table,
 ) -> None:
-    """Success against the context's token budget, a curve a builder, with a plot."""
-    from evals.budget import parse_budgets, parse_ratios, run_budget
-    from evals.live import parse_goals
-    from evals.report import table
+    """Write and show a summary and its first errors; exit code 1 where everything failed."""
+    from stores.runs import read_rows
 
-    command = ["stategate", "eval", "budget", "--builders", builders, "--budgets", budgets]
-    command += ["--goals", goals, "--config", config]
-    for name in agent or ():
-        command += ["--agent", name]
-    for item in overrides or ():
-        command += ["--set", item]
-    command += ["--ratios", ratios] if ratios else []
-    summary = run_budget(
-        config, builders.split(","), agent or (), parse_budgets(budgets), parse_goals(goals),
-        out, overrides or (), seed, parse_ratios(ratios), [*command, "--out", out],
-    )  # fmt: skip
-    typer.echo(table(summary["rows"]))
-    typer.echo(f"plot: {out}/budget.png")
-
-
-eval_app.command(epilog=cli_eval_experience.EXPERIENCE_EXAMPLES)(cli_eval_experience.experience)
-eval_app.command(epilog=cli_eval_qa.QA_EXAMPLES)(cli_eval_qa.qa)
-eval_app.command(epilog=cli_eval_qa.MEMORY_EXAMPLES)(cli_eval_qa.memory)
+    path = Path(out) / "errors.jsonl"
+    errors = read_rows(path) if path.exists() else []
+    if json_target is not None:
+        write_json(json_target, summary)
+    if json_target != "-":
+        show(summary)
+        for row in errors[:3]:
+            what = " ".join(str(v) for k, v in row.items() if k not in ("agent", "step", "error"))
+            typer.secho(f"{row['agent']} {what} failed: {row['error']}", fg="red")
+        if len(errors) > 3:
+            typer.secho(f"… and {len(errors) - 3} more failed", fg="red")
+        typer.echo(f"run directory: {out}")
+    counted = [row for row in summary["rows"] if "errors" in row]
+    if counted and all(row["n"] and row["errors"] >= row["n"] for row in counted):
+        raise typer.Exit(1)

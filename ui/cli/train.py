@@ -49,7 +49,7 @@ def train(
     for item in overrides or ():
         command += ["--set", item]
     summary = module.train(settings, command)
-    from evals.report import figures
+    from evals.core.report import table
 
-    typer.echo(figures(summary["rows"]))
+    typer.echo(table(summary["rows"]))
     typer.echo(f"checkpoint: {settings.checkpoint}; curves: {settings.run}/curves.png")

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evals.read_run import Pair, Run, outcome_of
+from evals.core.run_directory import Pair, Run, outcome_of
 from ui.app.render.actions import action_chip
 from ui.app.render.charts import bars
 from ui.app.render.html import el, join, percent, plural, short

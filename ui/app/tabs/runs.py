@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from evals.read_run import Run, find_runs, pairs, read_run, replay, select
+from evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
 from nodes.registry import registry
 from stores.errors import UserError
 from ui.app.render.html import empty, join, note

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from evals.states import Course, course_of, project, reference_courses, similarity
+from evals.worlds.states import Course, course_of, project, reference_courses, similarity
 from stores.errors import UserError
 from ui.app.render.html import el, empty, note
 from ui.app.render.state import (

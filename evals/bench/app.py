@@ -1,0 +1,163 @@
+"""Benchmarks, each into a run directory: ``stategate eval bench step --out runs/bench-step``.
+
+``python -m evals.bench step --out runs/bench-step`` is the same. Nothing here is asserted by tests.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from stores.runs import parse_numbers, provenance, shown_path
+
+_EXAMPLES = """[bold]Examples[/bold]
+  stategate eval bench step --data sample --out runs/bench-step
+  stategate eval bench curve --sizes 1000,10000,100000 --out runs/bench-curve
+  stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank
+  stategate eval bench memory --db postgresql://… --out runs/bench-memory"""
+bench_app = typer.Typer(
+    epilog=_EXAMPLES,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+_Out = Annotated[
+    str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
+]
+_Data = Annotated[str, typer.Option(help="'sample', or a WebShop folder.")]
+_Seed = Annotated[int, typer.Option(help="Of whatever is drawn at random.")]
+
+
+@bench_app.callback(invoke_without_command=True, epilog=_EXAMPLES)
+def bench(context: typer.Context) -> None:
+    """Measure how long things take; compare figures of one machine and one table only."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
+    """Load WebShop's world, walk it at random, and search."""
+    from evals.webshop.speed import measure_world
+
+    _run("webshop", {"world": lambda: measure_world(data, seed=seed)}, out, data=data, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def curve(
+    out: _Out,
+    sizes: Annotated[str, typer.Option(help="Of the catalogues.")] = "1000,10000,100000",
+    seed: _Seed = 0,
+) -> None:
+    """Search synthetic WebShop catalogues of growing size."""
+    from evals.webshop.speed import curve_parts
+
+    parts = curve_parts(parse_numbers(sizes, "sizes"), seed)
+    _run("curve", parts, out, sizes=sizes, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def checkpoints(
+    out: _Out, steps: Annotated[str, typer.Option(help="Episode lengths.")] = "10,100"
+) -> None:
+    """Count checkpoint bytes a step, beside a loop that keeps every page."""
+    from evals.webshop.checkpoints import checkpoint_parts
+
+    parts = checkpoint_parts(parse_numbers(steps, "steps"))
+    _run("checkpoints", parts, out, steps=steps, seed=0)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def step(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
+    """Measure a step without the model, part by part, beside a bare LangGraph loop."""
+    from evals.webshop.step import beside_bare_loop, step_parts
+
+    _run("step", step_parts(data, seed), out, beside_bare_loop, data=data, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def bank(
+    out: _Out,
+    bank: Annotated[str, typer.Option(metavar="FOLDER", help="A state bank to take vectors from.")],
+    sizes: Annotated[str, typer.Option(help="Numbers of states.")] = "10000,100000",
+    config: Annotated[str, typer.Option(help="A preset or a YAML file: its embedder.")] = "webshop",
+    seed: _Seed = 0,
+) -> None:
+    """Search in state banks of growing size, and embed one text."""
+    from evals.bench.bank import bank_parts
+    from graph.config import load_config
+    from nodes.resources import Resources
+    from stores.bank.state_bank import StateBank
+
+    resources = Resources(None, load_config(config).embedder)
+    parts = bank_parts(StateBank(bank), parse_numbers(sizes, "sizes"), resources, seed)
+    _run("bank", parts, out, bank=bank, sizes=sizes, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def retrieval(
+    out: _Out,
+    passages: Annotated[str, typer.Option(help="Corpus sizes.")] = "10000",
+    seed: _Seed = 0,
+) -> None:
+    """Ingest and query a corpus, in a folder and through a Chroma server."""
+    from evals.bench.qa import retrieval_parts
+
+    sizes = parse_numbers(passages, "sizes")
+    _run("retrieval", retrieval_parts(sizes, seed), out, passages=passages, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def embedder(out: _Out, seed: _Seed = 0) -> None:
+    """Count the texts a second that MiniLM embeds."""
+    from evals.bench.qa import measure_embedder
+
+    _run("embedder", {"MiniLM": lambda: measure_embedder(seed)}, out, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def memory(
+    out: _Out,
+    db: Annotated[
+        str | None, typer.Option(metavar="URL", help="PostgreSQL; a SQLite file without it.")
+    ] = None,
+    seed: _Seed = 0,
+) -> None:
+    """Write long-term memory from sixteen sessions at once, and read it."""
+    from evals.bench.qa import memory_parts
+
+    _run("memory", memory_parts(db, seed), out, db="PostgreSQL" if db else None, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def ui(out: _Out) -> None:
+    """Measure the app in headless Chromium: first paint, first episode, a step."""
+    from evals.bench.ui import find_browser, measure_ui
+
+    find_browser()
+    _run("ui", {"app": measure_ui}, out, seed=0)
+
+
+def _run(
+    what: str,
+    parts: Any,
+    out: str,
+    finish: Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]] = list,
+    **settings: Any,
+) -> None:
+    from evals.core.parts import run_bench
+    from evals.core.report import table
+
+    shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
+    args = {**provenance(_command()), "what": what, "out": shown_path(out), **shown}
+    summary = run_bench(what, parts, out, args, finish)
+    typer.echo(table(summary["rows"], "simple"))
+
+
+def _command() -> list[str]:
+    """Return the command as it was typed, without a database's address."""
+    words = ["postgresql://…" if "postgresql://" in word else word for word in sys.argv[1:]]
+    is_module = words[:1] != ["eval"]
+    return [*(["python", "-m", "evals.bench"] if is_module else ["stategate"]), *words]

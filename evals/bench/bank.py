@@ -1,0 +1,151 @@
+"""How fast a state bank answers, by size: search alone, and the whole step with its one embedding.
+
+Larger banks are made of the given bank's own vectors, each copy moved a little at random (the cosine
+with its original is about 0.9), because states are not spread like noise. ``recall_at_10`` is the
+share of the true ten nearest that is found. Queries are vectors of the bank moved in the same way.
+``cpu_ms`` is processor time, which other programs on the machine do not lengthen; ``search_ms`` is by
+the clock; ``wide`` is a search of 480 with their rows read from the file, which ``gate=alike`` with
+``top_k=60`` makes where it has seen none of them before. ``load`` is the machine's load (runnable
+programs, mean of a minute) while it was measured.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evals.core.parts import Parts
+from stores.bank.bank import Bank, Entry, Row, Vector
+from stores.bank.nearest import Searcher
+from stores.bank.state_bank import StateBank
+from stores.errors import UserError
+
+NUDGE = 0.5  # length of the random part: cosine 1 / sqrt(1 + 0.25), about 0.9
+_QUERIES = 300
+_BLOCK = 5000
+_WIDE = 480
+_STATE = "Question: " + "a state's text is about so long " * 18
+
+
+def bank_parts(bank: StateBank, sizes: Sequence[int], resources: Any, seed: int = 0) -> Parts:
+    """Return a part a size, and one for the embedding that every search begins with.
+
+    Milliseconds (p50, p95) of a search of ten, its recall, seconds to build.
+    """
+    blocks = [rows.copy() for _, rows in bank.bank.vectors("text")]
+    if not blocks:
+        raise UserError("the bank is empty: build one first")
+    seeds = np.concatenate(blocks)
+    texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
+    parts: Parts = {f"{size} states": partial(_of_size, seeds, size, seed) for size in sizes}
+    return {**parts, "embedding": lambda: [{"states": 1, **embedding_times(resources, texts)}]}
+
+
+def _of_size(seeds: Vector, size: int, seed: int) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="stategate-", ignore_cleanup_errors=True) as folder:
+        return [_measure(Path(folder) / "bank", seeds, size, seed)]
+
+
+def _measure(folder: Path, seeds: Vector, size: int, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    store = Bank(folder, "state", {"text": "bench"}, create=True)
+    started = time.perf_counter()
+    made = 0
+    for block in _moved(seeds, size, rng):
+        store.add(
+            Entry(
+                Row(f"{made + i}", "t", 5.0, {"experience": "x" * 80, "state": _STATE}),
+                {"text": vector},
+            )
+            for i, vector in enumerate(block)
+        )
+        made += len(block)
+    filled = time.perf_counter() - started
+    searcher = Searcher(store, "text")
+    started = time.perf_counter()
+    searcher.refresh()
+    indexed = time.perf_counter() - started
+    queries = next(_moved(seeds, _QUERIES, np.random.default_rng(seed + 1)))
+    for query in queries[:20]:
+        searcher.search(query, 10)
+    wide = _timed(searcher, store, queries[:100], _WIDE)[0]
+    narrow, found = _timed(searcher, store, queries, 10)
+    store_size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    row = {
+        "states": size,
+        **{f"search_{name}": value for name, value in narrow.items()},
+        **{f"wide_{name}": value for name, value in wide.items()},
+        "queries": len(found),
+        "recall_at_10": _recall(store, queries[:100], found[:100]),
+        "fill_s": filled,
+        "index_s": indexed,
+        "megabytes": store_size / 1e6,
+        "load": os.getloadavg()[0],
+    }
+    store.close()
+    return row
+
+
+def _timed(
+    searcher: Searcher, store: Bank, queries: Vector, k: int
+) -> tuple[dict[str, float], list[set[int]]]:
+    """Search ``k`` and read their rows for each query; return p50 and p95, and what was found."""
+    took, worked, found = [], [], []
+    for query in queries:
+        started, cpu = time.perf_counter(), time.process_time()
+        hits = searcher.search(query, k)
+        store.rows([n for n, _ in hits])
+        took.append(1000 * (time.perf_counter() - started))
+        worked.append(1000 * (time.process_time() - cpu))
+        found.append({n for n, _ in hits})
+    return {
+        f"{name}_p{share}": float(np.percentile(values, share))
+        for name, values in (("ms", took), ("cpu_ms", worked))
+        for share in (50, 95)
+    }, found
+
+
+def _recall(store: Bank, queries: Vector, found: Sequence[set[int]]) -> float:
+    """Return the share of the true ten nearest (every vector compared) among ``found``."""
+    best: list[list[tuple[float, int]]] = [[] for _ in queries]
+    for numbers, rows in store.vectors("text"):
+        scores = queries @ rows.T
+        for i, row in enumerate(scores):
+            top = np.argsort(-row)[:10]
+            best[i] = sorted(best[i] + [(-float(row[j]), int(numbers[j])) for j in top])[:10]
+    shares = [len({n for _, n in b} & f) / len(b) for b, f in zip(best, found, strict=True)]
+    return float(np.mean(shares))
+
+
+def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vector]:
+    for start in range(0, size, _BLOCK):
+        count = min(_BLOCK, size - start)
+        rows = seeds[rng.integers(0, len(seeds), count)]
+        noise = rng.normal(size=rows.shape).astype(np.float32)
+        noise *= NUDGE / np.linalg.norm(noise, axis=1, keepdims=True)
+        moved = rows + noise
+        yield moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+def embedding_times(resources: Any, texts: Sequence[str]) -> dict[str, Any]:
+    """Return milliseconds (p50, p95) of embedding one new text; the first ones warm it up."""
+    fresh = [f"{text} {i}" for i, text in enumerate(texts)]
+    stamp = f"{time.time_ns()} "
+    took, worked = [], []
+    for i, text in enumerate(fresh):
+        started, cpu = time.perf_counter(), time.process_time()
+        resources.embedder.embed([stamp + text])
+        if i >= 10:
+            took.append(1000 * (time.perf_counter() - started))
+            worked.append(1000 * (time.process_time() - cpu))
+    p50, p95 = (float(np.percentile(took, share)) for share in (50, 95))
+    cpu_p95 = float(np.percentile(worked, 95))
+    return {
+        "embedding_ms_p50": p50, "embedding_ms_p95": p95, "embedding_cpu_ms_p95": cpu_p95,
+        "queries": len(took),
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""What all evaluations share: tasks and their runner, run directories, statistics, reports."""

@@ -1,0 +1,236 @@
+"""Tables and plots from run directories, never by hand.
+
+    stategate eval report runs/rule runs/chat --out docs/results/mine.md
+
+The ``args.json`` and ``summary.json`` behind each table are copied to ``runs/NAME`` beside the page,
+and each run has a plot of its own.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals.core.run_directory import Run, read_run
+from stores.errors import UserError
+
+#: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
+_SHOWN = {
+    "success": ("success %", 100, 1),
+    "score": ("score", 100, 1),
+    "finished": ("finished %", 100, 1),
+    "steps": ("steps", 1, 1),
+    "tokens_per_step": ("tokens/step", 1, 0),
+    "lost_per_step": ("lost/step", 1, 1),
+    "tokens": ("context tokens", 1, 0),
+    "model_tokens": ("model tokens", 1, 0),
+    "cost": ("cost $", 1, 4),
+    "seconds": ("seconds", 1, 2),
+    "cpu_seconds": ("cpu s", 1, 2),
+    "fallbacks": ("fallbacks", 1, 1),
+    "hit3": ("Hit@3", 1, 3),
+    "mrr": ("MRR", 1, 3),
+    "ndcg": ("nDCG@10", 1, 3),
+    "map": ("MAP", 1, 3),
+    "p2": ("P@2", 1, 3),
+    "r2": ("R@2", 1, 3),
+    "r5": ("R@5", 1, 3),
+    "similarity": ("similarity", 1, 3),
+    "f1": ("F1", 1, 3),
+    "seconds_p50": ("p50 s", 1, 3),
+    "seconds_p95": ("p95 s", 1, 3),
+    "right": ("right %", 100, 1),
+    "right_follow_up": ("follow-up %", 100, 1),
+    "right_recall": ("recall %", 100, 1),
+    "right_cross_session": ("cross-session %", 100, 1),
+    "right_entity": ("entity %", 100, 1),
+    "readable": ("readable %", 100, 1),
+}
+#: Bounds of intervals and standard errors stand beside their value or not at all.
+_BESIDE = ("_se", "_low", "_high")
+
+
+def table(rows: Sequence[Mapping[str, Any]], style: str = "github") -> str:
+    """Return summary rows as a table, each value ± its standard error; ``style`` is tabulate's."""
+    from tabulate import tabulate
+
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = [c for c in columns if not any(_metric_of(c, end) in columns for end in _BESIDE)]
+    if not any(row.get("cost") for row in rows):  # a local model's is nil
+        columns = [column for column in columns if column != "cost"]
+    cells = [[_cell(row, column) for column in columns] for row in rows]
+    heads = [_SHOWN.get(column, (column, 1, 0))[0] for column in columns]
+    return tabulate(cells, heads, tablefmt=style, disable_numparse=True)
+
+
+def format_tests(tests: Sequence[Mapping[str, Any]], style: str = "github") -> str:
+    """Return paired tests as a table, differences in the unit that :func:`table` shows."""
+    from tabulate import tabulate
+
+    extra = [key for key in ("experiment", "dataset") if any(key in test for test in tests)]
+    heads = [*extra, "against", "agent", "metric", "n", "difference", "95 % interval", "p"]
+    lines = []
+    for test in tests:
+        name, factor, decimals = _SHOWN.get(test["metric"], (test["metric"], 1, 3))
+        difference, low, high = (
+            f"{test[key] * factor:+.{decimals}f}" for key in ("difference", "low", "high")
+        )
+        p = "< .001" if test["p"] < 0.001 else f"{test['p']:.3f}".lstrip("0")
+        head = [*(test.get(key, "") for key in extra), test["a"], test["b"], name, test.get("n")]
+        lines.append([*head, difference, f"{low} to {high}", p])
+    return tabulate(lines, heads, tablefmt=style, disable_numparse=True)
+
+
+def section(run: Run) -> str:
+    """Return the section of one run: what it was, its table, its tests."""
+    parts = [f"## {run.folder.name}", _facts(run.args), f"`{run.args['command']}`"]
+    parts.append(table(run.summary["rows"]))
+    if run.summary["tests"]:
+        parts += ["Paired tests on the same tasks:", format_tests(run.summary["tests"])]
+    return "\n\n".join(parts)
+
+
+def report(folders: Sequence[Path], out: Path) -> None:
+    """Write the page, a plot a run, and copies of what the tables were made from.
+
+    Raises ``UserError`` for a folder that is no finished run, or two of one name.
+    """
+    runs = [read_run(folder) for folder in folders]
+    for run in runs:
+        if not run.summary:
+            raise UserError(f"'{run.folder}' is no finished run: the command that made it goes on")
+    if len({run.folder.name for run in runs}) < len(runs):
+        raise UserError("two run directories have one name: rename one, copies are kept by name")
+    page = [f"# {out.stem.replace('_', ' ')}"]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        page.append(section(run))
+        picture = out.with_name(f"{out.stem}-{run.folder.name}.png")
+        if plot(run.summary["rows"], picture, run.folder.name):
+            page.append(f"![{run.folder.name}]({picture.name})")
+        target = out.parent / "runs" / run.folder.name
+        if target.resolve() != run.folder.resolve():
+            target.mkdir(parents=True, exist_ok=True)
+            for name in ("args.json", "summary.json"):
+                shutil.copyfile(run.folder / name, target / name)
+    out.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
+def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
+    """Draw success against tokens a step, or else every share (0 to 1) as bars; False: neither."""
+    is_live = any("tokens_per_step" in row for row in rows)
+    metrics = [
+        name
+        for name, (_, factor, decimals) in _SHOWN.items()
+        if (factor == 100 or decimals == 3)
+        and not name.startswith("seconds")
+        and any(isinstance(row.get(name), int | float) for row in rows)
+    ]
+    if not is_live and not metrics:
+        return False
+    pyplot = load_pyplot()
+    figure, axis = pyplot.subplots(figsize=(6, 3.8) if is_live else (8, 3.8))
+    if is_live:
+        for row in rows:
+            if "tokens_per_step" not in row:
+                axis.axhline(100 * row["success"], color="0.6", linestyle="--", linewidth=1)
+                continue
+            axis.errorbar(
+                row["tokens_per_step"], 100 * row["success"],
+                xerr=row["tokens_per_step_se"] or 0, yerr=100 * (row["success_se"] or 0),
+                marker="o", capsize=3, linestyle="", label=row["agent"],
+            )  # fmt: skip
+        axis.set(xlabel="tokens per step", ylabel="success % (dashed: oracle)", ylim=(-2, 102))
+    else:
+        _bars(axis, rows, metrics)
+    axis.set_title(title)
+    axis.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+    axis.grid(alpha=0.3, axis="both" if is_live else "y")
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    pyplot.close(figure)
+    return True
+
+
+def load_pyplot() -> Any:
+    """Return matplotlib's pyplot, which opens no window. Raises ``UserError`` without the package."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise UserError("plots need matplotlib: pip install 'stategate[eval]'") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _bars(axis: Any, rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> None:
+    if any(row.get("dataset") == "average" for row in rows):
+        rows = [row for row in rows if row["dataset"] == "average"]
+    width = 0.8 / len(rows)
+    for i, row in enumerate(rows):
+        places = [j + (i - (len(rows) - 1) / 2) * width for j in range(len(metrics))]
+        heights = [row.get(metric) or 0 for metric in metrics]
+        errors = [row.get(f"{metric}_se") or 0 for metric in metrics]
+        axis.bar(places, heights, width * 0.92, yerr=errors, capsize=2, label=_name(row))
+    axis.set_xticks(
+        range(len(metrics)), [_SHOWN[metric][0].removesuffix(" %") for metric in metrics]
+    )
+    axis.set_ylim(0, 1.08)
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    words = (row.get(key) for key in ("experiment", "agent", "dataset", "what", "part"))
+    return " ".join(str(word) for word in words if word)
+
+
+def _facts(args: Mapping[str, Any]) -> str:
+    """Return the caption: whatever of the run's arguments a reader wants to know."""
+    configs = args.get("agents")
+    agents = list(configs.values()) if isinstance(configs, Mapping) else []
+    facts = []
+    if agents:
+        actors = _each((agent.get("actor") or {}).get("kind") for agent in agents)
+        models = _each((agent.get("llm") or {}).get("model") for agent in agents)
+        speaks = "`chat`" in actors or "`answer`" in actors
+        facts.append(f"actor {actors}{f', model {models}' if speaks else ''}")
+    goals = args.get("goals")
+    if isinstance(goals, list) and goals:
+        is_range = goals == list(range(goals[0], goals[-1] + 1))
+        facts.append(f"goals {f'{goals[0]}–{goals[-1]}' if is_range else goals} (n = {len(goals)})")
+    data = args.get("data")
+    if isinstance(data, Mapping) and "name" in data:
+        facts.append(f"data `{data['name']}` (SHA-256 `{data['sha256'][:12]}…`)")
+    modes = _each((agent.get("env") or {}).get("observation") for agent in agents)
+    facts += [f"observation {modes}"] if modes not in ("", "`None`") else []
+    facts += [f"at most {args['max_steps']} steps"] if "max_steps" in args else []
+    facts += [f"seed {args['seed']}"] if "seed" in args else []
+    commits = dict.fromkeys(_commit(part) for part in (args, *args.get("resumed", [])))
+    facts.append(f"commit {', then '.join(commits)}")
+    text = "; ".join(facts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _metric_of(column: str, end: str) -> str:
+    return column.removesuffix(end) if column.endswith(end) else ""
+
+
+def _cell(row: Mapping[str, Any], metric: str) -> str:
+    value, error = row.get(metric), row.get(f"{metric}_se")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    if metric not in _SHOWN:
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"{shown} ± {error:.2g}" if isinstance(error, float) else shown
+    _, factor, decimals = _SHOWN[metric]
+    shown = f"{value * factor:.{decimals}f}"
+    return shown if error is None else f"{shown} ± {error * factor:.{decimals}f}"
+
+
+def _each(values: Iterable[object]) -> str:
+    return ", ".join(dict.fromkeys(f"`{value}`" for value in values))
+
+
+def _commit(args: Mapping[str, Any]) -> str:
+    """Show a commit short, and never without the word that the tree was not clean."""
+    commit, *rest = str(args.get("commit", "unknown")).split(" ", 1)
+    return " ".join([f"`{commit[:12]}`", *rest])

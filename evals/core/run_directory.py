@@ -1,0 +1,156 @@
+"""Reading a run directory without changing a byte of it: rows, filters, pairs, and pages replayed."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from envs.protocols import Observation, World
+from stores.errors import UserError
+from stores.runs import read_rows
+
+Outcome = Literal["all", "success", "partial", "failed", "errors"]
+_ARGS, _SUMMARY = "args.json", "summary.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it lies on the disk; a run that still goes on has no summary yet.
+
+    ``tables`` are the rows of each ``.jsonl`` file by its name, ``pictures`` the image files.
+    """
+
+    folder: Path
+    args: dict[str, Any]
+    summary: dict[str, Any]
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    pictures: tuple[Path, ...] = ()
+
+    @property
+    def episodes(self) -> list[dict[str, Any]]:
+        """The rows of ``episodes.jsonl``, the latest of each agent and goal."""
+        latest = {
+            (row.get("agent"), row.get("goal")): row for row in self.tables.get("episodes", ())
+        }
+        return list(latest.values())
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents that have episodes, or that the arguments name."""
+        seen = dict.fromkeys(str(row.get("agent")) for row in self.episodes)
+        return list(seen) or list(self.args.get("agents") or {})
+
+    @property
+    def rewards(self) -> dict[str, dict[int, float]]:
+        """Agent → goal → reward; an episode that ended in an error has 0, as in the summary."""
+        rewards: dict[str, dict[int, float]] = {}
+        for row in self.episodes:
+            rewards.setdefault(str(row["agent"]), {})[int(row["goal"])] = float(row["reward"])
+        return rewards
+
+    def steps(self, agent: str, goal: int) -> list[dict[str, Any]]:
+        """Return the steps of one episode, in order."""
+        rows = self.tables.get("steps", ())
+        mine = [row for row in rows if row.get("agent") == agent and row.get("goal") == goal]
+        return sorted(mine, key=lambda row: row.get("step", 0))
+
+
+def find_runs(roots: Iterable[Path]) -> list[Path]:
+    """Return the run directories under ``roots`` (two levels deep), newest first."""
+    ages: dict[Path, float] = {}
+    for root in roots:
+        for pattern in (_ARGS, f"*/{_ARGS}", f"*/*/{_ARGS}"):
+            for path in root.glob(pattern):
+                ages[path.parent] = path.stat().st_mtime
+    return sorted(ages, key=lambda folder: (-ages[folder], str(folder)))
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a run directory. Raises ``UserError`` for anything else.
+
+    A last row that a kill tore is left out (and left on the disk).
+    """
+    path = Path(folder).expanduser()
+    if not (path / _ARGS).is_file():
+        raise UserError(f"'{folder}' is no run directory: it has no {_ARGS}")
+    try:
+        args = json.loads((path / _ARGS).read_text(encoding="utf-8"))
+        summary = {}
+        if (path / _SUMMARY).is_file():
+            summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8"))
+        tables = {file.stem: read_rows(file) for file in sorted(path.glob("*.jsonl"))}
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read the run '{folder}' ({error})") from None
+    if not isinstance(args, dict) or not isinstance(summary, dict):
+        raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
+    pictures = tuple(sorted(path.glob("*.png")))
+    return Run(path, args, summary, tables, pictures)
+
+
+def outcome_of(row: Mapping[str, Any]) -> Outcome:
+    """Say how an episode ended: success (reward 1), partial, failed (reward 0), or an error."""
+    if row.get("error"):
+        return "errors"
+    reward = float(row.get("reward") or 0.0)
+    return "success" if reward >= 1.0 else "partial" if reward > 0 else "failed"
+
+
+def select(
+    rows: Sequence[Mapping[str, Any]],
+    agent: str | None = None,
+    outcome: Outcome = "all",
+    low: float = 0.0,
+    high: float = 1.0,
+) -> list[Mapping[str, Any]]:
+    """Return the episodes of ``agent`` with this outcome and a reward between ``low`` and ``high``."""
+    return [
+        row
+        for row in rows
+        if (agent is None or row.get("agent") == agent)
+        and outcome in ("all", outcome_of(row))
+        and low <= float(row.get("reward") or 0.0) <= high
+    ]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same goal in two runs (or by two agents)."""
+
+    goal: Any
+    a: Mapping[str, Any]
+    b: Mapping[str, Any]
+
+    @property
+    def difference(self) -> float:
+        """How much more reward the second has."""
+        return float(self.b.get("reward") or 0.0) - float(self.a.get("reward") or 0.0)
+
+
+def pairs(first: Run, agent_a: str, second: Run, agent_b: str) -> list[Pair]:
+    """Return the goals that both have played, those that differ most first.
+
+    Raises ``UserError`` if the two runs are of different data, whose goals are not the same.
+    """
+    data_a, data_b = first.args.get("data") or {}, second.args.get("data") or {}
+    if data_a.get("sha256") != data_b.get("sha256"):
+        raise UserError(
+            f"the runs are of different data ({data_a.get('name')}, {data_b.get('name')}): "
+            "their goals are not the same"
+        )
+    mine = {row.get("goal"): row for row in first.episodes if row.get("agent") == agent_a}
+    theirs = {row.get("goal"): row for row in second.episodes if row.get("agent") == agent_b}
+    both = [Pair(goal, mine[goal], theirs[goal]) for goal in mine if goal in theirs]
+    return sorted(both, key=lambda pair: (-abs(pair.difference), str(pair.goal)))
+
+
+def replay(
+    world: World, task: Mapping[str, Any], actions: Sequence[str]
+) -> list[tuple[Any, Observation]]:
+    """Return (session, observation) before each action and after the last: worlds are pure."""
+    session, seen = world.reset(task)
+    moments = [(session, seen)]
+    for action in actions:
+        session, seen = world.step(session, action)
+        moments.append((session, seen))
+    return moments

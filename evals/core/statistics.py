@@ -1,0 +1,145 @@
+"""The statistics behind every table: intervals and paired tests, by resampling (scipy).
+
+What hangs together is resampled together: ``clusters`` names what each value belongs to (the questions
+of one dialogue); without it every value stands alone. ``strata`` names groups that count alike however
+many values each has (datasets): the estimate is then the mean of their means, and values are drawn
+again within each.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.runs import with_errors
+
+Floats = NDArray[np.float64]
+Labels = Sequence[Hashable] | None
+#: Unit (a goal, a question): metric: value. A unit without a metric does not count in it.
+Units = Mapping[Any, Mapping[str, float]]
+_DRAWS = 10_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean, its bootstrap standard error and its 95 % bootstrap interval."""
+
+    mean: float
+    error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Mean of ``b - a`` over pairs, its 95 % bootstrap interval and a sign-flip p-value."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+
+def interval(
+    values: Sequence[float], seed: int = 0, clusters: Labels = None, strata: Labels = None
+) -> Interval:
+    """Return the mean of ``values`` with its bootstrap interval (NaN of nothing)."""
+    if not len(values):
+        return Interval(*[float("nan")] * 4)
+    return _bootstrap(_summed(np.asarray(values, dtype=float), clusters, strata), seed)
+
+
+def paired(
+    a: Sequence[float],
+    b: Sequence[float],
+    seed: int = 0,
+    clusters: Labels = None,
+    strata: Labels = None,
+) -> Paired:
+    """Compare two agents on the same tasks, in order.
+
+    The interval resamples tasks (or clusters of tasks); the p-value flips the sign of each task's (or
+    cluster's) difference: two-sided, exact where all flips can be tried, else by random flips. Raises
+    ``ValueError`` for unequal lengths or no pairs.
+    """
+    if len(a) != len(b) or not len(a):
+        raise ValueError(f"pairs are needed: {len(a)} and {len(b)} values")
+    from scipy import stats
+
+    differences = np.asarray(b, dtype=float) - np.asarray(a, dtype=float)
+    parts = _summed(differences, clusters, strata)
+    spread = _bootstrap(parts, seed)
+    shares = np.concatenate([sums / counts.sum() / len(parts) for sums, counts in parts])
+    p = 1.0  # of one pair, whose sign says nothing
+    if len(shares) > 1:
+        test = stats.permutation_test(
+            (shares,), lambda x, axis: x.sum(axis=axis), permutation_type="samples",
+            vectorized=True, n_resamples=_DRAWS, batch=_batch(shares), rng=seed,
+        )  # fmt: skip
+        p = float(test.pvalue)
+    return Paired(spread.mean, spread.low, spread.high, p, len(differences))
+
+
+def summary_row(agent: str, units: Units, metrics: Sequence[str]) -> dict[str, Any]:
+    """Return an agent's row: ``n``, those of ``metrics`` that any unit has, ``errors`` if counted."""
+    values = {m: [unit[m] for unit in units.values() if m in unit] for m in metrics}
+    row = {"agent": agent, "n": len(units), **with_errors({m: v for m, v in values.items() if v})}
+    if any("errors" in unit for unit in units.values()):
+        row["errors"] = int(sum(unit["errors"] for unit in units.values()))
+    return row
+
+
+def paired_tests(
+    values: Mapping[str, Units], a: str, b: str, metrics: Sequence[str], seed: int = 0
+) -> list[dict[str, Any]]:
+    """Return a test of ``b`` against ``a`` for each metric, over the units that both have it for."""
+    tests = []
+    for metric in metrics:
+        ours, theirs = (values.get(name, {}) for name in (a, b))
+        shared = sorted(u for u in ours if metric in ours[u] and metric in theirs.get(u, {}))
+        if shared:
+            pair = ([ours[u][metric] for u in shared], [theirs[u][metric] for u in shared])
+            tests.append({"a": a, "b": b, "metric": metric, **vars(paired(*pair, seed))})
+    return tests
+
+
+def _summed(values: Floats, clusters: Labels, strata: Labels) -> list[tuple[Floats, Floats]]:
+    """Return for each stratum the sums and the sizes of its clusters."""
+    table: dict[Hashable, dict[Hashable, list[float]]] = {}
+    for i, value in enumerate(values):
+        cluster = clusters[i] if clusters is not None else i
+        members = table.setdefault(strata[i] if strata is not None else None, {})
+        members.setdefault(cluster, []).append(float(value))
+    return [
+        (np.array([sum(m) for m in one.values()]), np.array([float(len(m)) for m in one.values()]))
+        for one in table.values()
+    ]
+
+
+def _bootstrap(parts: Sequence[tuple[Floats, Floats]], seed: int) -> Interval:
+    from scipy import stats
+
+    def statistic(*drawn: NDArray[np.int64], axis: int = -1) -> Floats:
+        means = [
+            sums[places].sum(axis=axis) / counts[places].sum(axis=axis)
+            for places, (sums, counts) in zip(drawn, parts, strict=True)
+        ]
+        return np.asarray(np.mean(means, axis=0))
+
+    # scipy wants two places or more to draw from: the same one twice where there is one.
+    places = [np.arange(max(len(sums), 2)) % len(sums) for sums, _ in parts]
+    drawn_means = stats.bootstrap(
+        places, statistic, vectorized=True, n_resamples=_DRAWS, method="percentile",
+        batch=_batch(*places), rng=seed,
+    )  # fmt: skip
+    low, high = drawn_means.confidence_interval
+    centre = np.mean([sums.sum() / counts.sum() for sums, counts in parts])
+    return Interval(float(centre), float(drawn_means.standard_error), float(low), float(high))
+
+
+def _batch(*samples: NDArray[Any]) -> int:
+    """Return how many draws fit into memory at once."""
+    return max(1, 2_000_000 // sum(map(len, samples)))

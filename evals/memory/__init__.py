@@ -1,0 +1,1 @@
+"""What memory is worth over several sessions."""

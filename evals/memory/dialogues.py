@@ -1,0 +1,123 @@
+"""The memory table: dialogues over several sessions with both memories, one of them, or none.
+
+    stategate eval memory --out runs/memory
+    stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/memory-chat
+
+A turn is right if the answer says all that it must (deterministic; see envs/qa/dialogues.py), and
+readable if the prompt held it. Turns of one dialogue hang together, so that the paired tests compare
+dialogues, not turns.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envs.qa.dialogues import KINDS, Dialogue, DialogueTurn, load_dialogues
+from evals.core.statistics import paired_tests, summary_row
+from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
+from evals.qa.player import POLICIES, Player
+from graph.config import load_config
+from stores.errors import UserError
+from stores.runs import mean, provenance, shown_config, shown_path
+
+#: What is compared: memory against none, both against either.
+_PAIRS = (
+    ("neither", "stm"), ("neither", "ltm"), ("neither", "both"), ("stm", "both"), ("ltm", "both"),
+)  # fmt: skip
+_RIGHT = ("right", *(f"right_{kind}" for kind in KINDS))
+_COST = ("tokens", "model_tokens", "cost", "seconds")
+
+
+def run_memory(
+    out: str,
+    dialogues: str = "sample",
+    policies: Sequence[str] = tuple(POLICIES),
+    config: str | Mapping[str, Any] = "qa",
+    overrides: Sequence[str] = ("actor.kind=extract",),
+    limit: int | None = None,
+    seed: int = 0,
+    command: Sequence[str] = ("run_memory",),
+) -> dict[str, Any]:
+    """Play the dialogues with each memory policy and return the summary; resumes by dialogue."""
+    unknown = [name for name in policies if name not in POLICIES]
+    if unknown or not policies:
+        raise UserError(
+            f"memory policies are {', '.join(POLICIES)}: '{', '.join(unknown)}' is none"
+        )
+    chosen = load_dialogues(dialogues)[:limit]
+    configs = {name: load_config(config, [*POLICIES[name], *overrides]) for name in policies}
+    args = {
+        **provenance(command),
+        "experiment": "memory",
+        "data": {"name": shown_path(dialogues), "sha256": _hash(chosen)},
+        "seed": seed,
+        "dialogues": [dialogue.id for dialogue in chosen],
+        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
+    }
+    state = Path(out) / "state"
+    samples = [
+        Sample({"dialogue": d.id}, d, [_failure(turn) for turns in d.sessions for turn in turns])
+        for d in chosen
+    ]
+
+    def solver(name: str) -> Solver:
+        # A player a dialogue: conversations of the last one need not be kept in memory.
+        return lambda sample, attempt: Player(name, configs[name], state).play(
+            sample.data, attempt.rows
+        )
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, list(configs), seed)
+
+    task = Task(list(configs), lambda _: samples, solver, scorer, "turns", "dialogue")
+    summary = run_task(task, out, args)
+    shutil.rmtree(state, ignore_errors=True)
+    return summary
+
+
+def _failure(turn: DialogueTurn) -> dict[str, Any]:
+    """Return what a turn counts as where its dialogue broke off before it was answered."""
+    cost = dict.fromkeys(("tokens", "model_tokens", "cost"), 0)
+    return {
+        "kind": turn.kind,
+        **cost,
+        **({"right": False, "readable": False} if turn.expects else {}),
+    }
+
+
+def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
+    """Return right answers by kind of turn, cost, and paired tests by dialogue."""
+    scored = [row for row in turns if "right" in row]
+    rows = []
+    by_dialogue: dict[str, dict[str, dict[str, float]]] = {}
+    for name in agents:
+        units = [(row["dialogue"], _measured(row)) for row in scored if row["agent"] == name]
+        metrics = (*_RIGHT, "readable", *_COST)
+        rows.append(summary_row(name, {i: unit for i, (_, unit) in enumerate(units)}, metrics))
+        for dialogue in {dialogue for dialogue, _ in units}:
+            own = [unit for where, unit in units if where == dialogue]
+            by_dialogue.setdefault(name, {})[dialogue] = {
+                metric: mean([unit[metric] for unit in own if metric in unit])
+                for metric in _RIGHT
+                if any(metric in unit for unit in own)
+            }
+    tests = [
+        test
+        for a, b in _PAIRS
+        if a in agents and b in agents
+        for test in paired_tests(by_dialogue, a, b, _RIGHT, seed)
+    ]
+    return rows, tests
+
+
+def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+    right = float(row["right"])
+    values = {metric: float(row[metric] or 0) for metric in ("readable", *_COST)}
+    errors = float(row.get("error") is not None)
+    return {"right": right, f"right_{row['kind']}": right, **values, "errors": errors}
+
+
+def _hash(dialogues: Sequence[Dialogue]) -> str:
+    return hashlib.sha256(repr(dialogues).encode()).hexdigest()

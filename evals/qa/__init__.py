@@ -1,0 +1,1 @@
+"""Question answering: experiments on chunks, retrieval, memory and reranking; names in texts."""

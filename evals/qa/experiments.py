@@ -1,0 +1,217 @@
+"""The QA experiments: chunk size, chunking, embedding and retrieval, memory policy, reranking.
+
+    stategate eval qa --out runs/qa-sample
+    stategate eval qa --data FOLDER --experiments A,B,C --out runs/qa
+    stategate eval qa --set actor.kind=answer --limit 6 --experiments D --out runs/qa-chat
+
+Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
+token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation. E lets a
+small language model rerank, and is run only where it is asked for: it costs seconds a question.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envs.qa.dialogues import Dialogue, DialogueTurn
+from envs.qa.questions import Question
+from evals.core.statistics import Units, paired_tests, summary_row
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from evals.qa.data import QuestionSet, load_set, relevant
+from evals.qa.player import POLICIES, Player
+from graph.config import Config, load_config
+from nodes.retrieval.corpus import Retrieval
+from stores.corpus.chunking import Chunking
+from stores.errors import UserError
+from stores.runs import provenance, shown_config
+
+_256, _1024 = "env.chunking=fixed-256-50", "env.chunking=fixed-1024-100"
+_OPENAI = "embedder.kind=openai"
+_LARGE = (_OPENAI, "embedder.model=text-embedding-3-large", "embedder.dimension=3072")
+#: Config overrides of every agent; without a policy of its own an agent has no memory.
+AGENTS: dict[str, tuple[str, ...]] = {
+    "fixed-256": (_256,),
+    "fixed-1024": (_1024,),
+    "recursive-512": ("env.chunking=recursive-512-50",),
+    "dense-256": (_256, "context.retrieval=dense"),
+    "dense-1024": (_1024, "context.retrieval=dense"),
+    "rrf-256": (_256, "context.retrieval=rrf"),
+    "rrf-1024": (_1024, "context.retrieval=rrf"),
+    "hybrid-256": (_256, "context.retrieval=hybrid"),
+    "hybrid-1024": (_1024, "context.retrieval=hybrid"),
+    "openai-small-256": (_256, _OPENAI, "context.retrieval=dense"),
+    "openai-large-256": (_256, *_LARGE, "context.retrieval=dense"),
+    "likelihood-256": (_256, "context.retrieval=likelihood"),
+    **dict.fromkeys(POLICIES, (_256,)),
+}
+#: The agents of each experiment; the first is what the others are tested against.
+EXPERIMENTS: dict[str, tuple[str, ...]] = {
+    "A": ("fixed-256", "fixed-1024"),
+    "B": ("fixed-256", "fixed-1024", "recursive-512"),
+    "C": (
+        "dense-256", "rrf-256", "hybrid-256", "fixed-256", "dense-1024", "rrf-1024",
+        "hybrid-1024", "fixed-1024", "openai-small-256", "openai-large-256",
+    ),
+    "D": ("neither", "stm", "ltm", "both"),
+    "E": ("hybrid-256", "likelihood-256"),
+}  # fmt: skip
+#: Those that need no language model.
+USUAL = ("A", "B", "C", "D")
+METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
+_TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")
+_FAILURE = dict.fromkeys((*_TESTED, "tokens", "model_tokens", "cost"), 0.0)
+_DEPTH, _SESSION = 10, 6
+
+
+def run_qa(
+    out: str,
+    data: str = "sample",
+    experiments: Sequence[str] = USUAL,
+    config: str | Mapping[str, Any] = "qa",
+    overrides: Sequence[str] = ("actor.kind=extract",),
+    limit: int | None = None,
+    only: Sequence[str] = (),
+    seed: int = 0,
+    command: Sequence[str] = ("run_qa",),
+) -> dict[str, Any]:
+    """Run ``experiments`` and return the summary; resumes by question (D: by conversation set).
+
+    ``only`` keeps the named agents of the experiments.
+    """
+    unknown = [name for name in experiments if name not in EXPERIMENTS]
+    if unknown or not experiments:
+        raise UserError(f"experiments are A, B, C, D and E: '{', '.join(unknown)}' is none")
+    chosen = load_set(data)
+    names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
+    missing = [name for name in only if name not in names]
+    if missing:
+        raise UserError(f"no agent '{missing[0]}' in these experiments: {', '.join(names)}")
+    names = [name for name in names if not only or name in only]
+    common = [f"env.corpus={chosen.corpus}", *overrides]
+    configs = {n: load_config(config, [*_policy(n), *common, *AGENTS[n]]) for n in names}
+    skipped = {n: why for n, c in configs.items() if (why := _not_run(c))}
+    args = {
+        **provenance(command),
+        "experiment": "qa",
+        "experiments": list(experiments),
+        "data": {"name": chosen.name, "sha256": chosen.sha256},
+        "seed": seed,
+        "limit": limit,
+        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
+    }
+    state = Path(out) / "state"
+
+    def solver(name: str) -> Solver:
+        player = Player(name, configs[name], state)
+        player.index()  # a first question must not pay for the index
+        return lambda sample, attempt: _ask(player, sample.data, attempt)
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, experiments, skipped, seed, names)
+
+    def dataset(name: str) -> list[Sample]:
+        return _samples(name, configs[name], chosen, limit)
+
+    running = [name for name in names if name not in skipped]
+    summary = run_task(Task(running, dataset, solver, scorer, "questions", "question"), out, args)
+    shutil.rmtree(state, ignore_errors=True)
+    return summary
+
+
+def _policy(name: str) -> tuple[str, ...]:
+    return POLICIES.get(name, POLICIES["neither"])
+
+
+def _not_run(config: Config) -> str:
+    """Say why an agent cannot be run here, "" if it can."""
+    key = getattr(config.embedder, "api_key_env", "")
+    is_remote = config.embedder.kind == "openai"
+    missing = is_remote and "openai.com" in str(config.embedder) and not os.environ.get(key)
+    return f"not run: {key} is not set, and no query vectors are stored" if missing else ""
+
+
+def _samples(name: str, config: Config, chosen: QuestionSet, limit: int | None) -> list[Sample]:
+    """Return an agent's questions: one a sample, or with a memory all of them together."""
+    chunking = Chunking.parse(str(getattr(config.env, "chunking", "")))
+    questions = list(enumerate(chosen.under(chunking)))[:limit]
+    groups = [questions] if name in POLICIES else [[item] for item in questions]
+    return [
+        Sample({"first": group[0][0]}, group, [{**_FAILURE, "number": n} for n, _ in group])
+        for group in groups
+    ]
+
+
+def _ask(player: Player, numbered: Sequence[tuple[int, Question]], attempt: Attempt) -> None:
+    """Play the questions in conversations of six; the rows get retrieval metrics too."""
+    turns = [DialogueTurn(q.question, "question", (), q.answer) for _, q in numbered]
+    sessions = tuple(
+        tuple(turns[start : start + _SESSION]) for start in range(0, len(turns), _SESSION)
+    )
+    player.play(Dialogue(str(numbered[0][0]), sessions), attempt.rows)
+    for (number, question), row in zip(numbered, attempt.rows, strict=True):
+        row |= {**_retrieval(player, question, row["query"]), "number": number}
+
+
+def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]:
+    index = player.index()
+    gold = relevant(question, index.passages)
+    how: Retrieval = getattr(player.config.context, "retrieval", "dense")
+    started = time.perf_counter()
+    places = [place for place, _ in index.find(query, _DEPTH, how)]
+    took = time.perf_counter() - started
+    measured = retrieval_metrics(places, gold)
+    return {"gold": len(gold), **measured, "search_seconds": round(took, 5)}
+
+
+def retrieval_metrics(places: Sequence[int], gold: set[int]) -> dict[str, float]:
+    """Return Hit@3, MRR and nDCG@10 of the passages at ``places``, best first."""
+    hits = [place in gold for place in places[:_DEPTH]]
+    first = hits.index(True) + 1 if any(hits) else 0
+    gains = sum(1 / np.log2(i + 2) for i, hit in enumerate(hits) if hit)
+    best = sum(1 / np.log2(i + 2) for i in range(min(len(gold), _DEPTH)))
+    return {
+        "first_hit": first, "hit3": float(0 < first <= 3), "mrr": 1 / first if first else 0.0,
+        "ndcg": gains / best if best else 0.0,
+    }  # fmt: skip
+
+
+def summarise(
+    questions: Sequence[Row],
+    experiments: Sequence[str],
+    skipped: Mapping[str, str],
+    seed: int = 0,
+    names: Sequence[str] = tuple(AGENTS),
+) -> Summary:
+    """Return a row an experiment and agent, tests against its first agent."""
+    values: dict[str, Units] = {
+        name: {row["number"]: _measured(row) for row in questions if row["agent"] == name}
+        for name in names
+    }
+    rows: list[Row] = []
+    tests: list[Row] = []
+    for experiment in experiments:
+        head = {"experiment": experiment}
+        agents = [name for name in EXPERIMENTS[experiment] if name in names]
+        for name in agents:
+            if name in skipped:
+                rows.append({**head, "agent": name, "n": 0, "note": skipped[name]})
+                continue
+            row = summary_row(name, values[name], METRICS)
+            seconds = [unit["seconds"] for unit in values[name].values()] or [float("nan")]
+            for share in (50, 95):
+                row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
+            rows.append({**head, **row})
+        for name in agents[1:]:
+            against_first = paired_tests(values, agents[0], name, _TESTED, seed)
+            tests += [{**head, **test} for test in against_first]
+    return rows, tests
+
+
+def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+    values = {metric: float(row.get(metric) or 0) for metric in METRICS}
+    return {**values, "errors": float(row["error"] is not None)}

@@ -1,0 +1,125 @@
+"""One user's dialogue with one agent: sessions in order, a row for every turn.
+
+The same player serves the experiments (each question a dialogue of its own) and the memory table.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.protocols import answered
+from envs.qa.dialogues import Dialogue, DialogueTurn, says
+from envs.qa.score import token_f1
+from graph.build import Graph, build_graph
+from graph.config import Config
+from nodes.build_context.follow_up import standalone
+from stores.errors import UserError
+from stores.traces import Event
+
+if TYPE_CHECKING:
+    from nodes.retrieval.corpus import CorpusIndex
+
+#: Config overrides of the four memory policies.
+POLICIES: dict[str, tuple[str, ...]] = {
+    "neither": ("context.history_tokens=0", "context.memory=null", "memory=[]"),
+    "stm": ("context.memory=null", "memory=[{kind: conversation, budget: 2000}]"),
+    "ltm": ("context.history_tokens=0", "context.memory={}", "memory=[{kind: long_term}]"),
+    "both": (
+        "context.memory={}",
+        "memory=[{kind: conversation, budget: 2000}, {kind: long_term}]",
+    ),
+}
+
+
+class Player:
+    """One agent, its conversations in memory and its long-term memory in ``folder``."""
+
+    def __init__(self, name: str, config: Config, folder: Path) -> None:
+        if config.env.kind != "qa":
+            raise UserError(f"agent '{name}' has env {config.env.kind}: the QA world is needed")
+        self.name = name
+        self.config = config
+        self._memory = f"{folder / 'memory.sqlite'}"
+        self.graph: Graph = build_graph(config)
+
+    @property
+    def agent(self) -> Any:
+        """The bound parts of the agent: world, resources, config."""
+        return self.graph.agent.bound()  # type: ignore[attr-defined]
+
+    def index(self) -> "CorpusIndex":
+        """Return the corpus's index, made where that is not done."""
+        index: CorpusIndex = self.config.env.index(self.agent.resources)  # type: ignore[attr-defined]
+        return index
+
+    def play(self, dialogue: Dialogue, rows: Sequence[dict[str, Any]]) -> None:
+        """Play ``dialogue`` from an empty memory, and fill a row for each turn.
+
+        An interrupted dialogue is played again: its half-written memory is forgotten first.
+        """
+        empty_rows = iter(rows)
+        user = f"{self.name}/{dialogue.id}"
+        context = self._of_user(user)
+        self._forget(user)
+        for number, session in enumerate(dialogue.sessions):
+            thread: Any = {"configurable": {"thread_id": f"{user}/{number}"}}
+            for place, turn in enumerate(session):
+                row = next(empty_rows)
+                row |= {"session": number, "turn": place, "kind": turn.kind}
+                row |= self._turn(turn, thread, context)
+
+    def _turn(
+        self, turn: DialogueTurn, thread: Any, context: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        events = self.graph.get_state(thread).values.get("events") or []
+        started = time.perf_counter()
+        built: Any = None
+        act: dict[str, Any] = {}
+        task = {"task": {"question": turn.question}}
+        for update in self.graph.stream(task, thread, context=context, stream_mode="updates"):
+            for node, change in update.items():
+                built = change["context"] if node == "build_context" else built
+                act.update(change if node == "act" else {})
+        answer = answered(str(act["action"])) or ""
+        row: dict[str, Any] = {
+            "question": turn.question,
+            "query": standalone(turn.question, [Event.from_list(item) for item in events]),
+            "answer": answer,
+            "fallback": act["decision"]["fallback"],
+            "tokens": built.tokens,
+            "seconds": round(time.perf_counter() - started, 4),
+            **{key: act[key] for key in ("model_tokens", "cost", "fallbacks")},
+        }
+        if turn.expects:
+            row["right"] = says(answer, turn.expects)
+            row["readable"] = says(_readable(built), turn.expects)
+        if turn.answer:
+            row |= {"f1": token_f1(answer, turn.answer)}
+            row["similarity"] = self._similarity(answer, turn.answer)
+        return row
+
+    def _similarity(self, answer: str, gold: str) -> float:
+        a, b = self.agent.resources.embedder.embed([answer or "(nothing)", gold])
+        return round(float(a @ b), 6)
+
+    def _of_user(self, user: str) -> dict[str, Any] | None:
+        """Return the call's own context and writers, with the memory of ``user`` in them."""
+        place = {"url": self._memory, "user": user}
+        values = self.config.model_dump(mode="json")
+        if values["context"].get("memory") is not None:
+            values["context"]["memory"]["place"] = place
+        writers = [{**m, "place": place} if "place" in m else m for m in values["memory"]]
+        return {"context": values["context"], "memory": writers}
+
+    def _forget(self, user: str) -> None:
+        from stores.memory.long_term import open_long_term
+        from stores.memory.records import Namespace
+
+        if any(item.kind == "long_term" for item in self.config.memory):
+            open_long_term(self._memory).forget(Namespace(user))
+
+
+def _readable(built: Any) -> str:
+    """Return what the model could read without the question itself."""
+    return "\n".join(piece.text for piece in built.pieces if piece.kind != "question")

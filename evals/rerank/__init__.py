@@ -1,0 +1,1 @@
+"""Ranking the documents of multi-hop questions."""

@@ -1,0 +1,128 @@
+"""Multi-hop questions and the documents to rank: HotpotQA, 2WikiMultihopQA, MuSiQue.
+
+Files ``NAME.dev.jsonl.gz`` (to tune on) and ``NAME.test.jsonl.gz`` (to report), a row a question:
+``{id, question, answer, documents: [{title, text}], relevant: [indices]}``.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from nodes.build_context.rico.backend import Document
+from nodes.build_context.rico.lexical import Bm25
+from stores.errors import UserError
+
+DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
+Split = Literal["dev", "test"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question, its candidates, and which of them the answer needs (indices)."""
+
+    dataset: str
+    id: str
+    question: str
+    answer: str
+    documents: tuple[Document, ...]
+    relevant: tuple[int, ...]
+
+
+def data_folder(given: str | None = None) -> Path:
+    """Return the folder of the files: ``given``, ``$STATEGATE_DATA``, or ``../shared/data``.
+
+    Raises ``UserError`` if there is none.
+    """
+    root = Path(given or os.environ.get("STATEGATE_DATA") or "../shared/data").expanduser()
+    for folder in (root / "qa" / "multihop", root):
+        if list(folder.glob("*.jsonl.gz")):
+            return folder
+    raise UserError(
+        f"no multi-hop questions in '{given or root.name}': give their folder with --data, "
+        "files named hotpotqa.dev.jsonl.gz and so on"
+    )
+
+
+def load_questions(
+    folder: Path, split: Split, datasets: Sequence[str] = DATASETS, limit: int | None = None
+) -> list[Question]:
+    """Return questions, a dataset at a time in turn, so that a part of a run is balanced.
+
+    ``limit`` keeps the first so many of each dataset. Raises ``UserError`` for a bad file.
+    """
+    columns = []
+    for name in datasets:
+        path = folder / f"{name}.{split}.jsonl.gz"
+        if not path.is_file():
+            raise UserError(f"no file {path.name} in '{folder.name}': known are {DATASETS}")
+        try:
+            with gzip.open(path, "rt", encoding="utf-8") as lines:
+                rows = [json.loads(line) for line in lines][:limit]
+            columns.append([_question(name, row) for row in rows])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path.name} is damaged ({error}): fetch it again") from None
+    return [q for group in zip_longest(*columns) for q in group if q is not None]
+
+
+def data_hash(folder: Path, split: Split, datasets: Sequence[str]) -> str:
+    """Return the SHA-256 over the files' bytes, in the order of ``datasets``."""
+    total = hashlib.sha256()
+    for name in datasets:
+        total.update((folder / f"{name}.{split}.jsonl.gz").read_bytes())
+    return total.hexdigest()
+
+
+def _question(dataset: str, row: dict[str, object]) -> Question:
+    documents = row["documents"]
+    relevant = row["relevant"]
+    if not isinstance(documents, list) or not isinstance(relevant, list):
+        raise TypeError("documents and relevant are lists")
+    return Question(
+        dataset,
+        str(row["id"]),
+        str(row["question"]),
+        str(row["answer"]),
+        tuple(Document(str(d["title"]), str(d["text"])) for d in documents),
+        tuple(int(i) for i in relevant),
+    )
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Candidates, which of them are relevant (indices), and how many relevant ones are missing."""
+
+    documents: tuple[Document, ...]
+    relevant: tuple[int, ...]
+    missed: int = 0
+
+
+def given_pool(question: Question) -> Pool:
+    """Return the candidates that come with the question."""
+    return Pool(question.documents, question.relevant)
+
+
+def retrieved_pool(questions: Sequence[Question], depth: int) -> list[Pool]:
+    """Return for each question the ``depth`` best of all documents of its dataset, by BM25.
+
+    A relevant document that BM25 does not bring counts as missed in every metric.
+    """
+    pools: dict[int, Pool] = {}
+    for dataset in dict.fromkeys(question.dataset for question in questions):
+        mine = [(n, q) for n, q in enumerate(questions) if q.dataset == dataset]
+        corpus = list(dict.fromkeys(d for _, q in mine for d in q.documents))
+        index = Bm25([document.shown() for document in corpus], stemmed=True)
+        for number, question in mine:
+            best = np.argsort(-index.scores(question.question), kind="stable")[:depth]
+            documents = tuple(corpus[i] for i in best)
+            wanted = {question.documents[i] for i in question.relevant}
+            relevant = tuple(i for i, document in enumerate(documents) if document in wanted)
+            pools[number] = Pool(documents, relevant, len(wanted) - len(relevant))
+    return [pools[number] for number in range(len(questions))]

@@ -1,0 +1,268 @@
+"""Reranking: who puts the documents that a multi-hop answer needs in front.
+
+    stategate eval rerank --split dev --limit 20 --out runs/rerank-dev
+    stategate eval rerank --split test --rankers bm25,minilm,single_gradient --out runs/rerank-test
+
+``scores.jsonl`` holds a row for each question and ranker; fusions (``bm25+minilm``) are made from
+those rows and cost nothing. A run that was killed goes on; each document is read by the model once,
+on any run (see ``stores.states.documents``).
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from evals.rerank.data import (
+    DATASETS,
+    Pool,
+    Question,
+    Split,
+    data_folder,
+    data_hash,
+    given_pool,
+    load_questions,
+    retrieved_pool,
+)
+from evals.rerank.summary import DERIVED, source_of, summarise
+from nodes.build_context.rico.backend import Backend, Query, State
+from nodes.build_context.rico.fusion import parts_of
+from nodes.build_context.rico.lexical import bm25, cosine
+from nodes.build_context.rico.rankers import RANKERS, Options, Ranking, rank
+from nodes.protocols import Embedder
+from stores.errors import UserError
+from stores.runs import provenance, shown_path
+from stores.states.documents import DocumentStates, Dtype
+
+LEXICAL = ("bm25", "bm25_stem")
+#: Rankers that see the answer: what the gradient could do if the question said everything.
+ORACLES = {"oracle": "single_gradient", "oracle_loss": "loss"}
+STEPPED = ("multistep", "warm_bm25", "warm_minilm")
+WARM = {"warm_bm25": "bm25_stem", "warm_minilm": "minilm"}
+DEFAULT_RANKERS = (
+    "bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient",
+    "bm25_stem+minilm+single_gradient",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is: everything that its scores depend on."""
+
+    split: Split = "dev"
+    datasets: tuple[str, ...] = DATASETS
+    limit: int | None = None
+    rankers: tuple[str, ...] = DEFAULT_RANKERS
+    pool: Literal["given", "bm25"] = "given"
+    depth: int = 20
+    model: str = "smollm2-135m"
+    loss: Literal["content", "mean"] = "content"
+    max_tokens: int = 300
+    states: Dtype = "fp16"
+    steps: int = 5
+    learning_rate: float = 0.1
+    layers: tuple[int, ...] | None = None
+    seed: int = 0
+
+
+def run_rerank(
+    settings: Settings,
+    out: str,
+    data: str | None = None,
+    states: str | None = None,
+    command: Sequence[str] = ("run_rerank",),
+) -> dict[str, Any]:
+    """Score every question with every ranker, and return the summary; resumes what ``out`` holds.
+
+    Raises ``UserError`` for an unknown ranker or dataset.
+    """
+    check_rankers(settings.rankers, settings.steps)
+    folder = data_folder(data)
+    questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
+    if not questions:
+        raise UserError("no questions: raise --limit")
+    shown = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}
+    args = {
+        **provenance(command),
+        "data": {
+            "name": "multihop",
+            "sha256": data_hash(folder, settings.split, settings.datasets),
+        },
+        "checkpoints": {},
+        **shown,
+        "model": shown_path(settings.model),
+    }
+    if settings.pool == "given":
+        pools = [given_pool(question) for question in questions]
+    else:
+        pools = retrieved_pool(questions, settings.depth)
+    samples = [
+        Sample({"dataset": question.dataset, "id": question.id}, (question, pool), [_failure(pool)])
+        for question, pool in zip(questions, pools, strict=True)
+    ]
+    rankers = Scorer(settings, states)
+
+    def solver(name: str) -> Solver:
+        rankers.load(name)
+
+        def solve(sample: Sample, attempt: Attempt) -> None:
+            question, pool = sample.data
+            attempt.rows[0] |= {
+                **rankers.score(name, question, pool),
+                "relevant": list(pool.relevant),
+                "missed": pool.missed,
+            }
+
+        return solve
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, questions, settings.rankers, settings.seed)
+
+    base = base_rankers(settings.rankers)
+    task = Task(base, lambda _: samples, solver, scorer, "scores", "ranking")
+    return run_task(task, out, args)
+
+
+def _failure(pool: Pool) -> Row:
+    """Return what a ranker that fails leaves: the order of the pool."""
+    return {
+        "scores": [0.0] * len(pool.documents), "relevant": list(pool.relevant),
+        "missed": pool.missed, "calls": 0,
+    }  # fmt: skip
+
+
+def check_rankers(names: Iterable[str], steps: int = 5) -> None:
+    """Raise ``UserError`` unless every part of every name is a base ranker, or a step of one."""
+    known = (
+        *LEXICAL,
+        "minilm",
+        *(n for n in RANKERS if n != "warm_start"),
+        *WARM,
+        *ORACLES,
+        *DERIVED,
+    )
+    for name in names:
+        for part in parts_of(name) or [name]:
+            base, at, step = part.partition("@")
+            is_step = base in STEPPED and step.isdigit() and 1 <= int(step) <= steps
+            if base not in known or (at and not is_step):
+                raise UserError(
+                    f"unknown ranker '{part}': known are {', '.join(known)}; a+b for a "
+                    f"fusion, {STEPPED[0]}@1 to @{steps} for a step"
+                )
+
+
+def base_rankers(names: Iterable[str]) -> list[str]:
+    """Return the rankers that must be run, once each: fusions are made of them afterwards."""
+    parts = (part for name in names for part in parts_of(name))
+    return list(dict.fromkeys(source_of(part) for part in parts))
+
+
+class Scorer:
+    """Base rankers over one pool; the model and the embedder are loaded when first needed."""
+
+    def __init__(self, settings: Settings, folder: str | None = None) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._backend: Backend | None = None
+        self._store: DocumentStates | None = None
+        self._embedder: Embedder | None = None
+
+    def score(self, name: str, question: Question, pool: Pool) -> dict[str, Any]:
+        """Return one row's values: scores, seconds (without reading documents), calls, losses."""
+        texts = [document.shown() for document in pool.documents]
+        started = time.perf_counter()
+        if name in LEXICAL:
+            stemmed = name == "bm25_stem"
+            return _row(bm25(question.question, texts, stemmed=stemmed), started)
+        if name == "minilm":
+            self.embedder.embed(texts)  # documents' vectors are kept, like their states
+            started = time.perf_counter()
+            return _row(cosine(self.embedder, question.question, texts), started)
+        states, read = self._states(pool)
+        options = Options(
+            self._settings.steps,
+            self._settings.learning_rate,
+            self._settings.layers,
+            "answer" if name in ORACLES else "question",
+        )
+        prior = None
+        if name in WARM:
+            prior = self.score(WARM[name], question, pool)["scores"]
+        query = Query(question.question, question.answer)
+        method = ORACLES.get(name, "warm_start" if name in WARM else name)
+        ranking = rank(method, self.backend, states, query, options, prior)
+        return {**_ranked(ranking), "read_seconds": round(read, 4)}
+
+    def load(self, name: str) -> None:
+        """Load what the ranker needs, so that a model that is not there is told at once."""
+        if name == "minilm" or WARM.get(name) == "minilm":
+            _ = self.embedder
+        if name not in (*LEXICAL, "minilm"):
+            _ = self.backend
+
+    @property
+    def backend(self) -> Backend:
+        """The language model."""
+        if self._backend is None:
+            from nodes.build_context.rico.loading import load_backend
+
+            self._backend = load_backend(
+                self._settings.model,
+                loss=self._settings.loss,
+                max_tokens=self._settings.max_tokens,
+            )
+        return self._backend
+
+    @property
+    def embedder(self) -> Embedder:
+        """MiniLM behind its cache."""
+        if self._embedder is None:
+            from nodes.models.embedders import MiniLM
+            from nodes.resources import Resources
+
+            self._embedder = MiniLM().build(Resources())
+        return self._embedder
+
+    @property
+    def store(self) -> DocumentStates:
+        """The states of documents that this model has read."""
+        if self._store is None:
+            from nodes.build_context.rico.index import open_states
+
+            self._store = open_states(self.backend, self._settings.states, self._folder)
+        return self._store
+
+    def _states(self, pool: Pool) -> tuple[list[State], float]:
+        from nodes.build_context.rico.index import build_states, read_states
+
+        started = time.perf_counter()
+        build_states(self.backend, self.store, pool.documents, quiet=True)
+        return read_states(self.store, pool.documents), time.perf_counter() - started
+
+
+def _row(scores: "np.ndarray[Any, Any]", started: float) -> dict[str, Any]:
+    seconds = time.perf_counter() - started
+    return {
+        "scores": [round(float(s), 6) for s in scores],
+        "seconds": round(seconds, 4),
+        "calls": 0,
+    }
+
+
+def _ranked(ranking: Ranking) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "scores": [float(f"{s:.7g}") for s in ranking.scores],
+        "weights": [round(float(w), 5) for w in ranking.weights],
+        "losses": [round(value, 5) for value in ranking.losses],
+        "calls": ranking.calls,
+        "seconds": round(ranking.seconds, 4),
+    }
+    if ranking.path is not None:
+        row["path"] = [[float(f"{v:.5g}") for v in step] for step in ranking.path]
+    if ranking.by_layer is not None:
+        row["by_layer"] = [[float(f"{v:.4g}") for v in layer] for layer in ranking.by_layer]
+    return row

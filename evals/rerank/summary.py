@@ -1,0 +1,119 @@
+"""From a reranking run's rows to its summary: ranking metrics by ir-measures, and paired tests."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evals.core.statistics import interval, paired
+from evals.core.task import Row, Summary
+from evals.rerank.data import Question
+from nodes.build_context.rico.fusion import fuse_named, parts_of
+
+Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
+#: Our names, and ir-measures' own.
+MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5"}
+#: The dataset that a row about all of them names: the mean of their means.
+AVERAGE = "average"
+#: Rankers that are read off another one's row: the gradient through the last third of the layers.
+DERIVED = {"late_gradient": "single_gradient"}
+
+
+def measure(scores: Sequence[float], relevant: Sequence[int], missed: int = 0) -> dict[str, float]:
+    """Return each of :data:`MEASURES` for one question.
+
+    ``scores`` are those of the pool, ``relevant`` indices into it, ``missed`` counts the relevant
+    documents that did not make it into the pool. Equal scores keep the pool's order.
+    """
+    import ir_measures
+
+    order = np.argsort(-np.asarray(scores, dtype=float), kind="stable")
+    # Scores are replaced by ranks, because trec_eval breaks ties by document name.
+    run = {"q": {f"d{i}": float(len(order) - place) for place, i in enumerate(order)}}
+    judged = {f"d{i}": 1 for i in relevant} | {f"missed{i}": 1 for i in range(missed)}
+    measures = {ours: ir_measures.parse_measure(name) for ours, name in MEASURES.items()}
+    values = ir_measures.calc_aggregate(list(measures.values()), {"q": judged}, run)
+    return {ours: float(values[m]) for ours, m in measures.items()}
+
+
+def source_of(part: str) -> str:
+    """Return the ranker whose row ``part`` is read off: ``multistep@3`` is multistep's third step."""
+    return DERIVED.get(part, part.partition("@")[0])
+
+
+def summarise(
+    scores: Sequence[Row], questions: Sequence[Question], rankers: Sequence[str], seed: int = 0
+) -> Summary:
+    """Return a row a ranker and dataset, and tests; the last of the datasets is their average.
+
+    Tests compare every ranker with the first, and the last with every other. Where a ranker failed,
+    its documents keep the order of the pool.
+    """
+    rows = {(row["dataset"], row["id"], row["agent"]): row for row in scores}
+    places = {AVERAGE: list(range(len(questions)))}
+    for number, question in enumerate(questions):
+        places.setdefault(question.dataset, []).append(number)
+    strata = [question.dataset for question in questions]
+    values = {name: measured(name, questions, rows) for name in rankers}
+    summary = []
+    for name in rankers:
+        cost = _cost(name, questions, rows)
+        failed = [q for q in questions for p in parts_of(name) if row_of(p, q, rows).get("error")]
+        for dataset in (*dict.fromkeys(strata), AVERAGE):
+            own = places[dataset]
+            row: Row = {"agent": name, "dataset": dataset, "n": len(own)}
+            for metric in MEASURES:
+                spread = interval(
+                    [values[name][metric][i] for i in own], seed, strata=[strata[i] for i in own]
+                )
+                row |= {metric: spread.mean, f"{metric}_se": spread.error}
+                row |= {f"{metric}_low": spread.low, f"{metric}_high": spread.high}
+            errors = sum(q.dataset == dataset or dataset == AVERAGE for q in failed)
+            summary.append({**row, **cost, "errors": errors})
+    pairs = [(rankers[0], name) for name in rankers[1:]]
+    pairs += [(name, rankers[-1]) for name in rankers[1:-1]]
+    tests = []
+    for a, b in pairs:
+        for dataset in (AVERAGE, *dict.fromkeys(strata)):
+            own = places[dataset]
+            one, two = ([values[name]["ndcg"][i] for i in own] for name in (a, b))
+            test = vars(paired(one, two, seed, strata=[strata[i] for i in own]))
+            tests.append({"a": a, "b": b, "metric": "ndcg", "dataset": dataset, **test})
+    return summary, tests
+
+
+def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, list[float]]:
+    """Return metric → one value a question, for a ranker or a fusion of rankers."""
+    values: dict[str, list[float]] = {metric: [] for metric in MEASURES}
+    parts = parts_of(name)
+    for question in questions:
+        scored = {part: row_of(part, question, rows) for part in parts}
+        scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
+        first = scored[parts[0]]
+        for metric, value in measure(list(scores), first["relevant"], first["missed"]).items():
+            values[metric].append(value)
+    return values
+
+
+def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
+    """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
+    scored = [[row_of(part, q, rows) for part in parts_of(name)] for q in questions]
+    return {
+        cost: float(np.mean([sum(row[cost] for row in each) for each in scored]))
+        for cost in ("seconds", "calls")
+    }
+
+
+def row_of(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
+    """Return a ranker's row for a question; raises ``KeyError`` where it was not scored."""
+    row = rows[question.dataset, question.id, source_of(part)]
+    _, at, step = part.partition("@")
+    if row.get("error"):
+        return row
+    if at:
+        return {**row, "scores": row["path"][int(step) - 1], "calls": 2 * int(step)}
+    if part not in DERIVED:
+        return row
+    layers = row["by_layer"]
+    late = np.sum(layers[-max(len(layers) // 3, 1) :], axis=0)
+    return {**row, "scores": late.tolist()}

@@ -1,0 +1,1 @@
+"""Benchmarks that play WebShop: the world itself, a step in it, its checkpoints."""

@@ -1,0 +1,1 @@
+"""Agents that play the tasks of any world: live runs, budget sweeps, experience, states."""

@@ -1,0 +1,126 @@
+"""Budget sweep: success against the token budget of the context, a curve a builder.
+
+    stategate eval budget --goals 0-499 --budgets 100,150,200,300,400,600 --out runs/budget
+    stategate eval budget --builders full --ratios 0.3,0.5 --agent compress=context.kind=compress …
+
+A budget cuts every page at the same size. A ratio (for builders that have one) takes the same share of
+every page, so that short pages stay short and long ones keep what the actor cannot do without; its
+points are named NAME%SHARE.
+
+Every point is an agent of one live evaluation (same goals, actor and seed), so the run directory, its
+resuming and its paired tests are those of :mod:`evals.worlds.live`; the first agent is ``full`` without
+a limit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals.core.report import load_pyplot
+from evals.worlds.live import parse_agents, run_live
+from stores.errors import UserError
+
+UNBOUNDED = 100_000
+
+
+def sweep_agents(
+    builders: Sequence[str], named: Sequence[str], budgets: Sequence[int],
+    ratios: Sequence[float] = (),
+) -> dict[str, list[str]]:  # fmt: skip
+    """Return the agents ``NAME@BUDGET`` and ``NAME%SHARE``, after ``full`` without a limit."""
+    from nodes.registry import registry
+
+    agents = {"full": ["context.kind=full", f"context.budget={UNBOUNDED}", "updater.kind=none"]}
+    for name, overrides in parse_agents(",".join(builders), named).items():
+        for budget in budgets:
+            agents[f"{name}@{budget}"] = [*overrides, f"context.budget={budget}"]
+        kind = next(o.partition("=")[2] for o in overrides if o.startswith("context.kind="))
+        if ratios and "ratio" in type(registry().parse("context", kind)).model_fields:
+            for ratio in ratios:
+                limits = [f"context.ratio={ratio}", f"context.budget={UNBOUNDED}"]
+                agents[f"{name}%{100 * ratio:.0f}"] = [*overrides, *limits]
+    return agents
+
+
+def run_budget(
+    config: str | Mapping[str, Any], builders: Sequence[str], named: Sequence[str],
+    budgets: Sequence[int], goals: Sequence[int] | str, out: str, overrides: Sequence[str] = (),
+    seed: int = 0, ratios: Sequence[float] = (), command: Sequence[str] = ("run_budget",),
+) -> dict[str, Any]:  # fmt: skip
+    """Play the sweep (or what is missing of it), draw ``budget.png``; return the summary."""
+    if not budgets or min(budgets) < 1:
+        raise UserError("name budgets in tokens, such as 100,200,400")
+    if any(not 0 < ratio <= 1 for ratio in ratios):
+        raise UserError("ratios are shares of a page, such as 0.3,0.5,0.8")
+    agents = sweep_agents(builders, named, budgets, ratios)
+    summary = run_live(config, agents, goals, out, overrides, seed, command)
+    plot_sweep(summary["rows"], Path(out) / "budget.png")
+    return summary
+
+
+def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw success against the budget and against the tokens that steps really had; bands: one se."""
+    pyplot = load_pyplot()
+    figure, axes = pyplot.subplots(1, 2, figsize=(13, 4), sharey=True, constrained_layout=True)
+    by_budget: dict[str, list[_Point]] = {}
+    by_tokens: dict[str, list[_Point]] = {}
+    for row in rows:
+        success, error = 100 * row["success"], 100 * (row["success_se"] or 0.0)
+        spent = row.get("tokens_per_step", 0.0)
+        name, at, budget = row["agent"].rpartition("@")
+        shared, percent, _ = row["agent"].rpartition("%")
+        if at:
+            by_budget.setdefault(name, []).append((float(budget), success, error))
+            by_tokens.setdefault(name, []).append((spent, success, error))
+        elif percent:
+            by_tokens.setdefault(f"{shared}, share of each page", []).append(
+                (spent, success, error)
+            )
+        else:
+            label = f"{row['agent']} ({spent:.0f} tokens/step)" if spent else row["agent"]
+            for axis in axes:
+                style = {"full": "-", "oracle": "--"}.get(row["agent"], ":")
+                axis.axhline(success, color="0.5", ls=style, lw=1, label=label)
+            if row["agent"] == "full":
+                axes[1].axvline(spent / 2, color="0.7", ls=":", lw=1, label="half of full's tokens")
+    for axis, curves in zip(axes, (by_budget, by_tokens), strict=True):
+        for name, points in curves.items():
+            _curve(axis, name, sorted(points))
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+    axes[0].set(xlabel="budget (tokens)", ylabel="success %", xscale="log")
+    axes[1].set(xlabel="tokens a step, as measured")
+    ticks = sorted({point[0] for points in by_budget.values() for point in points})
+    axes[0].set_xticks(ticks, [f"{tick:.0f}" for tick in ticks])
+    axes[0].minorticks_off()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+_Point = tuple[float, float, float]  # where, success %, its standard error
+
+
+def _curve(axis: Any, name: str, points: Sequence[_Point]) -> None:
+    at, means, errors = (list(column) for column in zip(*points, strict=True))
+    is_share = name.endswith("share of each page")
+    line = axis.plot(at, means, marker="s" if is_share else "o", ms=3, label=name)[0]
+    low = [m - e for m, e in zip(means, errors, strict=True)]
+    high = [m + e for m, e in zip(means, errors, strict=True)]
+    axis.fill_between(at, low, high, color=line.get_color(), alpha=0.2, lw=0)
+
+
+def parse_budgets(text: str) -> list[int]:
+    """Read "100,200,400". Raises ``UserError``."""
+    return _parsed(text, int, "budgets as 100,200,400")
+
+
+def parse_ratios(text: str) -> list[float]:
+    """Read "0.3,0.5" ("" is none). Raises ``UserError``."""
+    return _parsed(text, float, "ratios as 0.3,0.5") if text else []
+
+
+def _parsed(text: str, kind: Callable[[str], Any], form: str) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"write {form}, not '{text}'") from None

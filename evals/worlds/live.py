@@ -1,0 +1,226 @@
+"""Live evaluation: agents play the same tasks; success, score, steps, tokens, seconds, paired tests.
+
+    stategate eval live --goals 0-499 --agents full,window,query_rag --out runs/rule
+    stategate eval live --config mine.yaml --tasks all --agents full,compress --out runs/mine
+
+For any world that has numbered goals or lists its tasks (``envs.protocols.World``).
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envs.protocols import tasks_of
+from evals.core.statistics import paired_tests, summary_row
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from graph.build import Graph, build_graph
+from graph.config import Config, load_config
+from nodes.protocols import BuiltContext
+from stores.errors import UserError
+from stores.runs import parse_numbers, provenance, shown_config, shown_path
+
+METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per_step")
+METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
+_TESTED = ("success", "score", "tokens_per_step")
+_FAILURE = {"reward": 0.0, "done": False}
+
+
+def run_live(
+    config: str | Mapping[str, Any],
+    agents: Mapping[str, Sequence[str]],
+    goals: Sequence[int] | str,
+    out: str,
+    overrides: Sequence[str] = (),
+    seed: int = 0,
+    command: Sequence[str] = ("run_live",),
+    checkpoints: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
+
+    ``agents`` maps a name to config overrides on top of ``overrides``. ``goals`` are numbers of the
+    world's tasks, or such numbers as text ("0-9", "all"). An episode that fails is counted in
+    ``errors`` and in ``n`` (as no success, score 0), never dropped. ``checkpoints`` are hashes of what
+    the agents load, by name, for ``args.json``.
+    """
+    configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
+    if not configs or not goals:
+        raise UserError("name at least one agent and one goal")
+    first = next(iter(configs.values()))
+    if len({str(getattr(agent.env, "data", "")) for agent in configs.values()}) > 1:
+        raise UserError("agents are compared on the same goals: give them all the same env.data")
+    world = world_of(first)
+    tasks = chosen_tasks(world, goals)
+    args = {
+        **provenance(command),
+        "data": {
+            "name": shown_path(str(getattr(first.env, "data", "") or first.env.kind)),
+            "sha256": data_hash(world),
+        },
+        "seed": seed,
+        "goals": list(tasks),
+        "max_steps": first.max_steps,
+        "checkpoints": {**checkpoint_hashes(configs.values()), **(checkpoints or {})},
+        "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
+    }
+    samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
+    # Unknown kinds and missing checkpoints fail here, before anything is written.
+    graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
+
+    def solver(name: str) -> Solver:
+        return lambda sample, attempt: _play(
+            graphs[name], f"{Path(out).name}/{name}", sample, attempt
+        )
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        return summarise(rows, list(configs), world, seed)
+
+    return run_task(Task(list(configs), lambda _: samples, solver, scorer), out, args)
+
+
+def world_of(config: Config) -> Any:
+    """Return the world that an agent plays in."""
+    return build_graph(config, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
+
+
+def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
+    """Return number: task, for the numbers in ``goals`` ("all": every one that the world lists).
+
+    Raises ``UserError`` for a number that the world has no task for.
+    """
+    listed = list(tasks_of(world))
+    if goals == "all":
+        return dict(enumerate(listed))
+    numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
+    for number in numbers:
+        if not 0 <= number < len(listed):
+            raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
+    return {number: listed[number] for number in numbers}
+
+
+def data_hash(world: Any) -> str:
+    """Return the hash of what a world is made of ("" where it has none)."""
+    return str(getattr(world, "fingerprint", ""))
+
+
+def _play(graph: Graph, thread_id: str, sample: Sample, attempt: Attempt) -> None:
+    row, before = attempt.rows[0], time.perf_counter()
+    counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
+    row |= {**counted, "steps": 0, "lost": 0}
+    end = dict(_FAILURE)
+    if set(sample.data) != {"goal"}:
+        row["task"] = dict(sample.data)
+    context: dict[str, Any] = {}
+    thread: Any = {"configurable": {"thread_id": f"{thread_id}/{sample.key['goal']}"}}
+    for update in graph.stream({"task": dict(sample.data)}, thread, stream_mode="updates"):
+        for node, change in update.items():
+            if node == "build_context":
+                built = change["context"]
+                context = {"lost": lost_affordances(built), **_advice(built)}
+            if node == "act":
+                now = time.perf_counter()
+                step = {"step": row["steps"], "tokens": change["tokens"] - row["tokens"]}
+                step |= {**_decision(change), "seconds": round(now - before, 4), **context}
+                attempt.steps.append(step)
+                before = now
+                row |= {key: change[key] for key in counted}
+                end = {name: change[name] for name in _FAILURE}
+                row["steps"] += 1
+                row["lost"] += sum(context.get("lost", {}).values())
+    row |= end
+
+
+def lost_affordances(context: BuiltContext) -> dict[str, int]:
+    """Count the page's affordances that the prompt lost, by the kind of chunk that held them."""
+    gone = set(context.dropped_actions)
+    counts: dict[str, int] = {}
+    for piece in context.pieces:
+        here = len(gone.intersection(piece.dropped_actions))
+        if here:
+            counts[piece.kind] = counts.get(piece.kind, 0) + here
+    return counts
+
+
+def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
+    """Return the SHA-256 of every checkpoint that the agents load."""
+    from stores.assets.weights import read_meta
+
+    names = {
+        name
+        for config in configs
+        for params in (config.updater, config.context, config.actor)
+        for name in params.checkpoints(config.updater.kind)
+    }
+    return {shown_path(name): read_meta(name)["sha256"] for name in sorted(names)}
+
+
+def _advice(context: BuiltContext) -> dict[str, Any]:
+    """Return what the context advised and which of its parts fell back, if anything."""
+    advised = [piece for piece in context.pieces if piece.kind == "experience" and piece.text]
+    fallbacks = [piece.id for piece in context.pieces if piece.kind == "fallback"]
+    columns: dict[str, Any] = {}
+    if advised:
+        first = advised[0]
+        columns = {"advice": first.text.strip(), "advice_row": first.id, "likeness": first.score}
+    return {**columns, **({"context_fallbacks": fallbacks} if fallbacks else {})}
+
+
+def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
+    chance = change["decision"]["probabilities"].get(change["action"])
+    return {
+        "action": change["action"],
+        **({} if chance is None else {"probability": round(chance, 4)}),
+        "fallback": change["decision"]["fallback"],
+        "reason": change["decision"]["reason"],
+        "attempts": change["decision"]["attempts"],
+        "reward": change["reward"],
+    }
+
+
+def summarise(
+    episodes: Sequence[Row], agents: Sequence[str], world: Any = None, seed: int = 0
+) -> Summary:
+    """Return a row an agent, and paired tests against the first agent.
+
+    A world that knows what each goal is worth at best (``oracle(goal)``) has a row of its own.
+    """
+    values = {
+        name: {row["goal"]: _measured(row) for row in episodes if row["agent"] == name}
+        for name in agents
+    }
+    rows = [summary_row(name, units, METRICS) for name, units in values.items()]
+    if hasattr(world, "oracle"):
+        best = {goal: float(world.oracle(goal)) for goal in sorted(values[agents[0]])}
+        units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
+        rows.append(summary_row("oracle", units, METRICS))
+    tests = [
+        test for name in agents[1:] for test in paired_tests(values, agents[0], name, _TESTED, seed)
+    ]
+    return rows, tests
+
+
+def _measured(row: Mapping[str, Any]) -> dict[str, float]:
+    steps = max(row["steps"], 1)
+    counted = ("steps", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
+    return {
+        "success": float(row["reward"] == 1.0),
+        "score": float(row["reward"]),
+        "finished": float(row["done"]),
+        "tokens_per_step": row["tokens"] / steps,
+        "lost_per_step": row.get("lost", 0) / steps,
+        "errors": float(row["error"] is not None),
+        **{name: float(row[name]) for name in counted if name in row},
+    }
+
+
+def parse_agents(kinds: str, named: Sequence[str]) -> dict[str, list[str]]:
+    """Read "full,window" (context kinds) and "name=context.kind=full,context.budget=300"."""
+    agents = {
+        kind.strip(): [f"context.kind={kind.strip()}"] for kind in kinds.split(",") if kind.strip()
+    }
+    for item in named:
+        name, equals, rest = item.partition("=")
+        if not equals or not rest:
+            raise UserError(f"write an agent as NAME=slot.field=value,…, not '{item}'")
+        agents[name] = rest.split(",")
+    return agents

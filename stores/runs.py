@@ -1,0 +1,247 @@
+"""Writing a run directory: the only output of an evaluation, and all that tables are made from.
+
+    args.json       command, commit, data hash, seed, checkpoint hashes, versions, agents, tasks
+    episodes.jsonl  one row an (agent, task), appended as it ends (evaluations of another kind name
+                    it after what they count: questions, turns, scores, parts)
+    steps.jsonl     one row a step
+    errors.jsonl    one row an episode that failed
+    summary.json    {"rows": [...], "tests": [...]}
+
+A run that was killed goes on where it stopped: rows that are there are not made again. If the code
+or a package is another by then, ``args.json`` says so under ``resumed``.
+"""
+
+import json
+import math
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from stores.errors import UserError
+from stores.files import write_text
+
+_PACKAGES: tuple[str, ...] = (
+    "stategate",
+    "langgraph",
+    "langchain-core",
+    "langchain-openai",
+    "torch",
+)
+_PACKAGES += ("sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy")
+#: What may differ between a run and its resumption.
+_VOLATILE = ("command", "commit", "versions", "resumed")
+_ROOT = Path(__file__).resolve().parents[1]
+#: A path from the root, from home or from outside, anywhere in a word; not the path of a URL.
+_PATH = re.compile(r"""(?<![\w.:/~-])(?:~|\.\.)?(?:/[^\s/,;:'"()\[\]{}=]+)+/?""")
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+class RunDirectory:
+    """One run's folder; made, or reopened if its arguments are the same."""
+
+    def __init__(self, folder: str | Path, args: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        self._args = self.folder / "args.json"
+        try:
+            if self._args.exists():
+                _same(json.loads(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
+            elif self.folder.exists() and any(self.folder.iterdir()):
+                raise UserError(f"'{folder}' holds something else: name a new folder for the run")
+            else:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                write_json(self._args, args)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"cannot keep a run in '{folder}' ({error}): name a new folder"
+            ) from None
+
+    def note_resumption(self, args: Mapping[str, Any]) -> None:
+        """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
+        old = json.loads(self._args.read_text(encoding="utf-8"))
+        now = {key: args.get(key) for key in ("command", "commit", "versions")}
+        last = (old.get("resumed") or [old])[-1]
+        if any(last.get(key) != now[key] for key in ("commit", "versions")):
+            write_json(self._args, {**old, "resumed": [*old.get("resumed", []), now]})
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Read ``name``.jsonl; a last line torn by a kill is removed from the file.
+
+        Raises ``UserError`` naming the line if another one is no JSON.
+        """
+        path = self.folder / f"{name}.jsonl"
+        if not path.exists():
+            return []
+        raw = path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if whole != raw:
+            path.write_bytes(whole)
+        return read_rows(path)
+
+    def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Drop the rows of ``name``.jsonl that are not ``wanted``."""
+        rows = self.rows(name)
+        kept = [row for row in rows if wanted(row)]
+        if len(kept) < len(rows):
+            write_text(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
+
+    def append(self, name: str, *rows: Mapping[str, Any]) -> None:
+        """Add rows to ``name``.jsonl and see them to the disk."""
+        with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as lines:
+            lines.write("".join(_line(row) for row in rows))
+            lines.flush()
+            os.fsync(lines.fileno())
+
+    def summarise(
+        self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Write ``summary.json`` and return what it holds (null for what is not a number)."""
+        summary: dict[str, Any] = _strict({"rows": list(rows), "tests": list(tests)})
+        write_json(self.folder / "summary.json", summary)
+        return summary
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """Read a file of JSON lines; a last line that a kill tore is left out (and left on the disk).
+
+    Raises ``UserError`` naming the line if another one is no JSON.
+    """
+    raw = Path(path).read_bytes()
+    rows: list[dict[str, Any]] = []
+    # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
+    for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
+    return rows
+
+
+def provenance(command: Sequence[str]) -> dict[str, Any]:
+    """Return what identifies code and libraries: command, commit, package versions."""
+    return {
+        "command": shlex.join(_shown(word) for word in command),
+        "commit": _commit(),
+        "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
+    }
+
+
+def shown_path(value: str) -> str:
+    """Return a path without what is particular to this machine, and a URL without its password.
+
+    Inside the repository it becomes relative to it; outside only the last name is left.
+    """
+    path = Path(value).expanduser() if value.startswith("~/") else Path(value)
+    if path.is_absolute() and path.resolve().is_relative_to(_ROOT):
+        return str(path.resolve().relative_to(_ROOT))
+    if path.is_absolute() or value.startswith(".."):
+        return path.name
+    return _PASSWORD.sub("", value)
+
+
+def shown_config(value: Any) -> Any:
+    """Return a JSON-like value with every path in it shown as by :func:`shown_path`."""
+    if isinstance(value, Mapping):
+        return {key: shown_config(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown_config(item) for item in value]
+    return shown_path(value) if isinstance(value, str) else value
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean (NaN of nothing)."""
+    import numpy as np
+
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean (NaN for fewer than two values)."""
+    import numpy as np
+
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def with_errors(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return what a summary row says of each metric: its mean, and ``METRIC_se`` beside it."""
+    row: dict[str, float] = {}
+    for metric, numbers in values.items():
+        row |= {metric: mean(numbers), f"{metric}_se": standard_error(numbers)}
+    return row
+
+
+def parse_numbers(text: str, what: str = "goals") -> list[int]:
+    """Read "0-499", "3,5,8" or a mixture of ``what``, each once. Raises ``UserError``."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        try:
+            numbers.extend(range(int(low), int(high if dash else low) + 1))
+        except ValueError:
+            raise UserError(f"write {what} as 0-499 or 3,5,8, not '{text}'") from None
+    return list(dict.fromkeys(numbers))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON so that a reader sees the old file or the new one, never half of one."""
+    text = json.dumps(_strict(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(_strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
+
+
+def _strict(value: Any) -> Any:
+    """Return ``value`` with NaN as None: JSON has no NaN."""
+    if isinstance(value, Mapping):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(word: str) -> str:
+    """Shorten a word of the command: a path, ``key=path``, or paths deeper in it."""
+    head, equals, tail = word.partition("=")
+    word = f"{head}={shown_path(tail)}" if equals else shown_path(word)
+    return _PATH.sub(lambda found: shown_path(found[0]), word)
+
+
+def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
+    plain = json.loads(json.dumps(new))
+    for key in sorted((set(old) | set(plain)) - set(_VOLATILE)):
+        if old.get(key) != plain.get(key):
+            raise UserError(
+                f"'{folder}' holds a run with other arguments ({key} differs): name a new folder"
+            )
+
+
+def _commit() -> str:
+    def git(*words: str) -> str:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            ["git", *words],  # noqa: S607
+            capture_output=True, text=True, check=True, cwd=_ROOT, timeout=20,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != _ROOT:
+            return "unknown (not a git checkout)"  # installed inside somebody else's repository
+        commit = git("rev-parse", "HEAD")
+        # Checkpoints are told by their hashes: a trainer has just written the one before its own.
+        changed = git("status", "--porcelain", "--", ".", ":!checkpoints")
+        return f"{commit} with uncommitted changes" if changed else commit
+    except (subprocess.SubprocessError, OSError):
+        return "unknown (not a git checkout)"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

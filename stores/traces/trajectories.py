@@ -1,0 +1,91 @@
+"""Trajectories on disk: JSON lines in the form of the trace store's export, and their reading.
+
+A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "task", "instruction",
+"agent", "steps", "done"}``. Pages made by our own worlds also carry ``"actions"``, their affordances;
+importers that do not know the key pass it over.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stores.errors import UserError
+from stores.files import write_lines
+from stores.traces import Event
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One episode. ``actions[i]`` are the affordances of the i-th OBS event (empty if unknown)."""
+
+    episode_id: str
+    events: tuple[Event, ...]
+    reward: float = 0.0
+    instruction: str = ""
+    task: Mapping[str, Any] = field(default_factory=dict)
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    actions: tuple[tuple[str, ...], ...] = ()
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the episode as an export line holds it."""
+        affordances = iter(self.actions)
+        rows: list[dict[str, Any]] = []
+        for event in self.events:
+            row: dict[str, Any] = {"event_type": event.kind, "text": event.text, "t": event.t}
+            if event.kind == "OBS" and (actions := next(affordances, ())):
+                row["actions"] = list(actions)
+            rows.append(row)
+        steps = 1 + max((event.t for event in self.events), default=-1)
+        done = any(event.kind == "DONE" for event in self.events)
+        return {
+            "episode_id": self.episode_id, "events": rows, "reward": self.reward,
+            "thread_id": self.episode_id, "task": dict(self.task), "agent": dict(self.agent),
+            "instruction": self.instruction, "steps": steps, "done": done,
+        }  # fmt: skip
+
+
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write ``trajectories``, whole or not at all; return how many."""
+    return write_lines(path, (trajectory.to_row() for trajectory in trajectories))
+
+
+def read_trajectories(path: str | Path) -> list[Trajectory]:
+    """Read an export. Raises ``UserError`` naming the file, and the line if that is the trouble."""
+    found: list[Trajectory] = []
+    number = 0
+    try:
+        with Path(path).open(encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, 1):  # noqa: B007 - named in the error
+                if line.strip():
+                    found.append(_read(json.loads(line)))
+    except OSError as error:
+        raise UserError(
+            f"cannot read trajectories '{path}' ({error.strerror}): make them with"
+            " `python -m trainers.episodes.collect`"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise UserError(f"'{path}' line {number} is no exported episode ({problem})") from None
+    if not found:
+        raise UserError(f"'{path}' holds no episodes")
+    return found
+
+
+def file_hash(path: str | Path) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _read(row: Mapping[str, Any]) -> Trajectory:
+    events = tuple(Event(e["event_type"], str(e["text"]), int(e["t"])) for e in row["events"])
+    actions = tuple(
+        tuple(e.get("actions") or ()) for e in row["events"] if e["event_type"] == "OBS"
+    )
+    return Trajectory(
+        str(row["episode_id"]), events, float(row.get("reward") or 0.0),
+        str(row.get("instruction") or ""), dict(row.get("task") or {}),
+        dict(row.get("agent") or {}), actions,
+    )  # fmt: skip

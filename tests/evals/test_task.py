@@ -1,0 +1,175 @@
+"""The one runner: resumed, interrupted, failures counted, nothing done twice; every command's help."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from evals.core.statistics import paired_tests, summary_row
+from evals.core.task import Sample, Task, run_task
+from stores.errors import UserError
+from ui.cli.main import app
+
+COMMANDS = ("live", "budget", "retrieval", "qa", "memory", "experience", "rerank", "entities")
+BENCHES = (
+    "webshop",
+    "curve",
+    "checkpoints",
+    "step",
+    "bank",
+    "retrieval",
+    "embedder",
+    "memory",
+    "ui",
+)
+ARGS = {"command": "x", "commit": "a", "versions": {}, "seed": 3}
+
+
+class Doubling:
+    """An evaluation for a test: each sample is a number; ``b`` doubles it, ``a`` does not."""
+
+    def __init__(self, failing=(), stop_after=None):
+        self.solved = []
+        self.failing = failing
+        self.stop_after = stop_after
+
+    def task(self, numbers=range(4)):
+        samples = [Sample({"number": n}, n, ({"value": 0.0},)) for n in numbers]
+        return Task(["a", "b"], lambda _: samples, self.solver, self.score, "numbers", "number")
+
+    def solver(self, agent):
+        def solve(sample, attempt):
+            if self.stop_after is not None and len(self.solved) >= self.stop_after:
+                raise KeyboardInterrupt
+            self.solved.append((agent, sample.data))
+            attempt.steps.append({"step": 0})
+            attempt.rows[0]["half"] = True
+            if (agent, sample.data) in self.failing:
+                raise RuntimeError("the lamp\nfell over")
+            attempt.rows[0]["value"] = float(sample.data * (1 + (agent == "b")))
+
+        return solve
+
+    def score(self, rows):
+        values = {
+            name: {row["number"]: {"value": row["value"]} for row in rows if row["agent"] == name}
+            for name in ("a", "b")
+        }
+        table = [summary_row(name, units, ["value"]) for name, units in values.items()]
+        return table, paired_tests(values, "a", "b", ["value"], ARGS["seed"])
+
+
+def rows(folder, name):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def test_agents_take_turns_and_a_summary_is_written(tmp_path):
+    evaluation = Doubling()
+    summary = run_task(evaluation.task(), str(tmp_path / "run"), ARGS)
+    assert evaluation.solved[:3] == [("a", 0), ("b", 0), ("a", 1)]
+    assert [(row["agent"], row["n"], row["value"]) for row in summary["rows"]] == [
+        ("a", 4, 1.5), ("b", 4, 3.0),
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
+    assert all(
+        row["seconds"] >= 0 and row["error"] is None for row in rows(tmp_path / "run", "numbers")
+    )
+    again = run_task(Doubling().task(), str(tmp_path / "again"), ARGS)
+    assert again == summary, "the same seed gives the same statistics"
+
+
+def test_a_stopped_run_goes_on_and_solves_nothing_twice(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        run_task(Doubling(stop_after=3).task(), str(out), ARGS)
+    assert not (out / "summary.json").exists()
+    rest = Doubling()
+    run_task(rest.task(), str(out), {**ARGS, "commit": "b"})
+    assert len(rest.solved) == 5
+    assert len(rows(out, "numbers")) == len(rows(out, "steps")) == 8
+    assert json.loads((out / "args.json").read_text())["resumed"][0]["commit"] == "b"
+    nothing = Doubling()
+    run_task(nothing.task(), str(out), ARGS)
+    assert not nothing.solved
+    with pytest.raises(UserError, match="seed differs"):
+        run_task(Doubling().task(), str(out), {**ARGS, "seed": 4})
+
+
+def test_what_a_kill_left_half_written_is_solved_again(tmp_path):
+    out = tmp_path / "run"
+    run_task(Doubling().task(), str(out), ARGS)
+    path = out / "numbers.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:5]) + lines[5][:9])
+    rest = Doubling()
+    run_task(rest.task(), str(out), ARGS)
+    assert rest.solved == [("b", 2), ("a", 3), ("b", 3)]
+    assert len(rows(out, "steps")) == 8
+
+
+def test_a_sample_with_several_rows_is_done_when_all_are_there(tmp_path):
+    def solver(_):
+        def solve(sample, attempt):
+            for place, row in enumerate(attempt.rows):
+                if place == 2 and sample.data == "long":
+                    raise ValueError("no third turn")
+                row |= {"turn": place, "right": True}
+
+        return solve
+
+    dialogue = Sample({"dialogue": "d"}, "long", [{"right": False}] * 3)
+    task = Task(["a"], lambda _: [dialogue], solver, lambda rows: ([], []), "turns")
+    run_task(task, str(tmp_path / "run"), ARGS)
+    made = rows(tmp_path / "run", "turns")
+    assert [(row["right"], bool(row["error"])) for row in made] == [
+        (True, False), (True, False), (False, True),
+    ]  # fmt: skip
+    path = tmp_path / "run" / "turns.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    run_task(task, str(tmp_path / "run"), ARGS)
+    assert len(rows(tmp_path / "run", "turns")) == 3
+
+
+def test_a_failure_is_counted_and_keeps_what_was_there(tmp_path):
+    out = tmp_path / "run"
+    summary = run_task(Doubling(failing={("b", 3)}).task(), str(out), ARGS)
+    assert [row["n"] for row in summary["rows"]] == [4, 4]
+    assert summary["rows"][1]["value"] == 1.5
+    (error,) = rows(out, "errors")
+    assert error == {
+        "agent": "b", "number": 3, "step": 1, "error": "RuntimeError: the lamp fell over",
+    }  # fmt: skip
+    failed = next(row for row in rows(out, "numbers") if row["error"])
+    assert (failed["value"], failed["half"]) == (0.0, True)
+
+
+def test_what_prepares_an_agent_ends_the_run(tmp_path):
+    def solver(agent):
+        raise UserError("no such model: name another")
+
+    task = Task(["a"], lambda _: [Sample({"number": 0})], solver, lambda rows: ([], []))
+    with pytest.raises(UserError, match="no such model"):
+        run_task(task, str(tmp_path / "run"), ARGS)
+    assert not (tmp_path / "run" / "errors.jsonl").exists()
+
+
+@pytest.mark.parametrize("words", [(c,) for c in COMMANDS] + [("bench", b) for b in BENCHES])
+def test_every_command_has_help_with_examples_and_a_run_directory(words):
+    done = CliRunner().invoke(app, ["eval", *words, "--help"], env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.output
+    assert "--out" in done.output
+    assert f"stategate eval {words[0]}" in done.output
+
+
+def test_a_benchmark_runs_as_a_module_too(tmp_path):
+    words = [sys.executable, "-m", "evals.bench", "checkpoints", "--steps", "3", "--out"]
+    done = subprocess.run(
+        [*words, str(tmp_path / "run")], capture_output=True, text=True, check=True
+    )
+    assert "append everything" in done.stdout
+    args = json.loads((tmp_path / "run" / "args.json").read_text())
+    assert args["command"] == "python -m evals.bench checkpoints --steps 3 --out run"
+    wrong = subprocess.run(words[:4], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)

@@ -1,0 +1,143 @@
+"""Run directories: torn lines, resumption, nothing of this machine, strict JSON."""
+
+import json
+import math
+import subprocess
+
+import numpy as np
+import pytest
+
+from stores import runs
+from stores.errors import UserError
+from stores.runs import (
+    RunDirectory,
+    mean,
+    parse_numbers,
+    provenance,
+    shown_config,
+    shown_path,
+    standard_error,
+)
+
+ARGS = {"command": "x", "commit": "a", "versions": {"numpy": "2"}, "seed": 0, "goals": [1]}
+
+
+def test_a_torn_last_line_goes_before_anything_is_added(tmp_path):
+    run = RunDirectory(tmp_path / "run", ARGS)
+    run.append("episodes", {"goal": 1}, {"goal": 2})
+    with (tmp_path / "run" / "episodes.jsonl").open("a") as lines:
+        lines.write('{"goal": 3, "rew')
+    assert [row["goal"] for row in run.rows("episodes")] == [1, 2]
+    run.append("episodes", {"goal": 3})
+    assert [row["goal"] for row in run.rows("episodes")] == [1, 2, 3]
+
+
+def test_rows_keep_line_separators_and_half_an_emoji(tmp_path):
+    run = RunDirectory(tmp_path / "run", ARGS)
+    row = {"action": "search[a\u2028b\x85c]", "error": "half \ud83d"}
+    run.append("steps", row)
+    assert run.rows("steps") == [row]
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    run = RunDirectory(tmp_path / "run", ARGS)
+    (tmp_path / "run" / "steps.jsonl").write_text('{"a": 1}\n{"a":\n')
+    with pytest.raises(UserError, match="line 2"):
+        run.rows("steps")
+
+
+def test_unwanted_rows_are_dropped(tmp_path):
+    run = RunDirectory(tmp_path / "run", ARGS)
+    run.append("steps", *({"goal": goal} for goal in (1, 2, 1)))
+    run.keep("steps", lambda row: row["goal"] == 1)
+    assert run.rows("steps") == [{"goal": 1}, {"goal": 1}]
+
+
+def test_only_what_made_the_run_may_differ_on_resumption(tmp_path):
+    RunDirectory(tmp_path / "run", ARGS)
+    RunDirectory(tmp_path / "run", {**ARGS, "commit": "b", "command": "y"})
+    with pytest.raises(UserError, match="seed differs"):
+        RunDirectory(tmp_path / "run", {**ARGS, "seed": 1})
+
+
+def test_other_code_is_written_down_once(tmp_path):
+    run = RunDirectory(tmp_path / "run", ARGS)
+    run.note_resumption({**ARGS, "command": "again"})
+    args = tmp_path / "run" / "args.json"
+    assert "resumed" not in json.loads(args.read_text())
+    run.note_resumption({**ARGS, "commit": "b"})
+    run.note_resumption({**ARGS, "commit": "b"})
+    assert [made["commit"] for made in json.loads(args.read_text())["resumed"]] == ["b"]
+    RunDirectory(tmp_path / "run", ARGS)
+
+
+def test_a_summary_is_strict_json(tmp_path):
+    run = RunDirectory(tmp_path / "run", ARGS)
+    summary = run.summarise([{"agent": "full", "n": 1, "score": 0.5, "score_se": float("nan")}], [])
+    text = (tmp_path / "run" / "summary.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail) == summary
+    assert summary["rows"][0]["score_se"] is None
+
+
+def test_a_file_in_the_way_or_broken_args_are_one_clear_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="name a new folder"):
+        RunDirectory(tmp_path / "file", ARGS)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "args.json").write_text('{"seed":')
+    with pytest.raises(UserError, match="name a new folder"):
+        RunDirectory(tmp_path / "run", ARGS)
+
+
+def test_the_command_tells_nothing_of_this_machine():
+    words = ["x", "--agent", "a=env.data=/me/data,context.kind=full", "--out=/me/runs/r"]
+    words += ["--set", "memory=[{kind: trace, path: /me/t.db}]", "--set", "env.data=../me/shop"]
+    words += ["--set", "llm.base_url=http://h:80/v1", "--set", "checkpoints=postgresql://u:pw@h/db"]
+    command = provenance(words)["command"]
+    assert "me/" not in command
+    assert "pw" not in command
+    for kept in ("a=env.data=data,context.kind=full", "--out=r", "t.db", "http://h:80/v1", "h/db"):
+        assert kept in command
+
+
+def test_paths_are_shown_from_the_repository_or_by_name():
+    root = runs._ROOT
+    assert shown_path(str(root / "runs" / "a")) == "runs/a"
+    assert shown_path("runs/a") == "runs/a"
+    assert shown_path("sample") == "sample"
+    shown = shown_config({"memory": [{"kind": "trace", "path": "/me/t.db"}], "max_steps": 3})
+    assert shown == {"memory": [{"kind": "trace", "path": "t.db"}], "max_steps": 3}
+
+
+def test_another_repository_lends_no_commit(tmp_path, monkeypatch):
+    def git(*words):
+        who = ["-c", "user.name=x", "-c", "user.email=x@x"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    git("commit", "--allow-empty", "-m", "theirs")
+    package = tmp_path / "lib" / "site-packages"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(runs, "_ROOT", package)
+    assert provenance(["x"])["commit"] == "unknown (not a git checkout)"
+    monkeypatch.setattr(runs, "_ROOT", tmp_path)
+    assert provenance(["x"])["commit"].startswith(
+        subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout[:40]
+    )
+
+
+def test_mean_and_standard_error():
+    values = [0.0, 1.0, 1.0, 1.0]
+    assert mean(values) == 0.75
+    assert standard_error(values) == pytest.approx(np.std(values, ddof=1) / 2)
+    assert math.isnan(mean([]))
+    assert math.isnan(standard_error([1.0]))
+
+
+def test_numbers_are_parsed():
+    assert parse_numbers("0-2,7,1") == [0, 1, 2, 7]
+    for wrong in ("a-b", "", "1-"):
+        with pytest.raises(UserError, match="write tasks as"):
+            parse_numbers(wrong, "tasks")
