@@ -17,6 +17,10 @@ from tqdm import tqdm
 
 from stores.errors import UserError
 from stores.files import replacing, write_json
+from trainers.settings import Settings
+
+#: One row of figures an epoch, by name.
+History = list[dict[str, Any]]
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -30,37 +34,38 @@ def pick_device(wanted: str) -> torch.device:
 
 def fit(
     model: nn.Module,
-    *,
-    folder: Path,
-    epochs: int,
-    patience: int,
-    seed: int,
-    learning_rate: float,
+    settings: Settings,
+    metric: str,
     train_epoch: Callable[[torch.optim.Optimizer, torch.Generator], dict[str, float]],
     validate: Callable[[], dict[str, float]],
-    metric: str,
     weight_decay: float = 0.01,
-) -> list[dict[str, Any]]:
+) -> History:
     """Train ``model`` to its best ``metric`` (higher is better) on validation; load that in.
 
     ``train_epoch`` and ``validate`` return named figures; the first epoch's row is made before any
     training (epoch 0), so curves show what training added.
     """
+    folder = Path(settings.run)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(wanted, lr=learning_rate, weight_decay=weight_decay)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=weight_decay)
     history = _resume(model, optimizer, folder)
     if not history:
         model.eval()
         history = [{"epoch": 0, **validate()}]
         _keep(model, optimizer, folder, history, is_best=True)
-    with tqdm(total=epochs, initial=history[-1]["epoch"], unit="epoch", disable=None) as bar:
-        while history[-1]["epoch"] < epochs and _waited(history, metric) < patience:
+    with tqdm(
+        total=settings.epochs, initial=history[-1]["epoch"], unit="epoch", disable=None
+    ) as bar:
+        while (
+            history[-1]["epoch"] < settings.epochs and _waited(history, metric) < settings.patience
+        ):
             epoch = history[-1]["epoch"] + 1
-            for group in optimizer.param_groups:  # cosine decay, from the epoch alone: it resumes
-                group["lr"] = learning_rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs))
-            torch.manual_seed(seed * 100_003 + epoch)
-            generator = torch.Generator().manual_seed(seed * 100_003 + epoch)
+            decay = 0.5 * (1 + math.cos(math.pi * (epoch - 1) / settings.epochs))
+            for group in optimizer.param_groups:  # from the epoch alone, so that it resumes
+                group["lr"] = settings.learning_rate * decay
+            torch.manual_seed(settings.seed * 100_003 + epoch)
+            generator = torch.Generator().manual_seed(settings.seed * 100_003 + epoch)
             model.train()
             row: dict[str, Any] = {"epoch": epoch, **train_epoch(optimizer, generator)}
             model.eval()
@@ -78,7 +83,19 @@ def fit(
     return history
 
 
-def plot_history(history: list[dict[str, Any]], path: Path, metric: str) -> None:
+def descend(
+    model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer, clip: float | None = 1.0
+) -> float:
+    """Take one step down the gradient of ``loss``, clipped to the norm ``clip``; return the loss."""
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    if clip is not None:
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return loss.item()
+
+
+def plot_history(history: History, path: Path, metric: str) -> None:
     """Draw every figure of ``history`` over the epochs, losses apart from the rest."""
     import matplotlib as mpl
 
@@ -101,18 +118,15 @@ def plot_history(history: list[dict[str, Any]], path: Path, metric: str) -> None
     plt.close(figure)
 
 
-def _waited(history: list[dict[str, Any]], metric: str) -> int:
+def _waited(history: History, metric: str) -> int:
     best = max(range(len(history)), key=lambda i: (history[i][metric], i))
     return len(history) - 1 - best
 
 
 def _keep(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    folder: Path,
-    history: list[dict[str, Any]],
+    model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path, history: History,
     is_best: bool,
-) -> None:
+) -> None:  # fmt: skip
     from safetensors.torch import save_file
 
     weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
@@ -128,14 +142,12 @@ def _keep(
     write_json(folder / "history.json", history, indent=1)
 
 
-def _resume(
-    model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path
-) -> list[dict[str, Any]]:
+def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> History:
     """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
     from safetensors.torch import load_file
 
-    last, told = folder / "last.safetensors", folder / "history.json"
-    if not (last.exists() and told.exists()):
+    last, rows = folder / "last.safetensors", folder / "history.json"
+    if not (last.exists() and rows.exists()):
         return []
     tensors = load_file(last)
     moments: dict[int, dict[str, Tensor]] = {}
@@ -148,7 +160,7 @@ def _resume(
         model.load_state_dict(weights)
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        history: list[dict[str, Any]] = json.loads(told.read_text("utf-8"))
+        history: History = json.loads(rows.read_text("utf-8"))
     except (RuntimeError, ValueError):
         raise UserError(
             f"'{folder}' holds another model's training: name another run, or remove the folder"

@@ -1,17 +1,24 @@
-"""A trainer's settings from YAML, with overrides, checked field by field."""
+"""The settings of every trainer: YAML in ``configs/train`` with overrides, checked field by field.
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
+What a trainer writes of its settings into its run directory and its checkpoint is here too. Nothing
+here needs torch, so a mistake is told, and help given, before anything heavy is loaded.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stores.errors import UserError, mistakes_in_one_line
+from nodes.registry import first_problem
+from stores.errors import UserError
+from stores.runs import RunDirectory, provenance, shown_config
+from stores.traces.trajectories import file_hash
 
 TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
+#: A kind, or a mapping with a kind and its parameters.
+Named = str | dict[str, Any]
 
 
 class Settings(BaseModel):
@@ -19,10 +26,6 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: str = Field(
-        description="trajectories to train on, JSON lines of trainers.episodes.collect"
-    )
-    heldout: str = Field(default="", description="trajectories to report on")
     run: str = Field(description="run directory: history, curves, state to resume from")
     checkpoint: str = Field(description="where the result goes, without suffix")
     seed: int = 0
@@ -30,54 +33,160 @@ class Settings(BaseModel):
     patience: int = Field(default=5, ge=1, description="epochs without gain before it stops")
     batch: int = Field(default=32, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0)
-    validation: float = Field(default=0.1, gt=0, lt=1, description="share of products held back")
     device: str = Field(default="auto", description="auto, cpu or cuda")
 
 
+class RecordedSettings(Settings):
+    """Settings of trainers that learn from recorded episodes."""
+
+    data: str = Field(description="JSON lines of `stategate data trajectories` or a trace export")
+    heldout: str = Field(default="", description="the same, of episodes to report on")
+    env: Named = Field(default="", description="their world; '' is the one that they name")
+    embedder: Named = "minilm"
+    validation: float = Field(default=0.1, gt=0, lt=1, description="share of groups held back")
+    group: str = Field(
+        default="", description="fact about an episode's agent that no two sides may share"
+    )
+
+
+class StateSettings(RecordedSettings):
+    """A recurrent state that foresees the class of the next action."""
+
+    model: Literal["gru", "ssm"] = "gru"
+    d_state: int = Field(default=512, ge=8)
+    d_event: int = Field(default=256, ge=8)
+    drop_inputs: float = Field(default=0.1, ge=0, lt=1, description="share of input numbers zeroed")
+
+
+class RetrieverSettings(RecordedSettings):
+    """A query that ranks the chunk acted on first; the state stays frozen."""
+
+    state: str = Field(description="the state model's checkpoint, name or path")
+    margin: float = Field(default=0.2, gt=0)
+    negatives: int = Field(default=16, ge=1)
+    drop_inputs: float = Field(default=0.1, ge=0, lt=1)
+
+
+class AllocatorSettings(RecordedSettings):
+    """Shares of a page's room for its chunks; state and query stay frozen."""
+
+    state: str = Field(description="the state model's checkpoint")
+    retriever: str = Field(description="the retriever's checkpoint, which reads the mixtures")
+    drop_inputs: float = Field(default=0.1, ge=0, lt=1)
+    direct: float = Field(default=0.3, ge=0, description="weight of foreseeing the right chunk")
+
+
+class ReaderSettings(BaseModel):
+    """By which builders, and at what budgets, the contexts are made that a policy reads."""
+
+    builders: dict[str, float] = Field(
+        default={"full": 1, "window": 1, "compress:allocator=uniform": 1},
+        description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
+    )
+    updater: str = Field(
+        default="none", description="whose state the builders read: none, gru or ssm"
+    )
+    low: int = Field(default=80, ge=1, description="smallest budget in tokens")
+    high: int = Field(default=2000, ge=1, description="largest budget in tokens")
+
+
+class ActorSettings(RecordedSettings, ReaderSettings):
+    """The ``policy`` actor does as the expert did, whatever builder made its context."""
+
+    copies: int = Field(default=1, ge=1, description="how many readers read each episode")
+    hidden: int = Field(default=96, ge=8)
+    similar: bool = Field(
+        default=False, description="add sentence-embedding similarities of titles"
+    )
+
+
+class ReinforceSettings(Settings, ReaderSettings):
+    """The ``policy`` actor improves on the world's own reward.
+
+    An epoch is ``every`` iterations and one held-out play.
+    """
+
+    data: str = Field(description="'sample', 'official' or a folder of the world's files")
+    start: str = Field(description="the imitation policy's checkpoint")
+    embedder: Named = Field(default="hashing", description="that of the builders")
+    low: int = Field(default=100, ge=1, description="smallest budget in tokens")
+    groups: int = Field(default=32, ge=1, description="goals an iteration")
+    group: int = Field(default=8, ge=2, description="episodes a goal")
+    every: int = Field(default=5, ge=1, description="iterations between held-out plays")
+    passes: int = Field(default=2, ge=1, description="passes over an iteration's decisions")
+    clip: float = Field(default=0.2, gt=0)
+    entropy: float = Field(default=0.005, ge=0, description="weight of the entropy bonus")
+    kl: float = Field(default=0.01, ge=0, description="weight of the KL to the imitation policy")
+    max_steps: int = Field(default=20, ge=1)
+    share: float = Field(default=0.4, gt=0, lt=1, description="of training goals held out")
+
+
+class Mamba2Settings(Settings):
+    """A tiny Mamba-2 language model that copies from documents, for RICO."""
+
+    hidden: int = Field(default=64, ge=8)
+    layers: int = Field(default=2, ge=1)
+    state: int = Field(default=32, ge=1)
+    head: int = Field(default=16, ge=1)
+    steps: int = Field(default=50, ge=1, description="batches an epoch")
+    mixed: int = Field(default=4, ge=1, description="documents read for each question")
+    keys: int = Field(default=48, ge=4, description="different keys in the task")
+    values: int = Field(default=24, ge=1, description="different values in the task")
+
+
+#: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
+TRAINERS: dict[str, type[Settings]] = {
+    "state": StateSettings,
+    "retriever": RetrieverSettings,
+    "allocator": AllocatorSettings,
+    "actor": ActorSettings,
+    "reinforce": ReinforceSettings,
+    "mamba2": Mamba2Settings,
+}
 S = TypeVar("S", bound=Settings)
 
 
 def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ()) -> S:
     """Read ``path`` (a file, or a name in ``configs/train``) with ``field=value`` overrides."""
     place = Path(path)
-    if not place.exists() and (TRAINING_CONFIGS / f"{path}.yaml").exists():
+    if not place.is_file() and (TRAINING_CONFIGS / f"{path}.yaml").exists():
         place = TRAINING_CONFIGS / f"{path}.yaml"
     try:
         values: dict[str, Any] = yaml.safe_load(place.read_text("utf-8")) or {}
+        for item in overrides:
+            key, equals, value = item.partition("=")
+            if not equals:
+                raise UserError(f"write an override as field=value, not '{item}'")
+            values[key] = yaml.safe_load(value)
+        return cls(**values)
     except OSError as error:
         raise UserError(f"cannot read the settings '{path}': {error.strerror}") from None
     except yaml.YAMLError as error:
         raise UserError(f"'{path}' is no YAML: {' '.join(str(error).split())}") from None
-    for item in overrides:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise UserError(f"write an override as field=value, not '{item}'")
-        values[key] = yaml.safe_load(value)
-    try:
-        return cls(**values)
-    except (ValidationError, TypeError) as error:
-        from nodes.registry import first_problem
-
+    except (ValidationError, TypeError, ValueError) as error:
         problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise UserError(f"'{path}': {problem}") from None
 
 
-def command_line(
-    module: str, doc: str | None, cls: type[S], train: Callable[[S, Sequence[str]], Any],
-    argv: Sequence[str] | None = None,
-) -> None:  # fmt: skip
-    """Run a trainer from the command line; a user's mistake is one line and exit code 2."""
-    parser = argparse.ArgumentParser(
-        module, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    default = module.rpartition(".")[2]
-    parser.add_argument("--config", default=default, help="YAML file, or a name in configs/train")
-    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    try:
-        with mistakes_in_one_line():
-            train(read_settings(cls, given.config, given.set), ["python", "-m", module, *words])
-    except KeyboardInterrupt:
-        sys.stderr.write("stategate: stopped; the same command goes on from the last epoch\n")
-        sys.exit(130)
+def open_run(
+    settings: Settings, command: Sequence[str], facts: dict[str, Any] | None = None
+) -> RunDirectory:
+    """Make or reopen the run directory; one of other settings is refused.
+
+    ``facts`` are written beside the settings; by default the hashes of the episodes' files.
+    """
+    if facts is None:
+        files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
+        facts = {"data": {name: file_hash(path) for name, path in files.items() if path}}
+    told = shown_config(settings.model_dump())
+    args = {"settings": told, "seed": settings.seed, **facts}
+    return RunDirectory(settings.run, {**provenance(command), **args})
+
+
+def result(
+    settings: RecordedSettings, command: Sequence[str], epochs: int, metrics: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what every checkpoint made of recorded episodes says of its making."""
+    data = {"name": Path(settings.data).name, "sha256": file_hash(settings.data)}
+    made = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
+    return {**made, **provenance(command)}

@@ -20,6 +20,7 @@ from typing import Any
 
 from envs.protocols import Observation, Session
 from envs.webshop import WebShop
+from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
 from envs.webshop.pages import PER_PAGE
 from envs.webshop.wish import read_wish
 from stores.text import overlap
@@ -27,8 +28,6 @@ from stores.traces import Event
 
 MAX_STEPS = 30
 _LAST_PAGE = 5
-_BACK, _PREV, _NEXT = "click[back to search]", "click[< prev]", "click[next >]"
-_FEATURES, _BUY = "click[features]", "click[buy now]"
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,16 @@ class Rates:
 
 @dataclass
 class Episode:
-    """A played episode; ``detours`` names those that were really made."""
+    """A played episode; ``detours`` names those that were really made.
+
+    ``actions`` are the affordances of each OBS event's page.
+    """
 
     goal: int
     asin: str
     instruction: str
     events: list[Event] = field(default_factory=list)
+    actions: list[tuple[str, ...]] = field(default_factory=list)
     reward: float = 0.0
     steps: int = 0
     detours: list[str] = field(default_factory=list)
@@ -71,6 +74,7 @@ def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Ep
     while True:
         t = episode.steps
         episode.events += [Event("OBS", observation.text, t), Event("ACT", action, t)]
+        episode.actions.append(observation.actions)
         session, observation = world.step(session, action)
         episode.steps += 1
         if observation.done or episode.steps >= MAX_STEPS:
@@ -83,6 +87,7 @@ def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Ep
             Event("OBS", observation.text, t),
             Event("DONE", "", t),
         ]
+        episode.actions.append(observation.actions)
     return episode
 
 
@@ -114,13 +119,13 @@ class _Expert:
         seen = yield f"search[{query}]"
         if self._short and f"click[{asin}]" not in seen[1].actions:
             self._detours.append("short search")
-            yield _BACK
+            yield BACK
             query = self._query()
             seen = yield f"search[{query}]"
         page, careful = 1, False
         while f"click[{asin}]" not in seen[1].actions and page < _LAST_PAGE:
             self._detours.append("next page")
-            seen = yield _NEXT
+            seen = yield NEXT
             page += 1
         other = self._lookalike(seen[1]) if self._wrong_product else None
         if other is not None:
@@ -130,28 +135,28 @@ class _Expert:
             reads = not self._too_dear(other) and not (self._careful and self._told(other))
             if reads:
                 self._detours.append("details read")
-                yield _FEATURES
+                yield FEATURES
             if reads and self._careful:
-                yield _BACK
+                yield BACK
                 seen = yield f"search[{query}]"
                 for _ in range(page - 1):
-                    seen = yield _NEXT
+                    seen = yield NEXT
             else:
                 if reads:
-                    yield _PREV
-                seen = yield _PREV
+                    yield PREV
+                seen = yield PREV
         choice = f"click[{asin}]"
         if choice not in seen[1].actions:  # not to be found: the best that the page shows
             choice = f"click[{(self._lookalike(seen[1]) or asin).lower()}]"
         seen = yield choice
         if careful or (self._careful and not self._told(self._goal["asin"])):
             self._detours.append("details read")
-            yield _FEATURES
-            seen = yield _PREV
+            yield FEATURES
+            seen = yield PREV
         yield from self._choose(seen)
-        yield _BUY
+        yield BUY
         while True:  # buying was refused: nothing sensible is left
-            yield _BUY
+            yield BUY
 
     def _choose(self, seen: _Seen) -> _Moves:
         product = self._world.products[seen[0]["asin"]]

@@ -1,108 +1,271 @@
-"""The entity extractors beside names marked by hand in the sample corpus.
+"""Extractors of entities, and the follow-ups read with them, beside what was marked by hand.
 
-python -m evals.qa_entities --out runs/entities
+    stategate eval entities --out runs/entities                    # test articles and conversations
+    stategate eval entities --data sample --out runs/entities-sample
 
-A found name counts if it is the marked one but for an article; precision, recall and F1 over the
-names of each document, persons and locations apart.
+A name is right if it and its kind are the marked ones but for an article and for case. Precision,
+recall and F1 are over all names of all articles; intervals resample articles. "named" joins people,
+places, organisations and things; topics stand apart. A follow-up is right if its subject holds a marked
+word, or is empty where the question stands on its own.
 """
 
-import argparse
 import hashlib
-import sys
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from envs.qa.questions import sample_folder
-from evals.core.statistics import paired
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from nodes.build_context.follow_up import subject
+from nodes.retrieval.entities import ModelExtractor, extractor_of
 from stores.corpus.documents import Document, read_folder
-from stores.errors import mistakes_in_one_line
-from stores.memory.entities import extractor
-from stores.runs import RunDirectory, mean, provenance, shown_path, standard_error
+from stores.errors import UserError
+from stores.memory.entities import Extractor
+from stores.memory.names import KINDS, NAMED
+from stores.runs import mean, provenance, standard_error
+from stores.traces import Event
 
-_KINDS = ("person", "location")
+_DRAWS = 10_000
+_COUNTS = ("right", "found", "marked")
 
 
-def run_entities(out: str, command: Sequence[str] = ("run_entities",)) -> dict[str, Any]:
-    """Compare both extractors document by document and return the summary."""
-    path = Path(str(files("envs.qa.sample"))) / "entities.yaml"
-    marked: dict[str, dict[str, list[str]]] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    run = RunDirectory(
-        out, {**provenance(command), "data": {"name": "sample", "sha256": sha256}, "seed": 0}
+def run_entities(
+    out: str,
+    agents: Sequence[str] = ("rules", "spacy"),
+    data: str = "articles",
+    split: str = "test",
+    config: str = "qa",
+    overrides: Sequence[str] = (),
+    command: Sequence[str] = ("run_entities",),
+) -> dict[str, Any]:
+    """Compare ``agents`` (extractors, or NAME=FILE of recorded answers) and return the summary.
+
+    ``data`` is "articles" with its conversations (of ``split`` dev or test), or "sample": people and
+    places of the sample corpus. Raises ``UserError`` for anything else.
+    """
+    samples, kinds, sha256 = _dataset(data, split)
+    solvers = dict(_solver(agent, kinds, config, overrides) for agent in agents)
+    args = {
+        **provenance(command),
+        "data": {"name": data, "split": split, "sha256": sha256},
+        "agents": [_shown(agent) for agent in agents],
+        "config": config,
+        "overrides": list(overrides),
+        "seed": 0,
+    }
+    task = Task(
+        list(solvers), lambda agent: samples, lambda agent: solvers[agent](), _score, unit="text"
     )
-    documents = [d for d in read_folder(sample_folder()) if isinstance(d, Document)]
-    rows: list[dict[str, Any]] = []
-    by_name: dict[str, list[float]] = {}
-    for name in ("rules", "spacy"):
-        extract = extractor(name)
-        extract("Warm up in Oslo.")
-        started = time.perf_counter()
-        found = {document.id: extract(document.text) for document in documents}
-        seconds = (time.perf_counter() - started) / len(documents)
-        row: dict[str, Any] = {"agent": name, "n": len(documents)}
-        for kind in _KINDS:
-            pairs = [
-                (
-                    {_plain(e.name) for e in found[id_][0] if e.kind == kind},
-                    {_plain(word) for word in names[kind]},
-                )
-                for id_, names in marked.items()
-            ]
-            row |= _scores(kind, pairs)
-        f1 = [
-            _f1(
-                {(e.kind, _plain(e.name)) for e in found[id_][0] if e.kind in _KINDS},
-                {(kind, _plain(word)) for kind in _KINDS for word in names[kind]},
-            )
+    return run_task(task, out, args)
+
+
+def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]:
+    folder = Path(str(files("envs.qa.sample")))
+    if data == "sample":
+        raw = (folder / "entities.yaml").read_bytes()
+        documents = {d.id: d for d in read_folder(sample_folder()) if isinstance(d, Document)}
+        marked = yaml.safe_load(raw)
+        samples = [
+            Sample({"part": "names", "id": id_}, {"text": documents[id_].text, **names})
             for id_, names in marked.items()
         ]
-        by_name[name] = f1
-        row |= {"f1": mean(f1), "f1_se": standard_error(f1)}
-        row |= {"relations": sum(len(r) for _, r in found.values()), "ms": 1000 * seconds}
-        rows.append(row)
-    test = {"a": "rules", "b": "spacy", "metric": "f1"}
-    return run.summarise(rows, [{**test, **vars(paired(by_name["rules"], by_name["spacy"]))}])
+        return samples, ("person", "location"), hashlib.sha256(raw).hexdigest()
+    if data != "articles" or split not in ("dev", "test"):
+        raise UserError("data is 'articles' (split dev or test) or 'sample'")
+    raws = [(folder / name).read_bytes() for name in ("articles.yaml", "follow_ups.yaml")]
+    samples = [
+        Sample({"part": part, "id": row["id"]}, row)
+        for part, raw in zip(("names", "follow_ups"), raws, strict=True)
+        for row in yaml.safe_load(raw)
+        if row["split"] == split
+    ]
+    return samples, KINDS, hashlib.sha256(b"".join(raws)).hexdigest()
 
 
-def _scores(kind: str, pairs: Sequence[tuple[set[str], set[str]]]) -> dict[str, float]:
-    right = sum(len(found & marked) for found, marked in pairs)
-    given = sum(len(found) for found, _ in pairs)
-    wanted = sum(len(marked) for _, marked in pairs)
-    return {
-        f"{kind} precision": right / given if given else 0.0,
-        f"{kind} recall": right / wanted if wanted else 0.0,
-    }
+def _shown(agent: str) -> str:
+    name, _, file = agent.partition("=")
+    return f"{name}={Path(file).name}" if file else name
 
 
-def _f1(found: set[tuple[str, str]], marked: set[tuple[str, str]]) -> float:
-    if not found and not marked:
-        return 1.0
-    return 2 * len(found & marked) / (len(found) + len(marked))
+def _solver(
+    agent: str, kinds: Sequence[str], config: str, overrides: Sequence[str]
+) -> tuple[str, Callable[[], Solver]]:
+    """Return the agent's name and what makes its solver."""
+    name, _, file = agent.partition("=")
+    if file:
+        answers = _recorded(file)
+        return name, lambda: _playback(answers, kinds)
+    if name not in ("rules", "spacy", "model"):
+        raise UserError(f"no extractor '{name}': rules, spacy, model, or NAME=FILE of its answers")
+    return name, lambda: _live(name, kinds, config, overrides)
+
+
+def _live(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]) -> Solver:
+    from graph.config import load_config
+    from nodes.resources import Resources
+
+    resources = Resources(load_config(config, overrides=overrides).llm)
+    extract = extractor_of(name, resources)  # type: ignore[arg-type]
+    extract("Warm up in Oslo.")
+
+    def solve(sample: Sample, attempt: Attempt) -> None:
+        (row,) = attempt.rows
+        before = getattr(extract, "fallbacks", 0)
+        if sample.key["part"] == "names":
+            started = time.perf_counter()
+            entities, relations = extract(sample.data["text"])
+            row["ms"] = 1000 * (time.perf_counter() - started)
+            names = [[entity.kind, entity.name] for entity in entities]
+            triples = [[r.subject.name, r.relation, r.object.name] for r in relations]
+            row |= _counted(names, sample.data, kinds) | {"names": names, "relations": triples}
+        else:
+            row |= _followed(sample.data, lambda asked, events: subject(asked, events, extract))
+            row["turn_ms"] = _turn_ms(sample.data, extract)
+        if isinstance(extract, ModelExtractor):
+            row["fallbacks"] = extract.fallbacks - before
+
+    return solve
+
+
+def _recorded(file: str) -> dict[str, Any]:
+    """Read what another extractor answered.
+
+    JSON: {"names": {id: [[kind, name]]}, "follow_ups": {id: [subject]}, "ms": {id: number}}.
+    """
+    try:
+        answers: dict[str, Any] = json.loads(Path(file).read_text(encoding="utf-8"))
+        answers["names"], answers["follow_ups"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"cannot read '{file}' ({error!r}): names and follow_ups by id") from None
+    return answers
+
+
+def _playback(answers: Mapping[str, Any], kinds: Sequence[str]) -> Solver:
+    def solve(sample: Sample, attempt: Attempt) -> None:
+        (row,) = attempt.rows
+        id_ = sample.key["id"]
+        if sample.key["part"] == "names":
+            row |= _counted(answers["names"][id_], sample.data, kinds)
+            row |= {"names": answers["names"][id_], "ms": answers.get("ms", {}).get(id_)}
+        else:
+            subjects = iter(answers["follow_ups"][id_])
+            row |= _followed(sample.data, lambda asked, events: next(subjects))
+
+    return solve
+
+
+def _counted(
+    names: Sequence[Sequence[str]], marked: Mapping[str, Any], kinds: Sequence[str]
+) -> Row:
+    """Return, of each kind, how many names are right, were found, are marked."""
+    counts: Row = {}
+    for kind in kinds:
+        found = {_plain(name) for one, name in names if one == kind}
+        wanted = {_plain(name) for name in marked[kind]}
+        counts |= {f"{kind}_right": len(found & wanted), f"{kind}_found": len(found)}
+        counts[f"{kind}_marked"] = len(wanted)
+    return counts
+
+
+def _followed(conversation: Mapping[str, Any], read: Callable[[str, list[Event]], str]) -> Row:
+    """Return which follow-ups of the conversation are understood, and how long the subjects are."""
+    events: list[Event] = []
+    back: list[bool] = []
+    alone: list[bool] = []
+    subjects: list[str] = []
+    for step, (asked, answer, *about) in enumerate(conversation["turns"]):
+        if about:
+            said = read(asked, events)
+            subjects.append(said)
+            if about[0]:
+                back.append(any(word in said.lower() for word in about[0].split("|")))
+            else:
+                alone.append(not said)
+        events += [Event("OBS", asked, step), Event("ACT", answer, step)]
+    return {"back": back, "alone": alone, "subjects": subjects}
+
+
+def _turn_ms(conversation: Mapping[str, Any], extract: Extractor) -> float:
+    """Return the milliseconds that reading a turn takes, of the first turn as memory writes it."""
+    asked, answer = conversation["turns"][0][:2]
+    started = time.perf_counter()
+    extract(f"{asked}\n{answer}")
+    return 1000 * (time.perf_counter() - started)
+
+
+def _score(rows: Sequence[Row]) -> Summary:
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
+    table = [_row(agent, [row for row in rows if row["agent"] == agent]) for agent in agents]
+    tests = []
+    counts = {agent: _named(rows, agent) for agent in agents}
+    for a in agents:
+        for b in agents[agents.index(a) + 1 :]:
+            if len(counts[a]) == len(counts[b]):
+                draws = _resampled(counts[b]) - _resampled(counts[a])
+                low, high = np.quantile(draws, [0.025, 0.975])
+                difference = _f1(counts[b].sum(0)) - _f1(counts[a].sum(0))
+                # How often a resampled difference lies on the other side of nought, both sides.
+                p = min(1.0, 2 * min(np.mean(draws <= 0), np.mean(draws >= 0)) + 1 / _DRAWS)
+                test = {"a": a, "b": b, "metric": "named_f1", "difference": difference}
+                tests.append({**test, "low": low, "high": high, "p": p, "n": len(counts[a])})
+    return table, tests
+
+
+def _row(agent: str, rows: Sequence[Row]) -> Row:
+    articles = [row for row in rows if row["part"] == "names" and row["error"] is None]
+    row: Row = {"agent": agent, "n": len(articles)}
+    for kind in KINDS:
+        if articles and f"{kind}_marked" in articles[0]:
+            right, found, marked = (sum(a[f"{kind}_{c}"] for a in articles) for c in _COUNTS)
+            row |= {f"{kind}_p": right / found if found else None, f"{kind}_r": right / marked}
+            row |= {f"{kind}_f1": _f1(np.array([right, found, marked])), f"{kind}_n": marked}
+    counts = _named(rows, agent)
+    right, found, marked = counts.sum(0)
+    low, high = np.quantile(_resampled(counts), [0.025, 0.975])
+    row |= {"named_p": right / found if found else None, "named_r": right / marked}
+    row |= {"named_f1": _f1(counts.sum(0)), "named_low": low, "named_high": high}
+    row["named_n"] = int(marked)
+    talks = [row for row in rows if row["part"] == "follow_ups" and row["error"] is None]
+    for part in ("back", "alone"):
+        answers = [float(right) for talk in talks for right in talk[part]]
+        if answers:
+            row |= {part: mean(answers), f"{part}_se": standard_error(answers)}
+            row[f"{part}_n"] = len(answers)
+    words = [len(said.split()) for talk in talks for said in talk["subjects"] if said]
+    row["subject_words"] = mean(words) if words else None
+    for name in ("ms", "turn_ms"):
+        spent = [one[name] for one in rows if one.get(name) is not None]
+        row[name] = mean(spent) if spent else None
+    if any("fallbacks" in one for one in rows):
+        row["fallbacks"] = sum(one.get("fallbacks", 0) for one in rows)
+    return row
+
+
+def _named(rows: Sequence[Row], agent: str) -> Any:
+    """Return right, found and marked names of each article: (articles, 3)."""
+    articles = [r for r in rows if r["agent"] == agent and r["part"] == "names" and not r["error"]]
+    return np.array(
+        [[sum(a.get(f"{kind}_{c}", 0) for kind in NAMED) for c in _COUNTS] for a in articles]
+    ).reshape(-1, 3)
+
+
+def _f1(counts: Any) -> Any:
+    """Return 2 right / (found + marked) of the last axis, 0 where nothing was found or marked."""
+    right, both = counts[..., 0], counts[..., 1] + counts[..., 2]
+    return 2 * right / np.maximum(both, 1)
+
+
+def _resampled(counts: Any) -> Any:
+    """Return the F1 of as many articles drawn again; the same draws for every extractor."""
+    draws = np.random.default_rng(0).integers(0, len(counts), (_DRAWS, len(counts)))
+    return _f1(counts[draws].sum(1))
 
 
 def _plain(name: str) -> str:
-    return name.lower().removeprefix("the ").strip()
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run from the command line (see the module's docstring)."""
-    parser = argparse.ArgumentParser(
-        "evals.qa_entities",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--out", required=True, help="a new run directory")
-    words = list(sys.argv[1:] if argv is None else argv)
-    given = parser.parse_args(words)
-    with mistakes_in_one_line():
-        command = ["python", "-m", "evals.qa_entities", *(shown_path(word) for word in words)]
-        run_entities(given.out, command)
-
-
-if __name__ == "__main__":
-    main()
+    return " ".join(name.lower().split()).removeprefix("the ").strip()

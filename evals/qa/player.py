@@ -14,6 +14,7 @@ from envs.qa.score import token_f1
 from graph.build import Graph, build_graph
 from graph.config import Config
 from nodes.build_context.follow_up import standalone
+from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
 from stores.traces import Event
 
@@ -84,7 +85,11 @@ class Player:
         answer = answered(str(act["action"])) or ""
         row: dict[str, Any] = {
             "question": turn.question,
-            "query": standalone(turn.question, [Event.from_list(item) for item in events]),
+            "query": standalone(
+                turn.question,
+                [Event.from_list(item) for item in events],
+                extractor_of(getattr(self.config.context, "extractor", "spacy")),
+            ),
             "answer": answer,
             "fallback": act["decision"]["fallback"],
             "tokens": built.tokens,

@@ -1,47 +1,162 @@
 """A follow-up question ("Where does it happen?") made searchable with the words of earlier turns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-from stores.corpus.lexical import words
-from stores.memory.entities import rules
+from stores.memory.entities import Extractor
+from stores.memory.names import FUNCTION_WORDS
+from stores.memory.records import Entity
 from stores.traces import Event
 
-_POINTS_BACK = re.compile(
-    r"\b(it|its|they|them|their|theirs|this|that|these|those|he|him|his|she|her|there|one|ones|"
-    r"the (?:same|other|first|second|last|phenomenon|place|cloud|lake|stones?))\b",
+_AFTER_PRONOUN = r"(?=\s*(?:[?.!,;:)]|$|\b(?:{})\b))".format("|".join(sorted(FUNCTION_WORDS)))
+_PERSON = re.compile(r"\b(?:he|him|his|she|her|hers)\b", re.IGNORECASE)
+_TIME = r"(?:year|month|week|weekend|day|morning|afternoon|evening|night|time|moment|season)s?"
+_THING = re.compile(
+    r"\b(?:its?|they|them|their|theirs|itself|themselves)\b"
+    rf"|\b(?:these|those)\b(?!\s+{_TIME}\b)"
+    rf"|\bthis\b(?!\s+{_TIME}\b)"
+    # "that" joins clauses more often than it points: it points back to the end of a clause, behind a
+    # preposition or an auxiliary, and as the subject after a word that opens a clause
+    r"|\bthat(?=\s*[?.!,])|(?:\b(?:of|with|about|for|by|from|like|is|was|does|did|if|why|how|when)\s+)that\b"
+    rf"|\bones?{_AFTER_PRONOUN}"
+    r"|\bthe (?:same|other|former|latter|first|second|last)(?: ones?)?(?=[?.!]|$)"
+    r"|(?<!is )(?<!are )(?<!was )(?<!were )\bthere\b(?!\s+(?:is|are|was|were|any|a|an|no|some)\b)",
     re.IGNORECASE,
 )
-_BEGINS = re.compile(r"^(and|but|so|then|also|why|how come|what about|how about)\b", re.IGNORECASE)
-_SHORT = 3
+_EXPLETIVE = re.compile(
+    r"\bit (?:is |was )?(?:\w+ ){0,2}(?:to|that)\b|\b(?:is|was) it \w+ (?:to|that)\b|\btime is it\b|"
+    r"\bit (?:rains?|snows?)\b", re.IGNORECASE,
+)  # fmt: skip
+_CLAUSE = re.compile(
+    r",|\b(?:if|when|because|although|though|before|after|while|until|and|but|so|that)\b"
+)
+_CONTINUES = re.compile(
+    r"^(?:and|but|so|then|also|or|what about|how about|how come)\b|^why\W*$|^why(?!\s+(?:is|are|was|"
+    r"were|do|does|did|can|could|should|would|will|has|have|had)\b)", re.IGNORECASE,
+)  # fmt: skip
+_FINITE = re.compile(
+    r"\b(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|may|might|must|has|have|had|"
+    r"what|who|whom|whose|when|where|which|why|how|\w+ed)\b", re.IGNORECASE,
+)  # fmt: skip
+_DEFINITE = re.compile(
+    r"\bthe ([a-z][\w-]+)(?=\s*[?.!,]|\s+(?:[a-z]+ed|{})\b)".format(
+        "|".join(sorted(FUNCTION_WORDS))
+    )
+)
+_FRAGMENT = 4  # words of a question without a verb
+_PHRASES = 3  # that a subject has at most
+_LETTERS = 2000  # of a turn that are read
 
 
-def standalone(question: str, events: Sequence[Event]) -> str:
+def standalone(question: str, events: Sequence[Event], extract: Extractor) -> str:
     """Return ``question``, with the subject of the conversation in front where it points back."""
-    about = subject(question, events)
+    about = subject(question, events, extract)
     return f"{about} {question}" if about else question
 
 
-def subject(question: str, events: Sequence[Event]) -> str:
+def subject(question: str, events: Sequence[Event], extract: Extractor) -> str:
     """Return what ``question`` is about where it points back into the conversation, else "".
 
-    It points back if it names nothing of its own and has a pronoun, begins like a continuation or has
-    hardly a word of content. The subject is the newest phenomenon that the conversation named, else
-    the last question.
+    It points back if it has a pronoun without an antecedent of its own, a bare definite noun that
+    was named before, begins like a continuation or has no verb. "He" and "she" stand for the newest
+    person of the conversation; everything else for the names and noun phrases of the newest question
+    that stood on its own. ``extract`` reads them.
     """
-    named, _ = rules(question)
-    if any(entity.kind == "phenomenon" for entity in named):
+    turns = [(e.kind, e.text) for e in events if e.kind in ("OBS", "ACT")]
+    earlier = " ".join(text for _, text in turns)
+    if not turns or not _points_back(question, earlier, extract):
         return ""
-    bare = len(words(question)) <= _SHORT
-    if not (_POINTS_BACK.search(question) or _BEGINS.search(question) or bare):
-        return ""
-    last = ""
-    for event in reversed(events):
-        if event.kind not in ("OBS", "ACT"):
+    if _PERSON.search(question):
+        persons = _newest_person(turns, extract)
+        if persons:
+            return f"{persons}."
+    return _joined(_focus(turns, extract))
+
+
+def _newest_person(turns: Sequence[tuple[str, str]], extract: Extractor) -> str:
+    for _, text in reversed(turns):
+        persons = [e.name for e in _phrases(text, extract) if e.kind == "person"]
+        if persons:
+            full = [e.name for _, t in turns for e in _phrases(t, extract) if e.kind == "person"]
+            return next((name for name in full if name.endswith(f" {persons[0]}")), persons[0])
+    return ""
+
+
+def _focus(turns: Sequence[tuple[str, str]], extract: Extractor) -> Sequence[Entity]:
+    """Return the phrases of the newest question that stands on its own.
+
+    A question of nothing but function words ("What is that?") asks for a definition: then the
+    answer's first phrase is what the conversation is about.
+    """
+    for place in range(len(turns) - 1, -1, -1):
+        kind, text = turns[place]
+        if kind != "OBS":
             continue
-        phenomena = [e.name for e in rules(event.text)[0] if e.kind == "phenomenon"]
-        if phenomena:
-            return f"{phenomena[0]}."
-        if event.kind == "OBS" and not last:
-            last = event.text
-    return last
+        before = " ".join(words for _, words in turns[:place])
+        own = _phrases(text, extract)
+        if not place or not _points_back(text, before, extract):
+            words = [w for w in re.findall(r"[\w'-]+", text) if w.lower() in _content(text)]
+            return own or ([Entity("topic", " ".join(words[-6:]))] if words else [])
+        if not _content(text) and len(text.split()) > 2 and place + 1 < len(turns):
+            answer = _phrases(turns[place + 1][1], extract)
+            if answer and turns[place + 1][0] == "ACT":
+                return answer[:1]
+    return []
+
+
+def _joined(phrases: Sequence[Entity]) -> str:
+    all_names = [entity.name for entity in phrases]
+    names = dict.fromkeys(n for n in all_names if not any(n in m and n != m for m in all_names))
+    return ", ".join([*names][:_PHRASES]) + "." if names else ""
+
+
+def _points_back(question: str, earlier: str, extract: Extractor) -> bool:
+    text = question.strip()
+    names = _phrases(text, extract)
+    for match in (*_PERSON.finditer(text), *_THING.finditer(text)):
+        if _EXPLETIVE.search(text, max(0, match.start() - 9)) and match[0].lower() == "it":
+            continue
+        if not _has_antecedent(text, match, names):
+            return True
+    if any(entity.kind != "topic" for entity in names):
+        return False
+    if _CONTINUES.match(text):
+        return True
+    if len(text.split()) <= _FRAGMENT and not _FINITE.search(text):
+        return True
+    definite = [match[1].lower() for match in _DEFINITE.finditer(text)]
+    if any(re.search(rf"\b{re.escape(noun)}\b", earlier, re.IGNORECASE) for noun in definite):
+        return all(entity.name.lower() in definite for entity in names) or len(names) <= 2
+    return not names and len(_content(text)) <= 1
+
+
+def _has_antecedent(text: str, pronoun: re.Match[str], names: Sequence[Entity]) -> bool:
+    """Say whether ``text`` itself names what the pronoun can stand for.
+
+    That is in an earlier clause or, for "its" and the like in a statement, anywhere before it.
+    """
+    word, before = pronoun[0].lower(), text[: pronoun.start()]
+    if word in _POSSESSIVES and not text.endswith("?"):
+        return bool(_content(before))
+    clauses = [match.start() for match in _CLAUSE.finditer(before)]
+    before = before[: clauses[-1]] if clauses else ""
+    is_person = bool(_PERSON.fullmatch(word))
+    return any((e.kind == "person") == is_person and e.name in before for e in names)
+
+
+_POSSESSIVES = ("its", "their", "his", "her")
+
+
+def _content(text: str) -> list[str]:
+    return [w for w in re.findall(r"[\w'-]+", text.lower()) if w not in FUNCTION_WORDS]
+
+
+def _phrases(text: str, extract: Extractor) -> tuple[Entity, ...]:
+    return _read(extract.phrases, text[:_LETTERS])
+
+
+@lru_cache(maxsize=512)
+def _read(phrases: Callable[[str], list[Entity]], text: str) -> tuple[Entity, ...]:
+    """Return the phrases of a turn; each turn of a conversation is read again with every question."""
+    return tuple(entity for entity in phrases(text) if entity.name.lower() not in FUNCTION_WORDS)

@@ -28,6 +28,7 @@ from nodes.protocols import (
     Piece,
 )
 from nodes.retrieval.corpus import Retrieval
+from nodes.retrieval.entities import extractor_of
 from nodes.retrieval.page import describe
 from stores.text import one_line
 from stores.tokens import count_tokens, truncate
@@ -58,7 +59,10 @@ class ConversationContext(ContextParams):
         default=None, description="read long-term memory; null reads none"
     )
     follow_ups: bool = Field(
-        default=True, description="search for a follow-up with the words of the turn before it"
+        default=True, description="search for a follow-up with what the conversation is about"
+    )
+    extractor: Literal["spacy", "rules"] = Field(
+        default="spacy", description="what reads that out of the conversation; 'rules' is light"
     )
 
     def conversation(
@@ -70,11 +74,12 @@ class ConversationContext(ContextParams):
         ``UserError`` if the memory cannot be opened.
         """
         store = self.memory.place.open() if self.memory is not None else None
+        extract = extractor_of(self.extractor)
 
         def build_context(request: ContextRequest) -> BuiltContext:
             asked = one_line(request.instruction)
             kept = [event for event in request.events if self.history_tokens]
-            about = one_line(subject(asked, kept)) if self.follow_ups else ""
+            about = one_line(subject(asked, kept, extract)) if self.follow_ups else ""
             query = f"{about} {asked}" if about else asked
             question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from envs.protocols import View
+from nodes.experience.episode import Episode
 from nodes.experience.returns import Annotation
 from nodes.experience.states import FORMAT, states_of
-from nodes.experience.trajectory import Trajectory
 from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stores.assets.weights import read_meta
 from stores.bank.bank import Entry, Row
@@ -40,7 +40,7 @@ def updater_make(params: UpdaterParams) -> str | None:
 
 def add_episode(
     bank: StateBank,
-    episode: Trajectory,
+    episode: Episode,
     annotations: Sequence[Annotation],
     embedder: Embedder,
     view: View,
@@ -89,7 +89,7 @@ def add_episode(
     return bank.bank.add(entries, source=episode.id, folded=folded)
 
 
-def recurrent_states(episode: Trajectory, updater: Updater) -> Vector:
+def recurrent_states(episode: Episode, updater: Updater) -> Vector:
     """Replay ``episode`` and return the state before each decision, as the graph would have it."""
     state = updater.initial()
     states = []

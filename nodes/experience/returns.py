@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from envs.protocols import View
-from nodes.experience.trajectory import Step, Trajectory
+from nodes.experience.episode import Episode, Step
 
 NAME = "return"
 BLAME = 0.5  # what is left of the worth of decisions that led to a failure
@@ -26,7 +26,7 @@ class Annotation:
     by: str = NAME
 
 
-def annotate(episode: Trajectory, view: View, gamma: float = GAMMA) -> list[Annotation]:
+def annotate(episode: Episode, view: View, gamma: float = GAMMA) -> list[Annotation]:
     """Return one annotation a decision."""
     scale = 10.0 if episode.correct else 10.0 * BLAME
     worth = [scale * value for value in returns(episode, gamma)]
@@ -36,14 +36,14 @@ def annotate(episode: Trajectory, view: View, gamma: float = GAMMA) -> list[Anno
     ]
 
 
-def returns(episode: Trajectory, gamma: float = GAMMA) -> list[float]:
+def returns(episode: Episode, gamma: float = GAMMA) -> list[float]:
     """Return the discounted reward-to-go of each decision: ``reward * gamma ** (steps left)``."""
     last = len(episode.steps) - 1
     reward = min(max(episode.reward, 0.0), 1.0) if math.isfinite(episode.reward) else 0.0
     return [reward * gamma ** (last - i) for i in range(last + 1)]
 
 
-def _words(episode: Trajectory, view: View, i: int, step: Step) -> str:
+def _words(episode: Episode, view: View, i: int, step: Step) -> str:
     if step.thought:
         words = view.actions.general(" ".join(step.thought.split()))[:_THOUGHT]
     else:

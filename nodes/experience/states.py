@@ -13,7 +13,7 @@ import re
 from collections.abc import Hashable, Sequence
 
 from envs.protocols import View
-from nodes.experience.trajectory import Step, Trajectory, parse_action
+from nodes.experience.episode import Episode, Step, parse_action
 from nodes.protocols import ContextRequest
 from stores.text import one_line
 from stores.tokens import truncate
@@ -56,7 +56,7 @@ def state_text(
     return "\n".join(lines)
 
 
-def states_of(episode: Trajectory, view: View) -> list[str]:
+def states_of(episode: Episode, view: View) -> list[str]:
     """Return the state in which each decision of ``episode`` was taken."""
     return [
         state_text(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
+from nodes.experience.episode import Episode, from_events
 from nodes.experience.grow import SAME, add_episode, make_of, updater_make
 from nodes.experience.prune import prune
 from nodes.experience.returns import annotate
-from nodes.experience.trajectory import Trajectory, from_events
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
 from nodes.registry import registry
 from nodes.write_memory.trace import events_of
@@ -126,7 +126,7 @@ class Writer:
             prune(self.bank.bank, keep=int(0.9 * self._params.cap))
 
 
-def episode_of(records: list[StepRecord]) -> Trajectory:
+def episode_of(records: list[StepRecord]) -> Episode:
     """Make a trajectory of the steps of a finished episode."""
     events: list[Event] = [event for record in records for event in events_of(record)]
     last = records[-1]

@@ -7,6 +7,7 @@ from pydantic import Field
 from envs.plain import UNKNOWN
 from envs.protocols import answered
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.retrieval.entities import ExtractorKind, extractor_of
 from nodes.retrieval.memory import MemoryPlace
 
 if TYPE_CHECKING:
@@ -18,26 +19,28 @@ class LongTermMemory(MemoryParams):
 
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
-    extractor: Literal["rules", "spacy"] = Field(default="rules", description="of entities")
+    extractor: ExtractorKind = Field(
+        default="spacy",
+        description="of entities: 'rules' is light, 'model' asks the language model",
+    )
 
     def build(self, resources: "Resources") -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
         store = self.place.open()
+        extract = extractor_of(self.extractor, resources)
 
         def write_memory(record: StepRecord) -> None:
             said = answered(record.decision.action)
             if said is None or record.decision.fallback is not None:
                 return
             from nodes.build_context.follow_up import subject
-            from stores.memory.entities import extractor
             from stores.memory.records import Turn
 
             embedder = resources.embedder
             before = [event for event in record.events if event.t < record.turn]
-            about = subject(record.instruction, before)
+            about = subject(record.instruction, before, extract)
             vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
-            text = f"{about} {record.instruction}\n{said}"
-            entities, relations = extractor(self.extractor)(text)
+            entities, relations = extract(f"{about} {record.instruction}\n{said}")
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
             turn = Turn(
                 record.thread_id, record.episode_id, record.step, record.instruction, said,

@@ -1,178 +1,110 @@
-"""Who and what a text speaks of: phenomena, locations, persons, and how they hang together.
+"""What an extractor of entities gives, and what all extractors share: merging, attributes, regions.
 
-Two extractors behind one Protocol: rules (patterns, prepositions, capitalised names) and spaCy's
-named entities. Both are deterministic and run on this machine.
+The extractors are ``entity_rules`` (light), ``entity_spacy`` (the default) and, above, the chat model
+(``nodes.retrieval.entities``).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from itertools import pairwise
+from typing import Any, Protocol
 
-from stores.memory.attributes import country_of, other_names
+from stores.memory.names import sentences
 from stores.memory.records import Entity, Relation
 
-_NAME = r"(?:[A-Z][\w'’-]*)(?:\s+(?:(?:of|the|de|del|la)\s+)?[A-Z][\w'’-]*){0,3}"
-_PLACE = re.compile(rf"\b(?:in|at|over|near|from|off|across|along|to|of)\s+(?:the\s+)?({_NAME})")
-_PERSON = re.compile(r"\b([A-Z][a-z]+(?:\s+[A-Z][a-z'’-]+){1,2})\b")
-_STUDY = re.compile(
-    r"\b(?:discover|stud|describ|film|examin|observ|propos|argu|report|explain|found|noticed|watch|led)"
-)
-_PHENOMENA = (
-    "aurora", "ball lightning", "blood falls", "blood rain", "brinicle", "brocken spectre",
-    "catatumbo lightning", "circumzenithal arc", "circumhorizontal arc", "fata morgana",
-    "fire rainbow", "frost flower", "geyser", "glory", "gravity hill", "green flash", "halo",
-    "lake nyos", "limnic eruption", "magnetic hill", "mirage", "morning glory", "naga fireball",
-    "roll cloud", "sailing stone", "skyquake", "sundog", "tornado", "volcano", "waterspout",
-)  # fmt: skip
-_PHENOMENON = re.compile(rf"\b({'|'.join(_PHENOMENA)})(s|es)?\b", re.IGNORECASE)
-#: Words that tell a place from a person where only capitals speak.
-_GEOGRAPHY = re.compile(
-    r"\b(?:Lake|River|Gulf|Valley|Valleys|Island|Islands|Park|Province|Region|Land|Sea|Ocean|Bay|"
-    r"Strait|Mount|Peninsula|Glacier|Playa|Desert|Antarctica|Australia|Venezuela|Cameroon|California|"
-    r"Europe|Africa|Asia|America|India|Japan|Spain|Germany|Thailand|Laos|Canada|Scotland|Sahara)\b"
-)
-_NO_NAME = {
-    "The",
-    "A",
-    "An",
-    "It",
-    "What",
-    "Which",
-    "Who",
-    "Where",
-    "When",
-    "Why",
-    "How",
-    "In",
-    "On",
-}
-_NO_NAME |= {
-    "I",
-    "You",
-    "We",
-    "They",
-    "He",
-    "She",
-    "This",
-    "That",
-    "Is",
-    "Are",
-    "Do",
-    "Does",
-    "Did",
-}
+_ENTITIES = 200  # of a text
+_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 
 
 class Extractor(Protocol):
     """Read entities and relations out of a text."""
 
     def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
-        """Return what ``text`` names, each once, and the relations that its sentences tell."""
+        """Return what ``text`` is about, each once, and the relations that its sentences tell."""
+        ...
+
+    def phrases(self, text: str) -> list[Entity]:
+        """Return every name and noun phrase of ``text`` in order: what a question may point back to."""
         ...
 
 
-def rules(text: str) -> tuple[list[Entity], list[Relation]]:
-    """Extract by patterns: known phenomena, names after prepositions, pairs of capitalised words."""
-    phenomena = [_phenomenon(match[1]) for match in _PHENOMENON.finditer(text)]
-    taken = {e.name.lower() for e in phenomena}
-    places: list[Entity] = []
-    for match in _PLACE.finditer(text):
-        name = match[1].rstrip(".,;:'’")
-        if name.lower() not in taken and name not in _NO_NAME:
-            places.append(Entity("location", name))
-    for match in re.finditer(_NAME, text):
-        name = match[0].rstrip(".,;:'’")
-        if (
-            _GEOGRAPHY.search(name)
-            and name.lower() not in taken
-            and name.split()[0] not in _NO_NAME
-        ):
-            places.append(Entity("location", name))
-    located = {e.name for e in places}
-    people = [
-        Entity("person", match[1])
-        for match in _PERSON.finditer(text)
-        if match[1].split()[0] not in _NO_NAME
-        and match[1] not in located
-        and match[1].lower() not in taken
-        and not _GEOGRAPHY.search(match[1])
-    ]
-    return linked(text, [*phenomena, *places, *people])
+def merged(entities: Iterable[Entity]) -> list[Entity]:
+    """Return each entity once, in order, without short forms ("Weiss") of longer ones of the text."""
+    unique = list({e.name.lower(): e for e in reversed(list(entities)) if e.name}.values())[::-1]
+    unique = unique[:_ENTITIES]
+    return [e for e in unique if not any(_shortens(e, other) for other in unique)]
 
 
-class SpacyExtractor:
-    """Extract with spaCy's named entities; phenomena still come from the patterns."""
-
-    _KINDS: ClassVar[dict[str, str]] = {
-        "GPE": "location",
-        "LOC": "location",
-        "FAC": "location",
-        "PERSON": "person",
-    }
-
-    def __init__(self) -> None:
-        self._pipeline: Any = _pipeline()
-
-    def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
-        """Return entities and relations of ``text``."""
-        phenomena = [_phenomenon(match[1]) for match in _PHENOMENON.finditer(text)]
-        taken = {e.name.lower() for e in phenomena}
-        named = [
-            Entity(self._KINDS[e.label_], re.sub(r"^the\s+|['’]s$", "", e.text.strip()))
-            for e in self._pipeline(text).ents
-            if e.label_ in self._KINDS and e.text.lower() not in taken
-        ]
-        return linked(text, [*phenomena, *named])
+def _shortens(entity: Entity, other: Entity) -> bool:
+    short, full = entity.name.lower().split(), other.name.lower().split()
+    if len(short) >= len(full) or "topic" in (entity.kind, other.kind):
+        return False
+    if other.kind == "person" and (len(short) == 1 or entity.kind == "person"):
+        return short in (full[-len(short) :], full[: len(short)])
+    return entity.kind == other.kind != "location" and short == full[: len(short)]
 
 
-@lru_cache(maxsize=4)
-def extractor(name: str) -> Extractor:
-    """Return the extractor ``"rules"`` or ``"spacy"`` (loaded once)."""
-    return SpacyExtractor() if name == "spacy" else rules
+_ALSO = re.compile(
+    r"\b(?:also|sometimes|otherwise|commonly)\s+(?:known\s+as|called|named)\s+"
+    r"((?:the\s+|an?\s+)?[\w'’-]+(?:\s+[\w'’-]+){0,3}?)"
+    r"(?:\s+or\s+((?:the\s+|an?\s+)?[\w'’-]+(?:\s+[\w'’-]+){0,3}?))?"
+    r"(?=\s*(?:[,;:.!?()\[\]\n]|$|\s(?:is|are|was|were|in|that|which|and|because|for|by)\b))",
+    re.IGNORECASE,
+)
 
 
-@lru_cache(maxsize=1)
-def _pipeline() -> Any:
-    from stores.assets.fetch import asset_path
-
-    folder = asset_path("en_core_web_sm")
-    import spacy
-
-    return spacy.load(folder, disable=["lemmatizer", "attribute_ruler", "tagger", "parser"])
-
-
-def linked(text: str, entities: Iterable[Entity]) -> tuple[list[Entity], list[Relation]]:
-    """Return entities without repeats, and relations between those that share a sentence.
-
-    A phenomenon occurs_in a location of its sentence; a person of a sentence that tells of research
-    studied its phenomenon.
-    """
-    named = {(e.kind, e.name): e for e in entities if e.name.strip()}
-    unique = [_attributed(text, entity) for entity in named.values()]
-    relations: list[Relation] = []
-    for sentence in re.split(r"(?<=[.!?])\s+|\n+", text):
+def other_names(text: str, name: str) -> Mapping[str, Any]:
+    """Return ``{"also_known_as": [...]}`` where a sentence that holds ``name`` gives other names."""
+    others: dict[str, str] = {}
+    for sentence in sentences(text):
         low = sentence.lower()
-        here = [e for e in unique if e.name.lower() in low]
-        for subject in (e for e in here if e.kind == "phenomenon"):
-            for other in here:
-                if other.kind == "location":
-                    relations.append(Relation(subject, "occurs_in", other))
-                elif other.kind == "person" and _STUDY.search(low):
-                    relations.append(Relation(other, "studied", subject))
-    return unique, _distinct(relations)
+        for match in _ALSO.finditer(sentence):
+            if name.lower() not in low[: match.start()]:
+                continue
+            for other in filter(None, match.groups()):
+                bare = _ARTICLE.sub("", other).strip()
+                if bare.lower() not in (name.lower(), f"{name.lower()}s"):
+                    others.setdefault(bare.lower(), bare)
+    return {"also_known_as": list(others.values())} if others else {}
 
 
-def _attributed(text: str, entity: Entity) -> Entity:
-    reader = {"phenomenon": other_names, "location": country_of}.get(entity.kind)
-    return replace(entity, attributes=reader(text, entity.name)) if reader else entity
+_LISTED = re.compile(r"\s*(?:,\s*(?:and\s+)?|\s(?:and|or)\s+)(?:the\s+)?[A-Z]")
+_BETWEEN = re.compile(r",\s+(?:the\s+)?")
 
 
-def _distinct(relations: Iterable[Relation]) -> list[Relation]:
-    key = {(r.subject.name, r.relation, r.object.name): r for r in relations}
+def regions(text: str, names: Sequence[tuple[Entity, int, int]]) -> dict[str, Entity]:
+    """Return the region of each place that is written "place, region", by the place's name.
+
+    ``names`` are entities with where they stand in ``text``. In a list of places ("in Zamora, Spain,
+    and Kerala") the comma need not say where the first lies: lists are left alone.
+    """
+    places = [name for name in names if name[0].kind == "location"]
+    found: dict[str, Entity] = {}
+    for (place, start, end), (region, next_start, next_end) in pairwise(places):
+        is_listed = _LISTED.match(text, next_end) or re.search(r"[A-Z][\w'’-]*,\s+$", text[:start])
+        if (
+            _BETWEEN.fullmatch(text, end, next_start)
+            and not is_listed
+            and place.name != region.name
+        ):
+            found.setdefault(place.name, region)
+    return found
+
+
+def described(text: str, entity: Entity, regions: Mapping[str, Entity]) -> Entity:
+    """Return ``entity`` with the attributes that ``text`` gives it: other names, region."""
+    attributes = dict(other_names(text, entity.name))
+    if entity.kind == "location" and entity.name in regions:
+        attributes["region"] = regions[entity.name].name
+    return replace(entity, attributes=attributes) if attributes else entity
+
+
+def distinct(relations: Iterable[Relation]) -> list[Relation]:
+    """Return each relation once and none of an entity with itself; names of 40 letters at most."""
+    key = {
+        (r.subject.name, r.relation, r.object.name): replace(r, relation=r.relation[:40])
+        for r in relations
+        if r.subject.name != r.object.name
+    }
     return list(key.values())
-
-
-def _phenomenon(name: str) -> Entity:
-    return Entity("phenomenon", name.lower().capitalize())

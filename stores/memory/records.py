@@ -24,7 +24,10 @@ class Namespace:
 
 @dataclass(frozen=True)
 class Entity:
-    """A phenomenon, location or person by its name."""
+    """A person, location, organisation, thing or topic by its name.
+
+    Memories written earlier may hold other kinds ("phenomenon"); they are read as they are.
+    """
 
     kind: str
     name: str
@@ -33,7 +36,7 @@ class Entity:
 
 @dataclass(frozen=True)
 class Relation:
-    """``subject`` ``relation`` ``object``, such as Brinicle occurs_in Antarctica."""
+    """``subject`` ``relation`` ``object``, such as Ada Holt lives_in Oslo."""
 
     subject: Entity
     relation: str

@@ -63,8 +63,8 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
                     found.append(_read(json.loads(line)))
     except OSError as error:
         raise UserError(
-            f"cannot read trajectories '{path}' ({error.strerror}): make them with"
-            " `python -m trainers.episodes.collect`"
+            f"cannot read trajectories '{path}' ({error.strerror}): record some with"
+            " `stategate data trajectories`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
@@ -79,13 +79,17 @@ def file_hash(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
+def events_of(row: Mapping[str, Any]) -> tuple[Event, ...]:
+    """Return the events of an exported episode. Raises what a broken one raises."""
+    return tuple(Event(e["event_type"], str(e["text"]), int(e["t"])) for e in row["events"])
+
+
 def _read(row: Mapping[str, Any]) -> Trajectory:
-    events = tuple(Event(e["event_type"], str(e["text"]), int(e["t"])) for e in row["events"])
     actions = tuple(
         tuple(e.get("actions") or ()) for e in row["events"] if e["event_type"] == "OBS"
     )
     return Trajectory(
-        str(row["episode_id"]), events, float(row.get("reward") or 0.0),
+        str(row["episode_id"]), events_of(row), float(row.get("reward") or 0.0),
         str(row.get("instruction") or ""), dict(row.get("task") or {}),
         dict(row.get("agent") or {}), actions,
     )  # fmt: skip

@@ -11,10 +11,9 @@ from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
+from trainers.bank.build import build_state_bank, build_trace_bank
 from trainers.bank.sources import read_episodes
-from trainers.bank.state_bank import build_state_bank
-from trainers.bank.trace_bank import build_trace_bank
-from trainers.episodes.practice import practise
+from trainers.webshop.practice import practise
 
 HASHED = ["embedder.kind=hashing", "memory=[short_term]"]
 
@@ -25,8 +24,8 @@ def banks(tmp_path_factory):
     practise("webshop", "100-111", folder / "p.sqlite", HASHED[:1], ["careful", "kind"])
     resources = Resources(None, Hashing())
     read = read_episodes([folder / "p.sqlite"], include_incorrect=True)
-    build_state_bank(folder / "state", read.found, resources, progress=False)
-    build_trace_bank(folder / "trace", read.found, resources, progress=False)
+    build_state_bank(folder / "state", read.found, resources)
+    build_trace_bank(folder / "trace", read.found, resources)
     return str(folder / "state"), str(folder / "trace")
 
 

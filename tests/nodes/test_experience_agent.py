@@ -3,9 +3,8 @@
 import pytest
 
 from graph import build_graph, load_config
-from nodes.act.shop.following import suggested
 from nodes.act.shop.reading import read
-from nodes.act.shop.rule import Rule
+from nodes.act.shop.rule import Rule, suggested
 from nodes.conformance import check_actor, check_memory, check_updater
 from nodes.update_state.ema import Ema
 from nodes.write_memory.experience import ExperienceWriter

@@ -13,10 +13,10 @@ from nodes.build_context.full import Full
 from nodes.build_context.state_advice import Experience
 from nodes.build_context.trace_advice import ExperienceTrace
 from nodes.conformance import check_built, check_context, requests
+from nodes.experience.episode import Episode, Step
 from nodes.experience.grow import add_episode, make_of, updater_make
 from nodes.experience.returns import Annotation, annotate
 from nodes.experience.states import online_state
-from nodes.experience.trajectory import Step, Trajectory
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.models.llms import FakeLlm
 from nodes.observe.webshop import WebShopEnv
@@ -26,7 +26,7 @@ from nodes.update_state.learned import Gru
 from stores.bank.bank import Entry, Row
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
-from trainers.bank.trace_bank import build_trace_bank
+from trainers.bank.build import build_trace_bank
 
 VIEW = WebShopView()
 WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
@@ -38,7 +38,7 @@ def trajectory(number, reward=1.0, question=WISH):
         Step("click", "features", "An invented wool scarf", "Text"),
         Step("click", "buy now", "An invented wool scarf", "done"),
     )
-    return Trajectory(f"e{number}", f"t{number}", question, steps, reward, reward == 1.0)
+    return Episode(f"e{number}", f"t{number}", question, steps, reward, reward == 1.0)
 
 
 @pytest.fixture

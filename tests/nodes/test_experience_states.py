@@ -4,11 +4,11 @@ import pytest
 
 from envs.webshop.view import WebShopView
 from graph import build_graph, load_config
+from nodes.experience.episode import Episode, Step, from_events
 from nodes.experience.returns import annotate as annotated
 from nodes.experience.returns import returns
 from nodes.experience.states import online_state
 from nodes.experience.states import states_of as states_in
-from nodes.experience.trajectory import Step, Trajectory, from_events
 from nodes.protocols import ContextRequest
 from stores.traces import Event
 from stores.traces.store import TraceStore
@@ -37,7 +37,7 @@ def episode(reward=1.0, steps=None, **more):
         Step("click", "navy", "item", "item navy"),
         Step("click", "buy now", "item navy", "done"),
     )
-    return Trajectory("e", "t", WISH, tuple(steps), reward, reward == 1.0, **more)
+    return Episode("e", "t", WISH, tuple(steps), reward, reward == 1.0, **more)
 
 
 def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):

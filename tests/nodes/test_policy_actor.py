@@ -22,9 +22,8 @@ from nodes.act.shop.candidates import (
     encode,
     queries,
 )
-from nodes.act.shop.policy import Policy, PolicyActor
+from nodes.act.shop.policy import Policy, PolicyActor, make_scorer
 from nodes.act.shop.reading import read
-from nodes.act.shop.scorer import make_scorer
 from nodes.conformance import check_actor
 from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, Piece

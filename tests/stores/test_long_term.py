@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nodes.models.embedders import HashingEmbedder
+from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
-from stores.memory.entities import rules
 from stores.memory.facts import decayed
 from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace, Turn
@@ -20,6 +20,7 @@ from tests.graph.test_postgres import postgres  # noqa: F401 - a fixture
 EMBEDDER = HashingEmbedder()
 ME = Namespace("me")
 DAY = 86400.0
+RULES = extractor_of("rules")
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def memory(tmp_path):
 
 def turn(question, answer, step=0, episode="e", **more):
     rows = EMBEDDER.embed([question, answer])
-    entities, relations = rules(f"{question}\n{answer}")
+    entities, relations = RULES(f"{question}\n{answer}")
     values = {"entities": tuple(entities), "relations": tuple(relations), **more}
     return Turn("t", episode, step, question, answer, rows[0], rows[1], EMBEDDER.name, **values)
 
@@ -109,11 +110,11 @@ def test_what_is_forgotten_is_nowhere_in_the_database(tmp_path, memory):
 
 
 def test_entities_and_relations_are_read_with_limits(memory):
-    memory.write(ME, turn("Where do sailing stones move?", "Sailing stones move in California."))
+    memory.write(ME, turn("Where are the sailing stones?", "The sailing stones are in California."))
     facts = found(memory, "sailing stones")
     entities, relations = memory.graph(ME, "sailing stones", facts, 10, 15)
-    assert ("phenomenon", "Sailing stone") in {(e.kind, e.name) for e in entities}
-    assert ("Sailing stone", "occurs_in", "California") in {
+    assert ("topic", "sailing stone") in {(e.kind, e.name) for e in entities}
+    assert ("sailing stone", "located_in", "California") in {
         (r.subject.name, r.relation, r.object.name) for r in relations
     }
     assert memory.graph(ME, "sailing stones", facts, 1, 0)[1] == []
@@ -126,7 +127,7 @@ def test_export_and_import_bring_a_memory_elsewhere_once(tmp_path, memory):
     assert memory.export_turns(ME, target) == 2
     there = LongTerm(f"sqlite:///{tmp_path / 'there.sqlite'}")
     for new in (2, 0):
-        assert there.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, rules) == new
+        assert there.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, RULES) == new
     ours, theirs = memory.facts(ME), there.facts(ME)
     assert [(f.question, f.answer, f.success, f.updated) for f in ours] == [
         (f.question, f.answer, f.success, f.updated) for f in theirs
@@ -140,7 +141,7 @@ def test_a_damaged_export_is_refused_by_line_and_nothing_is_written(tmp_path, me
     target.write_text(target.read_text() + json.dumps({"question": 3}) + "\n")
     empty = LongTerm(f"sqlite:///{tmp_path / 'empty.sqlite'}")
     with pytest.raises(UserError, match="line 2"):
-        empty.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, rules)
+        empty.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, RULES)
     assert empty.facts(ME) == []
 
 
@@ -223,22 +224,3 @@ def test_concurrent_sessions_lose_nothing_and_duplicate_nothing_in_postgresql(po
 def test_vectors_of_another_embedder_are_not_compared(memory):
     memory.write(ME, turn("Where are stones?", "On the playa."))
     assert memory.search(ME, np.ones(8, dtype=np.float32), "other/8") == []
-
-
-def test_the_rules_find_phenomena_places_people_and_how_they_hang_together():
-    text = "Jill Mikucki studied Blood Falls in Antarctica. Brinicles grow near Razorback Island."
-    entities, relations = rules(text)
-    named = {(e.kind, e.name) for e in entities}
-    assert {("person", "Jill Mikucki"), ("phenomenon", "Blood falls")} <= named
-    assert ("location", "Antarctica") in named
-    told = {(r.subject.name, r.relation, r.object.name) for r in relations}
-    assert ("Jill Mikucki", "studied", "Blood falls") in told
-    assert ("Blood falls", "occurs_in", "Antarctica") in told
-
-
-def test_both_extractors_are_compared_on_names_marked_by_hand(tmp_path):
-    from evals.qa.entities import run_entities
-
-    rows = {row["agent"]: row for row in run_entities(str(tmp_path / "run"))["rows"]}
-    assert set(rows) == {"rules", "spacy"}
-    assert all(0.3 < row["f1"] < 1 and row["n"] == 14 for row in rows.values())

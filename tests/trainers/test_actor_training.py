@@ -8,23 +8,22 @@ import torch
 
 from envs.webshop import WebShop
 from graph import build_graph, load_config
-from nodes.act.shop.policy import Policy, load_scorer
-from nodes.act.shop.scorer import make_scorer
+from nodes.act.shop.policy import Policy, load_scorer, make_scorer
+from nodes.observe.webshop import WebShopEnv
 from nodes.resources import Resources
 from stores.assets.weights import read_meta
 from stores.errors import UserError
 from stores.traces.trajectories import read_trajectories
 from trainers import fitting
-from trainers.episodes.goals import collect, practice
-from trainers.episodes.walk import Readers, parse_builder
-from trainers.policy import imitation as actor
-from trainers.policy import reinforce
-from trainers.policy.decisions import collate, match, pages_of, sized_batches
-from trainers.policy.reinforce import Decided, ReinforceSettings, decided
-from trainers.policy.rollout import Rollout, Start, roll
-from trainers.settings import read_settings
-
-PLAIN = {"full": 1.0, "window": 1.0, "compress:allocator=uniform": 1.0, "query_rag:top_k=4": 1.0}
+from trainers.episodes import Readers, decisions_of, make_resources, parse_builder
+from trainers.settings import ActorSettings, ReinforceSettings, read_settings
+from trainers.webshop import imitation, reinforce
+from trainers.webshop.batches import collate, sized_batches
+from trainers.webshop.collect import collect_practice
+from trainers.webshop.goals import practice
+from trainers.webshop.imitation import choices, match
+from trainers.webshop.reinforce import Decided, decided
+from trainers.webshop.rollout import Rollout, Start, roll
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def shop():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("practice")
-    collect("sample", out, n=60, heldout=12)
+    collect_practice("sample", out, n=60, heldout=12)
     return out
 
 
@@ -43,12 +42,16 @@ def folder(tmp_path_factory):
 def imitated(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("actor")
     settings = _settings(folder, out)
-    actor.train(settings, ["test"])
+    imitation.train(settings, ["test"])
     return settings
 
 
+def readers_of(builders, *budgets):
+    return Readers(builders, make_resources("hashing", "none", WebShopEnv()), *budgets)
+
+
 def _settings(folder, out, *more):
-    return read_settings(actor.ActorSettings, "actor", [
+    return read_settings(ActorSettings, "actor", [
         f"data={folder / 'train.jsonl'}", f"heldout={folder / 'heldout.jsonl'}", "epochs=3",
         "builders={full: 1, window: 1, 'compress:allocator=uniform': 1, query_rag: 1}",
         "embedder=hashing", "updater=none", "batch=32", f"run={out / 'run'}", "validation=0.3",
@@ -57,7 +60,7 @@ def _settings(folder, out, *more):
 
 
 def _reinforced(imitated, out, *more):
-    return read_settings(reinforce.ReinforceSettings, "reinforce", [
+    return read_settings(ReinforceSettings, "reinforce", [
         "data=sample", f"start={imitated.checkpoint}", f"run={out / 'run'}", "group=4", "groups=3",
         f"checkpoint={out / 'policy'}", "epochs=2", "every=1", "max_steps=8", *more,
     ])  # fmt: skip
@@ -80,7 +83,7 @@ def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side
 
 
 def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
-    readers = Readers({"window:events=4": 1.0}, "none", embedder="hashing")
+    readers = readers_of({"window:events=4": 1.0})
     name, params = readers._kinds[0]
     walk = readers.start(readers.reader(name, params, 220), shop.goals[2]["instruction_text"])
     overrides = ["updater.kind=none", "embedder.kind=hashing", "context.budget=220",
@@ -102,7 +105,7 @@ def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
 
 def test_a_rollout_is_the_episode_that_the_graph_plays(shop, imitated):
     scorer, _ = load_scorer(imitated.checkpoint)
-    readers = Readers({"full": 1.0}, "none", embedder="hashing")
+    readers = readers_of({"full": 1.0})
     name, params = readers._kinds[0]
     starts = [Start(goal, "rich", readers.reader(name, params, 2000)) for goal in range(4)]
     played = roll({"rich": shop}, readers, starts, scorer)
@@ -115,14 +118,14 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(shop, imitated):
 
 
 def test_readers_are_drawn_by_their_weights_at_budgets_within_bounds():
-    readers = Readers({"full": 3.0, "window:events=2": 1.0}, "none", 80, 400, "hashing")
+    readers = readers_of({"full": 3.0, "window:events=2": 1.0}, 80, 400)
     rng = random.Random(0)
     drawn = [readers.draw(rng) for _ in range(400)]
     assert 0.65 < sum(reader.name == "full" for reader in drawn) / 400 < 0.85
     assert all(80 <= reader.budget <= 400 for reader in drawn)
     assert parse_builder("window:events=2") == {"kind": "window", "events": 2}
     with pytest.raises(UserError, match="unknown context kind"):
-        Readers({"nonsense": 1.0}, "none")
+        readers_of({"nonsense": 1.0})
 
 
 def test_the_expert_s_query_is_matched_to_the_most_alike(folder):
@@ -131,7 +134,7 @@ def test_the_expert_s_query_is_matched_to_the_most_alike(folder):
     assert match("search[blue hat]", ["search[red shoes]"]) is None
     assert match("click[gone]", ["click[a]"]) is None
     for trajectory in read_trajectories(folder / "heldout.jsonl"):
-        pages = pages_of(trajectory)
+        pages = decisions_of(trajectory)
         assert all(a in p.actions for p, a in pages if a.startswith("click["))
 
 
@@ -163,9 +166,9 @@ def test_imitation_learns_resumes_and_says_what_it_is(folder, imitated, tmp_path
     with monkeypatch.context() as patch:
         _stopped_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
-            actor.train(stopped, ["test"])
+            imitation.train(stopped, ["test"])
     assert len(json.loads((tmp_path / "run/history.json").read_text())) == 2
-    actor.train(stopped, ["test"])
+    imitation.train(stopped, ["test"])
     assert read_meta(stopped.checkpoint)["sha256"] == meta["sha256"]  # same seed, same weights
 
 
@@ -180,9 +183,9 @@ def test_a_group_s_advantage_is_over_its_mean_and_even_groups_teach_nothing():
 
 
 def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imitated, folder):
-    readers = Readers({"full": 1.0}, "none", embedder="hashing")
-    decisions = [c for t in read_trajectories(folder / "heldout.jsonl")[:6]
-                 for c in actor.choices([t], readers, 0) for c in c]  # fmt: skip
+    readers = readers_of({"full": 1.0})
+    trajectories = read_trajectories(folder / "heldout.jsonl")[:6]
+    decisions = choices(trajectories, readers, 0)
 
     def gained(kl, steps=25):
         torch.manual_seed(0)
@@ -241,9 +244,9 @@ def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
 
 
 def test_batches_hold_every_page_once(folder):
-    readers = Readers({"full": 1.0}, "none", embedder="hashing")
+    readers = readers_of({"full": 1.0})
     trajectories = read_trajectories(folder / "heldout.jsonl")
-    seen = [c.seen for e in actor.choices(trajectories, readers, 0) for c in e]
+    seen = [choice.seen for choice in choices(trajectories, readers, 0)]
     places = [
         i for batch in sized_batches(seen, 7, torch.Generator().manual_seed(1)) for i in batch
     ]

@@ -14,20 +14,21 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from envs.webshop.view import WebShopView
+from nodes.experience.episode import Episode, Step
 from nodes.experience.grow import add_episode
 from nodes.experience.prune import prune
 from nodes.experience.returns import Annotation, annotate
-from nodes.experience.trajectory import Step, Trajectory
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from nodes.update_state.ema import Ema
 from stores.bank.state_bank import StateBank
 from stores.errors import UserError
+from trainers.bank.build import build_state_bank, upgrade, without_leaks
 from trainers.bank.captions import Captions
-from trainers.bank.hindsight import Hindsight, read_answer, told
-from trainers.bank.state_bank import build_state_bank, without_leaks
-from trainers.bank.upgrade import upgrade
+from trainers.bank.hindsight import Hindsight, episode_text, read_answer
 
+VIEW = WebShopView()
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -67,7 +68,7 @@ def episode(number=0, steps=3, **more):
         Step("click", f"thing {i}", f"page {i} of {number}", f"page {i + 1}") for i in range(steps)
     )
     facts = {"reward": 1.0, "correct": True, "source": "test", **more}
-    return Trajectory(f"e{number}", f"t{number}", question, made, **facts)
+    return Episode(f"e{number}", f"t{number}", question, made, **facts)
 
 
 def answer(states, **more):
@@ -86,7 +87,7 @@ def resources():
 
 def test_a_whole_answer_annotates_every_state(tmp_path, resources):
     model = talker(lambda n, m: f"Sure!\n```json\n{answer(3)}\n```")
-    judge = Hindsight(model, "m")
+    judge = Hindsight(model, VIEW, "m")
     built = build_state_bank(tmp_path, [episode()], resources, judge)
     assert (built.rows, built.read, built.problems) == (3, 1, [])
     rows = StateBank(tmp_path).bank.rows()
@@ -123,12 +124,12 @@ def test_prose_is_tried_three_times_then_the_episode_waits_for_the_next_build(
     tmp_path, resources, reply
 ):
     model = talker(lambda n, m: reply)
-    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(model))
+    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(model, VIEW))
     assert len(model.calls) == 3
     assert built.rows == built.read == 0
     assert "3 times" in built.problems[0]
     better = talker(lambda n, m: reply if n < 3 else answer(3))
-    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(better))
+    built = build_state_bank(tmp_path, [episode()], resources, Hindsight(better, VIEW))
     assert (built.rows, len(better.calls)) == (3, 3)
 
 
@@ -142,9 +143,9 @@ def test_calls_run_at_once_up_to_the_limit_and_at_the_rate(tmp_path, resources):
 
     model = talker(say)
     episodes = [episode(i) for i in range(7)]
-    built = build_state_bank(tmp_path, episodes, resources, Hindsight(model, concurrency=3))
+    built = build_state_bank(tmp_path, episodes, resources, Hindsight(model, VIEW, concurrency=3))
     assert (built.read, model.most[1]) == (7, 3)
-    slow = Hindsight(talker(lambda n, m: answer(3)), concurrency=3, per_minute=600)
+    slow = Hindsight(talker(lambda n, m: answer(3)), VIEW, concurrency=3, per_minute=600)
     started = time.monotonic()
     list(slow(episodes[:4]))
     assert time.monotonic() - started >= 0.25  # three waits of a tenth of a second
@@ -153,7 +154,7 @@ def test_calls_run_at_once_up_to_the_limit_and_at_the_rate(tmp_path, resources):
 def test_a_long_episode_is_told_within_the_tokens_with_every_decision():
     from stores.tokens import count_tokens
 
-    long = Trajectory(
+    long = Episode(
         "e",
         "t",
         "Find it",
@@ -161,7 +162,7 @@ def test_a_long_episode_is_told_within_the_tokens_with_every_decision():
         1.0,
         True,
     )
-    text = told(long, 3600)
+    text = episode_text(long, VIEW, 3600)
     assert count_tokens(text) <= 3600
     assert all(f"Decision {i}: click[n{i - 1}]" in text for i in range(1, 21))
 
@@ -178,7 +179,7 @@ def test_a_long_episode_is_told_within_the_tokens_with_every_decision():
 )
 def test_advice_that_tells_the_answer_is_dropped(words, leaks):
     known = episode(answers=("b0aaaaaaa1", "thirty two"))
-    kept, count = without_leaks(known, [Annotation(9, words)])
+    kept, count = without_leaks(known, [Annotation(9, words)], VIEW)
     assert count == leaks
     assert kept == [Annotation(9, "" if leaks else words)]
 
@@ -212,7 +213,7 @@ import sys, time
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.resources import Resources
 from tests.trainers.test_experience_banks import episode
-from trainers.bank.state_bank import build_state_bank
+from trainers.bank.build import build_state_bank
 real = HashingEmbedder.embed
 def slowly(self, texts):
     time.sleep(0.02)
@@ -273,16 +274,16 @@ def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, res
 
     build_state_bank(tmp_path, [episode()], resources)
     again = replace(episode(), id="again", reward=0.0, correct=False)
-    slow, fast = StateBank(tmp_path), StateBank(tmp_path)
+    slow, fast, view = StateBank(tmp_path), StateBank(tmp_path), resources.view
     real = slow.bank.is_read
 
     def late(source):  # both asked before either had written
         known = real(source)
-        add_episode(fast, again, annotate(again), resources.embedder)
+        add_episode(fast, again, annotate(again, view), resources.embedder, view)
         return known
 
     slow.bank.is_read = late
-    add_episode(slow, again, annotate(again), resources.embedder)
+    add_episode(slow, again, annotate(again, view), resources.embedder, view)
     last = StateBank(tmp_path).bank.rows()[-1]
     assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 
@@ -312,12 +313,12 @@ def test_recurrent_states_are_kept_and_their_updater_is_checked(tmp_path, resour
 def test_hindsight_comes_later_and_only_once(tmp_path, resources):
     build_state_bank(tmp_path, [episode(0), episode(1)], resources)
     model = talker(lambda n, m: answer(3))
-    done = upgrade(tmp_path, [episode(0)], Hindsight(model, "m"))
+    done = upgrade(tmp_path, [episode(0)], Hindsight(model, VIEW, "m"), VIEW)
     assert (done.rows, done.read) == (3, 1)
     by = [row.data["by"] for row in StateBank(tmp_path).bank.rows()]
     assert by == ["hindsight:m"] * 3 + ["return"] * 3
     assert StateBank(tmp_path).bank.rows()[0].data["experience"] == "Advice 1."
-    upgrade(tmp_path, [episode(0)], Hindsight(model, "m"))
+    upgrade(tmp_path, [episode(0)], Hindsight(model, VIEW, "m"), VIEW)
     assert len(model.calls) == 1
 
 

@@ -1,20 +1,29 @@
 """Trainers end to end on a few sample episodes: collect, both phases, allocator, table."""
 
 import json
+from typing import Literal
 
 import pytest
 
 from envs.webshop import WebShop
-from nodes.models.embedders import Hashing, HashingEmbedder
+from envs.webshop.view import WebShopView
+from nodes.build_context.query import trained_query
+from nodes.models.embedders import Hashing
+from nodes.observe.webshop import WebShopEnv
+from nodes.protocols import EnvParams
+from nodes.registry import Kind, registry
 from nodes.resources import Resources
+from nodes.update_state.learned import Gru
 from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
+from stores.traces import Event
 from stores.traces.store import TraceStore
-from stores.traces.trajectories import read_trajectories
-from trainers.episodes.collect import collect, splits
-from trainers.episodes.split import group_of, split_by_group
-from trainers.settings import read_settings
-from trainers.state import allocator, next_action, retriever
+from stores.traces.trajectories import Trajectory, read_trajectories, write_trajectories
+from trainers.episodes import split_by_group
+from trainers.settings import AllocatorSettings, RetrieverSettings, StateSettings, read_settings
+from trainers.state import allocator, model, retriever
+from trainers.webshop.collect import collect
+from trainers.webshop.goals import splits
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +39,10 @@ def test_splits_share_no_product_with_the_goals_before(folder):
     first = min(found["train-index"])
     tested = {shop.goals[i]["asin"] for i in range(first)}
     assert not tested & {shop.goals[i]["asin"] for i in found["train"]}
-    train, validation = split_by_group(read_trajectories(folder / "train.jsonl"), 0.2, 0)
-    assert not {group_of(t) for t in train} & {group_of(t) for t in validation}
+    sides = split_by_group(read_trajectories(folder / "train.jsonl"), 0.2, 0, "asin")
+    products = [{t.agent["asin"] for t in side} for side in sides]
+    assert all(products)
+    assert not products[0] & products[1]
 
 
 def test_the_expert_is_the_same_again_and_mostly_right(folder, tmp_path):
@@ -53,67 +64,102 @@ def test_trajectories_are_the_trace_stores_export(folder, tmp_path):
 
 
 def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_path):
-    embedder = HashingEmbedder(64)
     common = [
         f"data={folder / 'train.jsonl'}", f"heldout={folder / 'heldout.jsonl'}", "batch=8",
-        "validation=0.3",
+        "validation=0.3", "embedder={kind: hashing, dimension: 64}",
     ]  # fmt: skip
 
     def settings(cls, name, run, *more):
         return read_settings(cls, name, [*common, f"run={tmp_path / run}", *more])
 
     small = ["d_state=24", "d_event=16", f"checkpoint={tmp_path / 'state'}"]
-    cls = next_action.NextActionSettings
-    whole = settings(cls, "next_action", "whole", "epochs=3", "patience=9", *small)
-    summary = next_action.train(whole, ["test"], embedder)
+    whole = settings(StateSettings, "state", "whole", "epochs=3", "patience=9", *small)
+    summary = model.train(whole, ["test"])
     assert [row["agent"] for row in summary["rows"]] == [
         "gru", "majority class", "bag of last observation"
     ]  # fmt: skip
-    first = read_meta(str(tmp_path / "state"))["sha256"]
+    meta = read_meta(str(tmp_path / "state"))
+    assert meta["world"] == "webshop"
+    assert tuple(meta["classes"]) == WebShopView().actions.classes
+    first = meta["sha256"]
     # Killed after two epochs, then resumed: the same weights.
     history = tmp_path / "whole" / "history.json"
     assert len(json.loads(history.read_text())) == 4
     assert (tmp_path / "whole" / "curves.png").stat().st_size > 1000
-    next_action.train(whole, ["test"], embedder)
+    model.train(whole, ["test"])
     assert read_meta(str(tmp_path / "state"))["sha256"] == first
 
     state = f"state={tmp_path / 'state'}"
     phase2 = settings(
-        retriever.RetrieverSettings, "retriever", "two", "epochs=2", state,
+        RetrieverSettings, "retriever", "two", "epochs=2", state,
         f"checkpoint={tmp_path / 'retriever'}",
     )  # fmt: skip
-    row = retriever.train(phase2, ["test"], embedder)["rows"][0]
+    row = retriever.train(phase2, ["test"])["rows"][0]
     assert 0 < row["recall@1"] <= row["recall@5"] <= 1
     _, meta = load_weights(str(tmp_path / "retriever"), "retriever")
     assert meta["state_sha256"] == first
     third = settings(
-        allocator.AllocatorSettings, "allocator", "three", "epochs=2", state,
+        AllocatorSettings, "allocator", "three", "epochs=2", state,
         f"retriever={tmp_path / 'retriever'}", f"checkpoint={tmp_path / 'allocator'}",
     )  # fmt: skip
-    rows = allocator.train(third, ["test"], embedder)["rows"]
+    rows = allocator.train(third, ["test"])["rows"]
     assert {r["agent"] for r in rows} == {"learned", "uniform"}
     with pytest.raises(UserError, match="is a 'retriever'"):
         load_weights(str(tmp_path / "retriever"), "state")
 
-    from nodes.update_state.kinds import Gru
-
-    from evals.worlds.retrieval import queries_of
-
-    resources = Resources(None, Hashing(dimension=64), Gru(checkpoint=str(tmp_path / "state")))
+    updater = Gru(checkpoint=str(tmp_path / "state"))
+    resources = Resources(None, Hashing(dimension=64), updater, WebShopEnv())
+    trained_query(resources, str(tmp_path / "retriever"), "retrieve")
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model
-        queries_of(resources)
+        trained_query(resources, "", "retrieve")
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data=nowhere.jsonl", "trainers.episodes.collect"),
+        ("data=nowhere.jsonl", "stategate data trajectories"),
         ("epochs=0", "epochs"),
         ("colour=red", "colour"),
     ],
 )
 def test_mistakes_in_settings_are_one_line(override, message):
     with pytest.raises(UserError, match=message):
-        next_action.train(
-            read_settings(next_action.NextActionSettings, "next_action", [override]), ["test"]
-        )
+        model.train(read_settings(StateSettings, "state", [override]), ["test"])
+
+
+class PlainEnv(EnvParams):
+    """A world that says nothing of itself."""
+
+    kind: Literal["plain"] = "plain"
+
+    def build(self, resources):
+        raise NotImplementedError
+
+
+def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path):
+    lines = []
+    for i in range(12):
+        words = "go north" if i % 2 else "take lamp"
+        events = [
+            Event("OBS", f"Room {i % 3}. You see a lamp.", 0), Event("ACT", words, 0),
+            Event("OBS", "Done.", 1), Event("ACT", "look around", 1), Event("OBS", "End.", 1),
+        ]  # fmt: skip
+        actions = (("go north", "take lamp"), ("look around",), ())
+        task = {"env": "plain"}
+        lines.append(Trajectory(f"e{i}", tuple(events), 1.0, "Find the lamp", task, {}, actions))
+    write_trajectories(tmp_path / "rooms.jsonl", lines)
+    registry().slots["env"].setdefault("plain", Kind(PlainEnv, "test"))
+    try:
+        common = [f"data={tmp_path / 'rooms.jsonl'}", "heldout=", "epochs=2", "validation=0.3",
+                  "embedder={kind: hashing, dimension: 64}"]  # fmt: skip
+        told = [*common, f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'state'}",
+                "d_state=16", "d_event=8"]  # fmt: skip
+        model.train(read_settings(StateSettings, "state", told), ["test"])
+        meta = read_meta(str(tmp_path / "state"))
+        assert meta["classes"] == ["go", "look", "take"]
+        assert meta["world"] == "plain"
+        told = [*common, f"run={tmp_path / 'two'}", f"checkpoint={tmp_path / 'retriever'}",
+                f"state={tmp_path / 'state'}"]  # fmt: skip
+        retriever.train(read_settings(RetrieverSettings, "retriever", told), ["test"])
+    finally:
+        registry().slots["env"].pop("plain")

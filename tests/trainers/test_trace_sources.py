@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from envs.webshop.view import WebShopView
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.store import TraceStore
@@ -79,7 +80,15 @@ def test_react_thoughts_belong_to_the_next_action_and_the_purchase_is_the_answer
     assert episode.steps[0].before == "Webshop [Search]"
     assert episode.steps[1].thought == "B0AAAAAAA1 fits."
     assert episode.steps[1].before == "[B0AAAAAAA1] Scarf"
-    assert episode.answers == ("b0aaaaaaa1",)
+    actions = [step.action for step in episode.steps]
+    assert WebShopView().actions.outcomes(actions) == ("b0aaaaaaa1",)
+
+
+def test_a_thought_that_broke_off_is_a_thought(tmp_path):
+    steps = [*REACT["steps"][:2], {"action": "think[For", "observation": ""}, *REACT["steps"][3:]]
+    episode = read_episodes([write(tmp_path / "react.jsonl", {**REACT, "steps": steps})]).found[0]
+    assert [step.tool for step in episode.steps] == ["search", "click", "click"]
+    assert episode.steps[1].thought == "For"
 
 
 def test_a_trace_store_and_its_export_read_the_same(tmp_path):

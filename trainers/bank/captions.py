@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage
-from nodes.experience.asking import ask, asking_problems
 
-from nodes.experience.trajectory import Trajectory
+from nodes.experience.episode import Episode
+from nodes.models.asking import ask, asking_problems
 from stores.files import write_json
 from stores.home import home
 
@@ -32,7 +32,7 @@ class Captions:
         self._path = path or home() / "captions.json"
         self.problems: list[str] = []
 
-    def caption(self, episode: Trajectory) -> Trajectory:
+    def caption(self, episode: Episode) -> Episode:
         """Return ``episode`` with its caption; without images, or where it fails, as it was."""
         if not episode.images or episode.caption:
             return episode
@@ -47,8 +47,8 @@ class Captions:
             try:
                 known[key] = " ".join(ask(self._model, [message]).split())
             except asking_problems() as error:
-                told = " ".join(str(error).split())[:120]
-                self.problems.append(f"{episode.id}: its images were not described ({told})")
+                problem = " ".join(str(error).split())[:120]
+                self.problems.append(f"{episode.id}: its images were not described ({problem})")
                 return episode
             self._keep(key, known[key])
         return episode.with_caption(known[key])

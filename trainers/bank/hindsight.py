@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from nodes.experience.asking import Usage, ask, asking_problems, json_in, objects_in, price_of
+from envs.protocols import View
+from nodes.experience.episode import Episode
 from nodes.experience.returns import Annotation
 from nodes.experience.states import gist
-from nodes.experience.trajectory import Trajectory
+from nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
+from stores.errors import ModelUnavailable
 from stores.tokens import count_tokens, truncate
+from trainers.bank.captions import image_parts
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -31,7 +34,7 @@ _DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
 SYSTEM = """You judge, in hindsight, each decision of an agent that worked on a task. For each \
 numbered state give q_value, from 0 (this decision spoiled the task) to 10 (it was right), and \
 experience: one or two sentences of advice for someone in a like state of another task. Say what to do \
-and why. Never give the answer itself, product codes or names. Answer with a JSON array only, one \
+and why. Never give the answer itself, codes or names. Answer with a JSON array only, one \
 object a state: [{"state": 1, "q_value": 7, "experience": "..."}]"""
 
 
@@ -44,6 +47,7 @@ class Hindsight:
     """
 
     model: "BaseChatModel"
+    view: View
     name: str = "model"
     tokens: int = 3600
     concurrency: int = 1
@@ -51,12 +55,12 @@ class Hindsight:
     usage: Usage = field(default_factory=Usage)
 
     def __call__(
-        self, episodes: Sequence[Trajectory]
-    ) -> Iterator[tuple[Trajectory, Sequence[Annotation] | str]]:
+        self, episodes: Sequence[Episode]
+    ) -> Iterator[tuple[Episode, Sequence[Annotation] | str]]:
         """Yield each episode with its annotations, or with why it has none, as they come."""
         limiter = self._limiter()
         waiting = iter(episodes)
-        running: dict[Future[Sequence[Annotation] | str], Trajectory] = {}
+        running: dict[Future[Sequence[Annotation] | str], Episode] = {}
         with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
             try:
                 while True:
@@ -71,22 +75,21 @@ class Hindsight:
                 for future in running:
                     future.cancel()
 
-    def estimate(self, episodes: Iterable[Trajectory]) -> tuple[int, int, float | None]:
+    def estimate(self, episodes: Iterable[Episode]) -> tuple[int, int, float | None]:
         """Return the tokens in, tokens out and US dollars that one attempt each will take."""
         tokens_in = tokens_out = 0
         for episode in episodes:
-            tokens_in += count_tokens(SYSTEM) + count_tokens(told(episode, self.tokens))
+            text = episode_text(episode, self.view, self.tokens)
+            tokens_in += count_tokens(SYSTEM) + count_tokens(text)
             tokens_out += _OUT * len(episode.steps)
-        return tokens_in, tokens_out, price_of(self.model, tokens_in, tokens_out)
+        return tokens_in, tokens_out, cost_of(self.model, tokens_in, tokens_out)
 
     def cost(self) -> float | None:
         """Return the US dollars used so far (None where the price is unknown)."""
-        return price_of(self.model, self.usage.tokens_in, self.usage.tokens_out)
+        return cost_of(self.model, self.usage.tokens_in, self.usage.tokens_out)
 
-    def _annotate(self, episode: Trajectory, limiter: Any) -> Sequence[Annotation] | str:
-        from stores.errors import ModelUnavailable
-
-        messages = [SystemMessage(SYSTEM), HumanMessage(_content(episode, self.tokens))]
+    def _annotate(self, episode: Episode, limiter: Any) -> Sequence[Annotation] | str:
+        messages = [SystemMessage(SYSTEM), HumanMessage(self._content(episode))]
         problem = ""
         for _ in range(ATTEMPTS):
             if limiter is not None:
@@ -105,6 +108,14 @@ class Hindsight:
             problem = f"the model's answer is no annotation ({' '.join(reply.split())[:60]!r})"
         return f"{problem}, {ATTEMPTS} times: run the same command to try again"
 
+    def _content(self, episode: Episode) -> Any:
+        """Return the message's content: text, with the images that load where there are any."""
+        text = episode_text(episode, self.view, self.tokens)
+        if not episode.images or episode.caption:
+            return text
+        parts, _ = image_parts(episode.images)
+        return [{"type": "text", "text": text}, *parts] if parts else text
+
     def _limiter(self) -> Any:
         if self.per_minute <= 0:
             return None
@@ -115,7 +126,7 @@ class Hindsight:
         )
 
 
-def told(episode: Trajectory, tokens: int) -> str:
+def episode_text(episode: Episode, view: View, tokens: int) -> str:
     """Return the whole episode as text within ``tokens``, answer included; long pages are cut."""
     steps = episode.steps
     ended = "succeeded" if episode.correct else f"failed (reward {episode.reward:.2f} of 1)"
@@ -128,7 +139,7 @@ def told(episode: Trajectory, tokens: int) -> str:
     each = max(room // max(len(steps), 1) - 60, 12)
     lines = [*head]
     for i, step in enumerate(steps, 1):
-        lines.append(f"State {i}: {gist(step.before, episode.question, each) or '(start)'}")
+        lines.append(f"State {i}: {gist(view, step.before, episode.question, each) or '(start)'}")
         if step.thought:
             lines.append(f"Thought {i}: {truncate(step.thought, 30)}")
         lines.append(f"Decision {i}: {truncate(step.action, 30)}")
@@ -195,14 +206,3 @@ def _number(value: Any) -> float | None:
 def _room(states: int) -> int:
     """Return the tokens that an answer for so many states may have: more than they should need."""
     return 2 * _OUT * states + _OUT
-
-
-def _content(episode: Trajectory, tokens: int) -> Any:
-    """Return the message's content: text, with the images that load where there are any."""
-    text = told(episode, tokens)
-    if not episode.images or episode.caption:
-        return text
-    from trainers.bank.captions import image_parts
-
-    parts, _ = image_parts(episode.images)
-    return [{"type": "text", "text": text}, *parts] if parts else text

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodes.experience.trajectory import Step, Trajectory, bought, from_events, parse_action
+from nodes.experience.episode import Episode, Step, from_events, parse_action
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.store import TraceStore
+from stores.traces.trajectories import events_of
 
 
 @dataclass
 class Episodes:
     """What was read: episodes in order, and one line for each record that could not be used."""
 
-    found: list[Trajectory] = field(default_factory=list)
+    found: list[Episode] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -44,7 +45,7 @@ def read_episodes(paths: Sequence[str | Path], include_incorrect: bool = False) 
     return read
 
 
-def _file(path: Path, problems: list[str]) -> Iterator[Trajectory]:
+def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
     try:
         with path.open("rb") as file:
             is_database = file.read(15) == b"SQLite format 3"
@@ -58,7 +59,7 @@ def _file(path: Path, problems: list[str]) -> Iterator[Trajectory]:
         try:
             yield _episode(record, path.stem)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problems.append(f"{path.name} {place}: {_told(error)}")
+            problems.append(f"{path.name} {place}: {_reason(error)}")
 
 
 def _records(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, Any]]:
@@ -82,7 +83,7 @@ def _records(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, 
             problems.append(f"{path.name} line {number}: no JSON (half-written?)")
 
 
-def _episode(record: Any, source: str) -> Trajectory:
+def _episode(record: Any, source: str) -> Episode:
     if not isinstance(record, Mapping):
         raise ValueError("no JSON object")
     for key, reader in _READERS.items():
@@ -91,35 +92,31 @@ def _episode(record: Any, source: str) -> Trajectory:
     raise ValueError(f"an unknown form: none of {', '.join(_READERS)} is there")
 
 
-def _exported(record: Mapping[str, Any], source: str) -> Trajectory:
+def _exported(record: Mapping[str, Any], source: str) -> Episode:
     """Read a line of the trace store's export."""
-    events = [Event(e["event_type"], str(e["text"]), int(e["t"])) for e in record["events"]]
     if not record.get("done", True):
         raise ValueError("the episode did not end")
-    return from_events(
-        str(record["episode_id"]),
-        events,
-        question=str(record.get("instruction") or ""),
-        reward=float(record["reward"]),
-        task_id=task_name(record.get("task") or {}),
-        source=source,
-    )
+    return _recorded(record, events_of(record), source)
 
 
-def _database(path: Path, problems: list[str]) -> Iterator[Trajectory]:
+def _database(path: Path, problems: list[str]) -> Iterator[Episode]:
     store = TraceStore(path)
     for row in reversed(store.episodes(done=True)):
         try:
-            yield from_events(
-                row["episode_id"],
-                store.events(row["episode_id"]),
-                question=row["instruction"] or "",
-                reward=float(row["reward"]),
-                task_id=task_name(row["task"]),
-                source=path.stem,
-            )
+            yield _recorded(row, store.events(row["episode_id"]), path.stem)
         except ValueError as error:
-            problems.append(f"{path.name} episode {row['episode_id']}: {_told(error)}")
+            problems.append(f"{path.name} episode {row['episode_id']}: {_reason(error)}")
+
+
+def _recorded(row: Mapping[str, Any], events: Sequence[Event], source: str) -> Episode:
+    return from_events(
+        str(row["episode_id"]),
+        events,
+        question=str(row.get("instruction") or ""),
+        reward=float(row["reward"]),
+        task_id=task_name(row.get("task") or {}),
+        source=source,
+    )
 
 
 def task_name(task: Mapping[str, Any]) -> str:
@@ -128,7 +125,7 @@ def task_name(task: Mapping[str, Any]) -> str:
     return f"{task.get('env', 'task')}/{','.join(facts)}" if facts else ""
 
 
-def _reference(record: Mapping[str, Any], source: str) -> Trajectory:
+def _reference(record: Mapping[str, Any], source: str) -> Episode:
     """Read ``{task_id, input, sub_task, trace, answer, is_correct, ground_truth?}``."""
     given = record.get("input") or {}
     question, images = (
@@ -162,7 +159,7 @@ def _reference(record: Mapping[str, Any], source: str) -> Trajectory:
     correct = bool(record.get("is_correct"))
     known = [answer, *_texts(record.get("ground_truth"))]
     known += [step.params for step in steps if step.tool == "answer"]
-    return Trajectory(
+    return Episode(
         id=f"{source}/{record['task_id']}/{record.get('id', '')}".rstrip("/"),
         task_id=str(record["task_id"]),
         question=question,
@@ -187,17 +184,18 @@ def _entry(entry: Mapping[str, Any]) -> tuple[str, Any]:
     raise ValueError(f"a trace entry is think, action or answer, not {sorted(entry)}")
 
 
-def _react(record: Mapping[str, Any], source: str) -> Trajectory:
+def _react(record: Mapping[str, Any], source: str) -> Episode:
     """Read ``{session, instruction, steps: [{action, observation}], reward}`` with think[...]."""
     steps: list[Step] = []
     thought, page = "", ""
     for entry in record["steps"]:
-        tool, params = parse_action(str(entry["action"]))
-        seen = str(entry.get("observation") or "")
-        if tool == "think":
-            thought = f"{thought} {params}".strip()
+        action, seen = str(entry["action"]), str(entry.get("observation") or "")
+        if action.lstrip().startswith("think["):  # its bracket may be missing: a model broke off
+            words = action.strip().removeprefix("think[").removesuffix("]").strip()
+            thought = f"{thought} {words}".strip()
             continue
-        if tool != "answer" or params != "reset":
+        tool, params = parse_action(action)
+        if (tool, params) != ("", "reset"):
             params = params.lower() if tool == "click" else params
             steps.append(Step(tool, params, page, seen, thought))
             thought = ""
@@ -206,9 +204,9 @@ def _react(record: Mapping[str, Any], source: str) -> Trajectory:
         raise ValueError("the trace holds no decision")
     reward = float(record.get("reward") or 0.0)
     session = str(record["session"])
-    return Trajectory(
+    return Episode(
         f"{source}/{session}", session, str(record["instruction"]), tuple(steps), reward,
-        reward >= 1.0, answers=bought(steps), source=source,
+        reward >= 1.0, source=source,
     )  # fmt: skip
 
 
@@ -218,13 +216,13 @@ def _texts(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else [str(value)]
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{error} is missing"
     return " ".join(str(error).split()) or type(error).__name__
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any], str], Trajectory]] = {
+_READERS: dict[str, Callable[[Mapping[str, Any], str], Episode]] = {
     "events": _exported,
     "trace": _reference,
     "steps": _react,

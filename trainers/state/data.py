@@ -1,16 +1,15 @@
-"""Trajectories as tensors: inputs of a state model, and at each decision the action class."""
+"""Trajectories as tensors: inputs of a state model, and where decisions were made."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from envs.protocols import View
 from nodes.protocols import Embedder
-from nodes.update_state.action_classes import ACTION_CLASSES, action_class
-from nodes.update_state.views import inputs_of
+from nodes.update_state.learned import type_of
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory
 
@@ -28,7 +27,7 @@ class Sequenced:
     texts: tuple[int, ...]
     types: tuple[int, ...]
     places: tuple[int, ...]
-    labels: tuple[int, ...]
+    labels: tuple[str, ...]
     observations: tuple[int, ...]
     choices: tuple[str, ...]
 
@@ -45,45 +44,40 @@ class TextTable:
         return self.index.setdefault(text, len(self.index))
 
     def embed(self, embedder: Embedder) -> None:
-        """Embed all texts (those that the cache knows cost nothing)."""
-        texts = list(self.index)
-        rows = []
+        """Embed the texts that were added since the last time."""
+        texts = list(self.index)[len(self.vectors) :]
+        rows = [self.vectors] if len(self.vectors) else []
         with tqdm(total=len(texts), desc="embed texts", unit="text", disable=None) as bar:
             for start in range(0, len(texts), 64):
-                rows.append(embedder.embed(texts[start : start + 64]))
-                bar.update(len(rows[-1]))
-        self.vectors = torch.from_numpy(np.concatenate(rows))
+                vectors = embedder.embed(texts[start : start + 64])
+                rows.append(torch.from_numpy(vectors))
+                bar.update(len(vectors))
+        self.vectors = torch.cat(rows)
 
 
-def sequence(trajectory: Trajectory, table: TextTable) -> Sequenced:
+def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
     """Read one trajectory; only decisions on a page that is shown count."""
     texts: list[int] = []
     types: list[int] = []
-    places: list[int] = []
-    labels: list[int] = []
-    observations: list[int] = []
-    choices: list[str] = []
+    decisions: list[tuple[int, str, int, str]] = []
     page, seen = "", -1
     waiting: list[Event] = []
-    for event in trajectory.events:
-        if event.kind == "ACT" and page:
-            places.append(len(texts) - 1)
-            labels.append(ACTION_CLASSES.index(action_class(page, event.text)))
-            observations.append(seen)
-            choices.append(event.text)
+    for recorded in trajectory.events:
+        event = Event(recorded.kind, recorded.text, recorded.t, trajectory.instruction)
         if event.kind == "ACT":  # read as the agent reads it: together with the page it leads to
+            if page:
+                label = view.actions.class_of(page, event.text)
+                decisions.append((len(texts) - 1, label, seen, event.text))
             waiting.append(event)
             continue
-        for type_, text in inputs_of([*waiting, event]):
-            texts.append(table.add(text))
-            types.append(type_)
+        for row in (row for one in (*waiting, event) for row in view.inputs(one)):
+            texts.append(table.add(row.text))
+            types.append(type_of(row))
         waiting.clear()
         if event.kind == "OBS":
             page, seen = event.text, seen + 1
-    return Sequenced(
-        trajectory, tuple(texts), tuple(types), tuple(places), tuple(labels),
-        tuple(observations), tuple(choices),
-    )  # fmt: skip
+    columns = zip(*decisions, strict=True) if decisions else [()] * 4
+    return Sequenced(trajectory, tuple(texts), tuple(types), *(tuple(c) for c in columns))
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,6 @@ class Batch:
     types: Tensor
     rows: Tensor
     places: Tensor
-    labels: Tensor
     episodes: tuple[Sequenced, ...]
 
 
@@ -119,8 +112,4 @@ def batches(
             types[i, : len(episode.types)] = torch.tensor(episode.types)
         rows = torch.tensor([i for i, e in enumerate(chosen) for _ in e.places])
         places = torch.tensor([p for e in chosen for p in e.places])
-        labels = torch.tensor([label for e in chosen for label in e.labels])
-        yield Batch(
-            texts.to(device), types.to(device), rows.to(device), places.to(device),
-            labels.to(device), chosen,
-        )  # fmt: skip
+        yield Batch(texts.to(device), types.to(device), rows.to(device), places.to(device), chosen)

@@ -12,8 +12,8 @@ from ui.cli.output import console, examples
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
+    from trainers.bank.build import Built
     from trainers.bank.hindsight import Hindsight
-    from trainers.bank.state_bank import Built
 
 _BUILD = examples(
     "stategate bank build runs/practice.sqlite --out banks/state --include-incorrect",
@@ -67,9 +67,8 @@ def build(
     overrides: Overrides = None,
 ) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
+    from trainers.bank.build import build_state_bank, build_trace_bank
     from trainers.bank.sources import read_episodes
-    from trainers.bank.state_bank import build_state_bank, by_returns
-    from trainers.bank.trace_bank import build_trace_bank
 
     if kind not in ("state", "trace") or annotator not in ("return", "hindsight"):
         raise UserError("--kind is state or trace, --annotator is return or hindsight")
@@ -94,7 +93,7 @@ def build(
     if annotator == "hindsight":
         judge = _judge(resources, episodes, concurrency, per_minute)
     params = settled.updater if updater else None
-    _tell(build_state_bank(out, episodes, resources, judge or by_returns, params), out)
+    _tell(build_state_bank(out, episodes, resources, judge, params), out)
     _tell_cost(judge)
 
 
@@ -117,8 +116,8 @@ def hindsight(
     overrides: Overrides = None,
 ) -> None:
     """Replace return-based advice by a model's, while agents go on using the bank."""
+    from trainers.bank.build import upgrade, waiting_in
     from trainers.bank.sources import read_episodes
-    from trainers.bank.upgrade import upgrade, waiting_in
 
     _, resources = _resources(config, overrides)
     tried: set[str] | None = None
@@ -129,7 +128,7 @@ def hindsight(
         if todo or tried is None:
             _tell_problems(read.problems, "not read")
             judge = _judge(resources, todo, concurrency, per_minute)
-            done = upgrade(folder, todo, judge)
+            done = upgrade(folder, todo, judge, resources.view)
             told = f"{done.rows} rows of {done.read} episodes have a model's advice now"
             console().print(told, markup=False)
             _tell_problems(done.problems, "left as they were")
@@ -159,7 +158,7 @@ def practice(
     overrides: Overrides = None,
 ) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
-    from trainers.episodes.practice import practise
+    from trainers.webshop.practice import practise
 
     played = practise(config, goals, out, overrides or (), styles.split(","))
     console().print(f"{played} episodes played, in {out}", markup=False, soft_wrap=True)
@@ -173,7 +172,7 @@ def _resources(config: str, overrides: list[str] | None) -> "tuple[Any, Resource
     from nodes.resources import Resources
 
     settled = load_config(config, overrides or ())
-    return settled, Resources(settled.llm, settled.embedder)
+    return settled, Resources(settled.llm, settled.embedder, env=settled.env)
 
 
 def _judge(
@@ -184,7 +183,7 @@ def _judge(
     params = resources.llm_params
     name = str(getattr(params, "model", params.kind))
     tokens = int(getattr(params, "n_ctx", 16_000)) - 300
-    judge = Hindsight(resources.llm, name, tokens, concurrency, per_minute)
+    judge = Hindsight(resources.llm, resources.view, name, tokens, concurrency, per_minute)
     tokens_in, tokens_out, cost = judge.estimate(episodes)
     price = "of unknown price" if cost is None else f"${cost:.4f}"
     console().print(

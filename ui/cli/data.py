@@ -12,6 +12,15 @@ _EXAMPLES = examples(
     "stategate data webshop --from ~/webshop-files",
     "stategate run webshop --goal 3 --set env.data=official",
 )
+_TRAJECTORIES = examples(
+    "stategate data trajectories --out runs/trajectories/sample",
+    "stategate data trajectories --data official --out runs/trajectories/real",
+    "stategate data trajectories --practice --data official --out runs/trajectories/practice",
+)
+_CONVERT = examples(
+    "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
+    "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",
+)
 data_app = typer.Typer(epilog=_EXAMPLES)
 
 
@@ -53,3 +62,50 @@ def webshop(
     out.print(table)
     value = f"'{folder}'" if target else "official"
     out.print(f"in {folder}: use them with [bold]--set env.data={value}[/bold]", soft_wrap=True)
+
+
+@data_app.command(epilog=_TRAJECTORIES)
+def trajectories(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the JSON lines go.")],
+    practice: Annotated[
+        bool, typer.Option("--practice", help="Goals made to practise on: for the policy actor.")
+    ] = False,
+    source: Annotated[
+        str, typer.Option("--data", help="'sample', 'official' or a folder of official files.")
+    ] = "sample",
+    episodes: Annotated[
+        int | None, typer.Option("-n", "--episodes", min=1, help="Of training; 1000 or 1800.")
+    ] = None,
+    heldout: Annotated[
+        int | None, typer.Option(min=1, help="Episodes to report on; 100 or 300.")
+    ] = None,
+    observation: Annotated[str, typer.Option(help="rich, text, or both in turn.")] = "both",
+    seed: int = 0,
+) -> None:
+    """Let WebShop's expert play, to train from: episodes of products that no test goal uses."""
+    from stores.errors import UserError
+    from trainers.webshop.collect import collect, collect_practice
+    from trainers.webshop.goals import MODES
+    from ui.cli.output import write_json
+
+    if observation not in (*MODES, "both"):
+        raise UserError(f"--observation is rich, text or both, not '{observation}'")
+    modes = MODES if observation == "both" else (observation,)
+    counts = {"n": episodes, "heldout": heldout}
+    given = {name: count for name, count in counts.items() if count is not None}
+    play = collect_practice if practice else collect
+    write_json("-", play(source, out, seed=seed, modes=modes, **given)["splits"])
+
+
+@data_app.command(epilog=_CONVERT)
+def convert(
+    form: Annotated[str, typer.Argument(help="react (prompt traces) or human (server logs).")],
+    source: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSON lines to write.")],
+) -> None:
+    """Bring other people's WebShop traces into the form of our trajectories."""
+    from stores.traces.trajectories import write_trajectories
+    from trainers.webshop.convert import convert as converted
+
+    count = write_trajectories(out, converted(form, source))
+    console().print(f"{count} episodes in {out}", markup=False, soft_wrap=True)

@@ -38,7 +38,10 @@ _MEMORY = examples(
     "stategate eval memory --out runs/memory",
     "stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/m",
 )
-_ENTITIES = examples("stategate eval entities --out runs/entities")
+_ENTITIES = examples(
+    "stategate eval entities --out runs/entities",
+    "stategate eval entities --agents rules,spacy,model,mine=answers.json --out runs/four",
+)
 _RERANK = examples(
     "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
     "stategate eval rerank --split test --out runs/rerank-test",
@@ -164,7 +167,7 @@ def experience(
 @eval_app.command(epilog=_RETRIEVAL)
 def retrieval(
     data: Annotated[
-        str, typer.Option(metavar="FILE", help="Trajectories of trainers.episodes.collect.")
+        str, typer.Option(metavar="FILE", help="See stategate data trajectories.")
     ],
     out: _Out,
     updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
@@ -238,13 +241,25 @@ def memory(
 
 
 @eval_app.command(epilog=_ENTITIES)
-def entities(out: _Out, json_target: _Json = None) -> None:
-    """Compare the extractors of names with names marked by hand."""
+def entities(
+    out: _Out,
+    agents: Annotated[
+        str, typer.Option(help="Comma-separated: rules, spacy, model, NAME=FILE of answers.")
+    ] = "rules,spacy",
+    data: Annotated[str, typer.Option(help="'articles' of many fields, or 'sample'.")] = "articles",
+    split: Annotated[str, typer.Option(help="dev to tune on, test to report.")] = "test",
+    config: _Config = "qa",
+    overrides: _Set = None,
+    json_target: _Json = None,
+) -> None:
+    """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
     from evals.qa.entities import run_entities
 
     check_target(json_target)
     with _resumable(out):
-        summary = run_entities(out, _command())
+        summary = run_entities(
+            out, _names(agents), data, split, config, overrides or (), _command()
+        )
     _finish(summary, out, json_target)
 
 

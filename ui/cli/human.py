@@ -71,10 +71,9 @@ def to_action(answer: str, observation: Observation) -> str:
 
 def show_page(out: "Console", chunks: Sequence[Chunk], observation: Observation) -> None:
     """Print the page, each choice behind the number that takes it."""
+    from nodes.build_context.render import describe
     from rich.table import Table
     from rich.text import Text
-
-    from nodes.build_context.render import describe
 
     numbers = {action: i for i, action in enumerate(observation.actions, 1)}
     grid = Table.grid(padding=(0, 1))

@@ -16,7 +16,6 @@ from ui.cli import ingest as cli_ingest
 from ui.cli import kinds as cli_kinds
 from ui.cli import rank as cli_rank
 from ui.cli import run as cli_run
-from ui.cli import train as cli_train
 from ui.cli import ui as cli_ui
 from ui.cli.bank import bank_app
 from ui.cli.data import data_app
@@ -24,6 +23,7 @@ from ui.cli.eval import eval_app
 from ui.cli.memory import memory_app
 from ui.cli.output import examples
 from ui.cli.traces import traces_app
+from ui.cli.train import train_app
 
 
 class Commands(TyperGroup):
@@ -120,7 +120,7 @@ app.command(epilog=cli_ingest.EXAMPLES)(cli_ingest.ingest)
 app.add_typer(memory_app, name="memory")
 app.command(epilog=cli_kinds.EXAMPLES)(cli_kinds.kinds)
 app.add_typer(data_app, name="data")
-app.command(epilog=cli_train.EXAMPLES)(cli_train.train)
+app.add_typer(train_app, name="train")
 app.add_typer(eval_app, name="eval")
 app.add_typer(bank_app, name="bank")
 app.add_typer(traces_app, name="traces")

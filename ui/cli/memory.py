@@ -118,12 +118,16 @@ def import_(
     """Read a file that `export` wrote; turns that are there already are left alone."""
     from graph.config import load_config
     from nodes.resources import Resources
-    from stores.memory.entities import rules
+    from nodes.retrieval.entities import extractor_of
 
     place = _place(db, user, agent)
     made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
     count = place.open().import_turns(
-        place.namespace, source.expanduser(), made.embed, made.name, rules
+        place.namespace,
+        source.expanduser(),
+        made.embed,
+        made.name,
+        extractor_of("spacy"),
     )
     console().print(f"read {count} new turns", markup=False)
 

@@ -1,55 +1,112 @@
 """``stategate train``: make the checkpoints that nodes load."""
 
-from typing import Annotated
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from ui.cli.output import examples
 
-EXAMPLES = examples(
-    "stategate train next_action",
-    "stategate train next_action --config next_action_sample --set epochs=3",
-    "stategate train retriever --config configs/train/retriever.yaml",
-    "stategate train actor && stategate train reinforce",
+#: What each trainer makes, the module that makes it, and an example beside the plain command.
+_TRAINERS = {
+    "state": (
+        "A recurrent state (gru or ssm) that foresees the next action: comes first.",
+        "trainers.state.model",
+        "--config state_sample --set epochs=3",
+    ),
+    "retriever": (
+        "The query by which the state ranks what a page shows.",
+        "trainers.state.retriever",
+        "--config retriever_ssm",
+    ),
+    "allocator": (
+        "The learned shares of compress; after state and retriever.",
+        "trainers.state.allocator",
+        "--config allocator_ssm",
+    ),
+    "actor": (
+        "The policy actor, by imitation of an expert.",
+        "trainers.webshop.imitation",
+        "--config actor_sample",
+    ),
+    "reinforce": (
+        "The policy actor further, by the world's own reward.",
+        "trainers.webshop.reinforce",
+        "--config reinforce_sample --set epochs=5",
+    ),
+    "mamba2": (
+        "A tiny Mamba-2 language model, for the rico context.",
+        "trainers.mamba2",
+        "--set epochs=1 --set steps=5",
+    ),
+}
+train_app = typer.Typer(
+    epilog=examples(
+        "stategate train state && stategate train retriever && stategate train allocator",
+        "stategate train actor && stategate train reinforce",
+        "stategate train state --settings",
+    )
 )
-_TRAINERS = ("next_action", "retriever", "allocator", "actor", "reinforce")
 
 
-def train(
-    what: Annotated[
-        str, typer.Argument(help="next_action, retriever, allocator, actor or reinforce.")
-    ],
-    config: Annotated[
-        str, typer.Option(help="YAML file or a name in configs/train; by default the trainer's.")
-    ] = "",
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Repeatable.")
-    ] = None,
-) -> None:
+@train_app.callback(invoke_without_command=True)
+def train(context: typer.Context) -> None:
     """Train a checkpoint; the same command goes on where a stopped run ended."""
-    from importlib import import_module
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
-    from stores.errors import UserError
 
-    if what not in _TRAINERS:
-        raise UserError(f"no trainer '{what}': known are {', '.join(_TRAINERS)}")
-    from trainers.settings import Settings, read_settings
+def _command(name: str, module: str) -> Callable[..., None]:
+    def command(
+        config: Annotated[
+            str, typer.Option(help="YAML file or a name in configs/train; else the trainer's own.")
+        ] = name,
+        overrides: Annotated[
+            list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Repeatable.")
+        ] = None,
+        show: Annotated[
+            bool, typer.Option("--settings", help="List every field and its value, train nothing.")
+        ] = False,
+    ) -> None:
+        from trainers.settings import TRAINERS, read_settings
 
-    module = import_module(f"trainers.{what}")
-    named = {
-        "next_action": "NextActionSettings",
-        "retriever": "RetrieverSettings",
-        "allocator": "AllocatorSettings",
-        "actor": "ActorSettings",
-        "reinforce": "ReinforceSettings",
-    }
-    cls: type[Settings] = getattr(module, named[what])
-    settings = read_settings(cls, config or what, overrides or ())
-    command = ["stategate", "train", what, "--config", config or what]
-    for item in overrides or ():
-        command += ["--set", item]
-    summary = module.train(settings, command)
-    from evals.core.report import table
+        settings = read_settings(TRAINERS[name], config, overrides or ())
+        if show:
+            _list(settings)
+            return
+        from importlib import import_module
 
-    typer.echo(table(summary["rows"]))
-    typer.echo(f"checkpoint: {settings.checkpoint}; curves: {settings.run}/curves.png")
+        from stores.errors import needs
+
+        try:
+            with needs("train"):
+                summary = import_module(module).train(settings, ["stategate", *sys.argv[1:]])
+        except KeyboardInterrupt:
+            typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
+            raise typer.Exit(130) from None
+        from evals.core.report import table
+
+        typer.echo(table(summary["rows"], "simple"))
+        typer.echo(f"checkpoint: {settings.checkpoint}; curves: {settings.run}/curves.png")
+
+    return command
+
+
+for _name, (_help, _module, _example) in _TRAINERS.items():
+    train_app.command(
+        _name,
+        help=_help,
+        epilog=examples(f"stategate train {_name}", f"stategate train {_name} {_example}"),
+    )(_command(_name, _module))
+
+
+def _list(settings: Any) -> None:
+    from rich.table import Table
+
+    from ui.cli.output import console
+
+    table = Table("field", "value", "", box=None, pad_edge=False)
+    for field, info in type(settings).model_fields.items():
+        table.add_row(field, str(getattr(settings, field)), info.description or "")
+    console().print(table, markup=False)

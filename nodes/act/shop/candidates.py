@@ -18,8 +18,7 @@ from envs.webshop.pages import SEARCH
 from envs.webshop.wish import Wish
 from nodes.act.shop.option_features import OPTION, option_features, pending
 from nodes.act.shop.product_features import PRODUCT, product_features
-from nodes.act.shop.reading import Reading, read
-from nodes.act.shop.rule import Trail
+from nodes.act.shop.reading import Reading, Trail, read
 from nodes.protocols import BuiltContext, Vector
 from stores.text import overlap, words_of
 

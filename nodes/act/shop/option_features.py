@@ -2,8 +2,7 @@
 
 from functools import lru_cache
 
-from nodes.act.shop.reading import Reading
-from nodes.act.shop.rule import Trail
+from nodes.act.shop.reading import Reading, Trail
 from stores.text import overlap, words_of
 
 OPTION = (

@@ -1,4 +1,4 @@
-"""``policy``: a small learned scorer of every readable action, trained by ``trainers.policy``.
+"""``policy``: a small learned scorer of every readable action, trained by ``stategate train actor``.
 
 It reads only the built context and the step number, as ``rule`` does: whatever a context builder
 drops, it does not know. A step costs a few milliseconds on one core.
@@ -60,7 +60,6 @@ class Policy(ActorParams):
 
 def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
     """Return (scorer, meta) of checkpoint ``name``. Raises ``UserError`` if it does not fit."""
-    from nodes.act.shop.scorer import make_scorer
     from stores.assets.weights import load_weights, require_match
     from stores.errors import UserError
 
@@ -73,6 +72,39 @@ def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
     except RuntimeError:
         raise UserError(f"checkpoint '{name}' does not fit its own description: {fix}") from None
     return scorer.eval(), meta
+
+
+def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
+    """Return an untrained scorer: rows (B, n, d_row), page (B, d_page), absent (B, n) to logits.
+
+    Each candidate is read beside the page's facts; the maximum and the mean over the page's candidates
+    then tell each of them what it competes with (a set network: order does not matter). Absent
+    candidates get ``-1e9``.
+    """
+    import torch
+    from torch import Tensor, nn
+
+    class Scorer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.row = nn.Linear(d_row, hidden)
+            self.page = nn.Linear(d_page, hidden)
+            self.mix = nn.Sequential(nn.GELU(), nn.Linear(hidden, hidden), nn.GELU())
+            self.own = nn.Linear(hidden, hidden)
+            self.others = nn.Linear(2 * hidden, hidden, bias=False)
+            self.score = nn.Sequential(nn.GELU(), nn.Linear(hidden, 1))
+
+        def forward(self, rows: Tensor, page: Tensor, absent: Tensor) -> Tensor:
+            mixed = self.mix(self.row(rows) + self.page(page).unsqueeze(1))
+            gone = absent.unsqueeze(-1)
+            top = mixed.masked_fill(gone, -1e9).amax(1, keepdim=True)
+            count = (~gone).sum(1, keepdim=True).clamp_min(1)
+            middle = mixed.masked_fill(gone, 0.0).sum(1, keepdim=True) / count
+            around = self.others(torch.cat([top, middle], dim=-1))
+            logits: Tensor = self.score(self.own(mixed) + around).squeeze(-1)
+            return logits.masked_fill(absent, -1e9)
+
+    return Scorer()
 
 
 class PolicyActor:

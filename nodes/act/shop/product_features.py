@@ -1,12 +1,10 @@
 """A product line of a results page as numbers: how well its title and price fit the wish."""
 
 import itertools
-import math
 from collections.abc import Sequence
 
 from envs.webshop.actions import OPENED
-from nodes.act.shop.reading import Product, Reading
-from nodes.act.shop.rule import Trail
+from nodes.act.shop.reading import Product, Reading, Trail, word_weights
 from stores.text import overlap, words_of
 
 PRODUCT = (
@@ -52,22 +50,12 @@ def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
 
 
 def title_scores(page: Reading) -> dict[str, float]:
-    """Return the weighted share (0 to 1) of the wish's words in each title, by ASIN.
-
-    A word counts the more the fewer titles of the page hold it; words of option values count half.
-    """
+    """Return the weighted share (0 to 1) of the wish's words in each title, by ASIN."""
+    weights = word_weights(page)
+    whole = sum(weights.values()) or 1.0
     titles = {p.asin: set(words_of(p.title)) for p in page.products}
-    wanted = dict.fromkeys(page.wish.words, 1.0)
-    for _, value in page.wish.options:
-        for word in words_of(value):
-            wanted.setdefault(word, 0.5)
-    total = len(titles) + 1
-    for word in wanted:
-        holders = sum(word in title for title in titles.values())
-        wanted[word] *= math.log(total / (holders + 1)) + 0.2
-    whole = sum(wanted.values()) or 1.0
     return {
-        asin: sum(weight for word, weight in wanted.items() if word in title) / whole
+        asin: sum(weight for word, weight in weights.items() if word in title) / whole
         for asin, title in titles.items()
     }
 

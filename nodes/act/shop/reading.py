@@ -4,14 +4,17 @@ The inverse of ``envs.webshop.view``'s fragments. Any line may be missing or cut
 is what context builders do: what cannot be read is empty, and nothing here raises.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from envs.webshop.actions import BACK, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
 from envs.webshop.wish import Wish, dollars, read_wish
 from nodes.protocols import BuiltContext
+from stores.text import words_of
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
@@ -55,6 +58,38 @@ class Reading:
     detail: str = ""
     chosen: dict[str, str] = field(default_factory=dict)
     history: tuple[str, ...] = ()
+
+
+@dataclass
+class Trail:
+    """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it."""
+
+    opened: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    item: str | None = None
+    since: list[str] = field(default_factory=list)
+    searches: int = 0
+
+    @classmethod
+    def of(cls, history: Sequence[str]) -> "Trail":
+        """Walk through ``history``, oldest first."""
+        trail = cls()
+        for action in history:
+            found = OPENED.fullmatch(action)
+            returns = action == PREV and trail.since and trail.since[-1] in DETAILS
+            if found:
+                trail.opened.append(found[1])
+                trail.item, trail.since = found[1], []
+            elif action in (PREV, BACK, NEXT) and not returns:
+                trail.item, trail.since = None, []
+            elif action.startswith("search["):
+                trail.item, trail.since = None, []
+                trail.searches += 1
+            else:
+                trail.since.append(action)
+                if action == FEATURES and trail.item is not None:
+                    trail.read.append(trail.item)
+        return trail
 
 
 def read(context: BuiltContext) -> Reading:
@@ -110,6 +145,20 @@ def read(context: BuiltContext) -> Reading:
         chosen=chosen,
         history=tuple(history),
     )
+
+
+def word_weights(page: Reading) -> dict[str, float]:
+    """Weigh each wished word: the more, the fewer titles hold it; words of option values half."""
+    titles = {p.asin: set(words_of(p.title)) for p in page.products}
+    weights = dict.fromkeys(page.wish.words, 1.0)
+    for _, value in page.wish.options:
+        for word in words_of(value):
+            weights.setdefault(word, 0.5)
+    total = len(titles) + 1
+    for word in weights:
+        holders = sum(word in title for title in titles.values())
+        weights[word] *= math.log(total / (holders + 1)) + 0.2
+    return weights
 
 
 def _product(line: re.Match[str]) -> Product:

@@ -22,22 +22,25 @@ an episode ends within ``patience`` + 8 steps or so, as long as products and but
 nothing of this can be done, the decision is a recorded fallback (the view's ``actions.safe``).
 """
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV, WebShopActions
+from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from envs.webshop.wish import search_words
-from nodes.act.shop.reading import Product, Reading, read
+from nodes.act.shop.reading import Product, Reading, Trail, read, word_weights
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stores.text import overlap, words_of
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
 
+_LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE)
+_ADVISED_PAGES = 5
+_ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
 _safe = WebShopActions().safe
 
@@ -58,47 +61,11 @@ class Rule(ActorParams):
     search: Literal["search", "search_no_options", "search_kind_options", "search_kind"] = Field(
         default="search", description="what of the wish it searches for: all of it, or some"
     )
-    follow: bool = Field(
-        default=False, description='obey "Experience:" lines (nodes.act.shop.following)'
-    )
+    follow: bool = Field(default=False, description='obey "Experience:" lines (see Follower)')
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; nothing is loaded."""
-        from nodes.act.shop.following import Follower
-
         return Follower(self) if self.follow else RuleActor(self)
-
-
-@dataclass
-class Trail:
-    """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it."""
-
-    opened: list[str] = field(default_factory=list)
-    read: list[str] = field(default_factory=list)
-    item: str | None = None
-    since: list[str] = field(default_factory=list)
-    searches: int = 0
-
-    @classmethod
-    def of(cls, history: Sequence[str]) -> "Trail":
-        """Walk through ``history``, oldest first."""
-        trail = cls()
-        for action in history:
-            found = OPENED.fullmatch(action)
-            returns = action == PREV and trail.since and trail.since[-1] in DETAILS
-            if found:
-                trail.opened.append(found[1])
-                trail.item, trail.since = found[1], []
-            elif action in (PREV, BACK, NEXT) and not returns:
-                trail.item, trail.since = None, []
-            elif action.startswith("search["):
-                trail.item, trail.since = None, []
-                trail.searches += 1
-            else:
-                trail.since.append(action)
-                if action == FEATURES and trail.item is not None:
-                    trail.read.append(trail.item)
-        return trail
 
 
 class RuleActor:
@@ -214,19 +181,12 @@ def search_for(page: Reading, form: str) -> tuple[str, str] | None:
 
 def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    titles = {p.asin: set(words_of(p.title)) for p in page.products}
-    total = len(titles) + 1
-    wanted = dict.fromkeys(page.wish.words, 1.0)
-    for _, value in page.wish.options:
-        for word in words_of(value):
-            wanted.setdefault(word, 0.5)
-    for word in wanted:
-        holders = sum(word in title for title in titles.values())
-        wanted[word] *= math.log(total / (holders + 1)) + 0.2
+    weights = word_weights(page)
     places = {p.asin: i for i, p in enumerate(page.products)}
 
     def score(product: Product) -> float:
-        shared = sum(weight for word, weight in wanted.items() if word in titles[product.asin])
+        title = set(words_of(product.title))
+        shared = sum(weight for word, weight in weights.items() if word in title)
         return shared - 0.3 * places[product.asin]
 
     return sorted(products, key=lambda product: (-score(product), places[product.asin]))
@@ -257,3 +217,85 @@ def picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
         ]
         if said:
             yield (name, *max(said, key=lambda v: len(words_of(v[0]))))
+
+
+class Follower(RuleActor):
+    """The rule bent by advice: ``actor.follow=true``.
+
+    It reads the prompt's "Experience:" lines, nothing else, and only until its patience ends. A line's
+    "Suggested next: MOVE" (or the step of a "Suggested plan: A, B, C" that this page allows) bends
+    its own rule so:
+
+        search, search_...      searches for all of the wish or a part of it, in the first two searches
+        next >                  turns the page instead of opening a product, up to page 5
+        back to search          from the results, once the second search is still to come
+        features                reads the features before deciding, once a product
+        option, buy now         takes this product without reading its features
+        < prev                  on an item: leaves it, unless it was opened before, an option is
+                                chosen, or it offers every wanted option
+        < prev, back to search  on the features: back to the item (accepted), to the search (rejected)
+
+    What the page shows to be wrong (too dear, a wanted option not offered) is left whatever the
+    advice. Anything else, or a move that the page does not offer, leaves its own decision alone. A
+    decision that was bent says so in its reason.
+    """
+
+    def choose(
+        self, context: BuiltContext, page: Reading, trail: Trail, step: int
+    ) -> tuple[str, str] | None:
+        """Choose as the rule does, unless advice says otherwise."""
+        own = super().choose(context, page, trail, step)
+        move = suggested(context.text, page)
+        if move is None or step >= self._params.patience:
+            return own
+        if page.page == "item" and own is not None and own[0] == PREV:
+            return own  # a price above the limit or a missing option is a fact, advice is a guess
+        bent = self._bent(page, trail, step, move)
+        if bent is None or (own is not None and bent[0] == own[0]):
+            return own
+        return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
+
+    def _bent(self, page: Reading, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
+        if page.page == "search" and move.startswith("search"):
+            return search_for(page, move) if trail.searches < _ADVISED_SEARCHES else None
+        if page.page == "results":
+            if move == "next >" and NEXT in page.actions and page.number < _ADVISED_PAGES:
+                return NEXT, ""
+            if move == "back to search" and trail.searches < _ADVISED_SEARCHES:
+                return (BACK, "") if BACK in page.actions else None
+        if page.page == "item":
+            return self._on_item(page, trail, step, move)
+        if page.page == "detail" and move in ("< prev", "back to search"):
+            target = f"click[{move}]"
+            return (target, "") if target in page.actions else None
+        return None
+
+    def _on_item(self, page: Reading, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
+        if move == "features" and not trail.since and FEATURES in page.actions:
+            return FEATURES, ""
+        if move in ("option", "buy now") and not trail.since:
+            return self._item(page, replace(trail, since=["advice"]), step)
+        again = trail.opened.count(trail.item or "") > 1
+        # Other products were left for what they lacked: that says nothing of one that has it all.
+        has_all = bool(page.wish.options) and None not in picks(page, exact=True)
+        if move == "< prev" and not (trail.since or again or has_all) and PREV in page.actions:
+            return PREV, ""
+        return None
+
+
+def suggested(prompt: str, page: Reading) -> str | None:
+    """Return the move that the first "Experience:" line suggests for ``page``, None without one."""
+    found = _LINE.search(prompt)
+    if found is None:
+        return None
+    if found[1] == "next":
+        return found[2].strip()
+    plan = [move.strip() for move in found[2].split(", ")]
+    if page.page == "search":
+        return next((move for move in plan if move.startswith("search")), None)
+    if page.page == "results":
+        opens = plan.index("open") if "open" in plan else len(plan)
+        return "next >" if "next >" in plan[:opens] and page.number == 1 else None
+    if page.page == "item":
+        return "features" if "features" in plan else "buy now" if "buy now" in plan else None
+    return None

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from markupsafe import Markup
-
 from nodes.build_context.render import describe
+
 from nodes.protocols import BuiltContext, Chunk, Piece
 from ui.app.render.actions import action_chip, action_label
 from ui.app.render.html import el, percent, plural, short

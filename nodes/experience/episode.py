@@ -1,0 +1,100 @@
+"""An episode as atomic decisions, whatever world and recorder it came from."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stores.traces import Event
+
+_ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One atomic decision: a thought (maybe none), a tool with its parameters, what came of it.
+
+    ``before`` is the page that the decision was taken on, ``after`` the page that it led to.
+    """
+
+    tool: str
+    params: str
+    before: str = ""
+    after: str = ""
+    thought: str = ""
+
+    @property
+    def action(self) -> str:
+        """The decision as worlds write it: ``tool[params]``, or a plain command."""
+        return f"{self.tool}[{self.params}]" if self.tool else self.params
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A finished episode. ``reward`` is 0 to 1; ``task_id`` is shared by attempts at one task.
+
+    ``answers`` are texts that advice made from this episode must not hold (the answer given, the
+    true answer); what the actions themselves give away, the world's view knows.
+    """
+
+    id: str
+    task_id: str
+    question: str
+    steps: tuple[Step, ...]
+    reward: float
+    correct: bool
+    task: str = ""
+    images: tuple[str, ...] = ()
+    caption: str = ""
+    answers: tuple[str, ...] = field(default=())
+    source: str = ""
+
+    def with_caption(self, caption: str) -> "Episode":
+        """Return the episode with the description of its images."""
+        return replace(self, caption=caption)
+
+
+def parse_action(text: str) -> tuple[str, str]:
+    """Return (tool, params) of ``tool[params]``; ("", text) of a plain command."""
+    parts = _ACTION.fullmatch(text)
+    return (parts[1].lower(), parts[2].strip()) if parts else ("", text.strip())
+
+
+def from_events(
+    episode_id: str,
+    events: Sequence[Event],
+    *,
+    question: str,
+    reward: float,
+    task_id: str = "",
+    source: str = "",
+) -> Episode:
+    """Make an episode of its recorded events (see ``stores.traces``).
+
+    Raises ``ValueError`` where there is no action, or an action without a page before it.
+    """
+    pages: dict[int, list[str]] = {}
+    acts: dict[int, str] = {}
+    for event in events:
+        if event.kind == "OBS":
+            pages.setdefault(event.t, []).append(event.text)
+        elif event.kind == "ACT":
+            acts[event.t] = event.text
+    if not acts:
+        raise ValueError("the episode holds no action")
+    order = sorted(acts)
+    steps = []
+    for t, following in zip(order, [*order[1:], None], strict=True):
+        if t not in pages:
+            raise ValueError(f"step {t} has no page")
+        after = pages[t][1:] if following is None else pages.get(following, [])[:1]
+        tool, params = parse_action(acts[t])
+        steps.append(Step(tool, params, pages[t][0], after[0] if after else ""))
+    return Episode(
+        id=episode_id,
+        task_id=task_id or episode_id,
+        question=question,
+        steps=tuple(steps),
+        reward=reward,
+        correct=reward >= 1.0,
+        source=source,
+    )

@@ -1,0 +1,149 @@
+"""Which extractor of entities a node uses; the strong one asks the configured chat model."""
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from nodes.models.asking import ask, asking_problems, json_in, objects_in
+from stores.errors import UserError
+from stores.memory.entities import Extractor, distinct, merged
+from stores.memory.names import KINDS, plain
+from stores.memory.records import Entity, Relation
+
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+#: ``spacy`` reads a parse, ``rules`` capitals and function words, ``model`` asks the chat model.
+ExtractorKind = Literal["spacy", "rules", "model"]
+
+_SYSTEM = (
+    "You list what a text speaks of. Reply with one JSON object: "
+    '{"entities": [{"kind": ..., "name": ...}], '
+    '"relations": [{"subject": ..., "relation": ..., "object": ...}]}. '
+    "Kinds: person; location; organisation (firms, clubs, courts, universities); thing (named works, "
+    "laws, events, products); topic (one to four common nouns that the text is about). "
+    "Copy each name from the text in its fullest form, once, without titles. "
+    "A relation joins two of the names by a verb or preposition of the text. No other words."
+)
+_TEXT = {"type": "string"}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "entities": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"kind": {"type": "string", "enum": list(KINDS)}, "name": _TEXT},
+                "required": ["kind", "name"],
+            },
+        },
+        "relations": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"subject": _TEXT, "relation": _TEXT, "object": _TEXT},
+                "required": ["subject", "relation", "object"],
+            },
+        },
+    },
+    "required": ["entities", "relations"],
+}
+_MAX_TOKENS = 600
+
+
+def extractor_of(kind: ExtractorKind, resources: "Resources | None" = None) -> Extractor:
+    """Return the extractor ``kind``; ``model`` needs ``resources``.
+
+    Raises ``UserError`` where its package or model is missing.
+    """
+    if kind == "model":
+        if resources is None:
+            raise UserError("the extractor 'model' needs a configured language model")
+        return ModelExtractor(resources)
+    return _local(kind)
+
+
+@lru_cache(maxsize=2)
+def _local(kind: str) -> Extractor:
+    if kind == "rules":
+        from stores.memory.entity_rules import Rules
+
+        return Rules()
+    from stores.memory.entity_spacy import SpacyExtractor
+
+    return SpacyExtractor()
+
+
+class ModelExtractor:
+    """Ask the configured chat model; where its reply cannot be read, spaCy reads the text instead.
+
+    ``calls`` and ``fallbacks`` count; each fallback is logged with its reason.
+    """
+
+    def __init__(self, resources: "Resources") -> None:
+        self._resources = resources
+        self._otherwise = extractor_of("spacy")
+        self.calls = self.fallbacks = 0
+        resources.llm_params  # noqa: B018 - refuses a config without a model when the agent is built
+
+    def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
+        """Return what the model lists of ``text``; names that are not in the text are left out."""
+        from langchain_core.messages import HumanMessage, SystemMessage
+
+        self.calls += 1
+        messages = [SystemMessage(_SYSTEM), HumanMessage(f"Text:\n{text}")]
+        try:
+            reply = ask(self._resources.llm, messages, _SCHEMA, max_tokens=_MAX_TOKENS)
+        except asking_problems() as error:
+            if (broken := _broken_off(error)) is None:
+                return self._fallback(text, " ".join(str(error).split())[:120])
+            reply = broken
+        rows = _rows(reply)
+        if not rows:
+            return self._fallback(text, "unreadable reply")
+        flat = " ".join(text.split()).lower()
+        listed = [Entity(row["kind"], plain(row["name"])) for row in rows if _is_entity(row)]
+        entities = merged(e for e in listed if e.name and e.name.lower() in flat)
+        by_name = {entity.name.lower(): entity for entity in entities}
+        relations = []
+        for row in rows:
+            ends = [
+                by_name.get(plain(str(row.get(end, ""))).lower()) for end in ("subject", "object")
+            ]
+            name = "_".join(str(row.get("relation", "")).lower().split())
+            if ends[0] is not None and ends[1] is not None and name:
+                relations.append(Relation(ends[0], name, ends[1]))
+        return entities, distinct(relations)
+
+    def phrases(self, text: str) -> list[Entity]:
+        """Return spaCy's phrases: a follow-up is read before every search, too often for a model."""
+        return self._otherwise.phrases(text)
+
+    def _fallback(self, text: str, reason: str) -> tuple[list[Entity], list[Relation]]:
+        self.fallbacks += 1
+        logging.getLogger(__name__).warning("entities by spaCy instead of the model: %s", reason)
+        return self._otherwise(text)
+
+
+def _broken_off(error: Exception) -> str | None:
+    """Return what the model wrote up to the limit of tokens, which the client makes an error."""
+    from openai import LengthFinishReasonError
+
+    if not isinstance(error, LengthFinishReasonError):
+        return None
+    return error.completion.choices[0].message.content
+
+
+def _rows(reply: str) -> list[dict[str, Any]]:
+    """Return the objects of both lists, also of a reply that broke off in the middle."""
+    whole = json_in(reply, dict)
+    if whole is not None and ("entities" in whole or "relations" in whole):
+        lists = [whole.get("entities"), whole.get("relations")]
+        rows = [row for part in lists if isinstance(part, list) for row in part]
+    else:
+        rows = objects_in(reply)
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _is_entity(row: dict[str, Any]) -> bool:
+    return row.get("kind") in KINDS and isinstance(row.get("name"), str)

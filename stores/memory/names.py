@@ -1,0 +1,389 @@
+"""What a name in English text is the name of, told from the words in it and around it.
+
+Only closed classes of general English stand here (function words, titles, legal forms, the nouns that
+names of institutions and places end in): no list of names, so that a text of any field is read alike.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+LETTERS = 8_000  # of a text that are read: each name is looked up all over it
+_MENTIONS = 20  # of a name that are looked at
+#: Kinds of entities. Memories written earlier may hold others, which are read and shown as they are.
+NAMED = ("person", "location", "organisation", "thing")
+KINDS = (*NAMED, "topic")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FUNCTION_WORDS = _words(
+    "a an the this that these those such some any no every each either neither both all half many "
+    "much more most few fewer little less least several enough another other same own one ones i "
+    "you he she it we they me him her us them my your his its our their mine yours hers ours "
+    "theirs myself yourself himself herself itself ourselves themselves who whom whose which what "
+    "where when why how whether if unless while whereas because since until till although though "
+    "as than so too and or but nor yet not never only also even just still already again ever "
+    "once then there here now very rather quite almost perhaps however therefore thus otherwise "
+    "instead moreover meanwhile of in on at by for with without within about against between "
+    "among through during before after above below over under to from up down into onto out off "
+    "across along around behind beside besides beyond despite except inside near outside per past "
+    "toward towards upon via like unlike according is are was were be been being am do does did "
+    "done doing have has had having will would shall should can could may might must ought let "
+    "lets get gets got yes please thanks hello hi ok two three four five six seven eight nine ten "
+    "hundred thousand million first second third last next today yesterday tomorrow tonight "
+    "something anything nothing everything someone anyone everyone nobody somebody anybody "
+    "everybody else"
+)
+CALENDAR = _words(
+    "january february march april may june july august september october november december monday "
+    "tuesday wednesday thursday friday saturday sunday spring summer autumn winter christmas "
+    "easter"
+)
+TITLES = _words(
+    "mr mrs ms miss dr prof professor sir dame lord lady king queen prince princess emperor pope "
+    "saint father sister brother reverend rev rabbi judge justice president chancellor minister "
+    "senator governor mayor ambassador general colonel major captain lieutenant sergeant admiral "
+    "commander inspector officer doctor director coach chef uncle aunt earl duke count baron"
+)
+_LEGAL = _words(
+    "ltd limited inc plc llc llp gmbh ag sa corp corporation co company kg bv oy ab as spa"
+)
+_INSTITUTIONS = _words(
+    "university college academy school institute institution foundation association society union "
+    "league council committee commission ministry department agency authority office bureau board "
+    "court tribunal parliament senate congress government police army navy hospital clinic "
+    "library museum gallery bank group holding holdings records press orchestra ensemble quartet "
+    "choir band club united party church organization organisation federation confederation "
+    "cooperative trust fund network airlines railways properties partners brothers assembly "
+    "pictures entertainment publishing publishers music international industries systems "
+    "technologies motors insurance sons laboratory laboratories laboratoires studios team times "
+    "gazette herald tribune radio television news post"
+)
+_GEOGRAPHY = _words(
+    "street road avenue square rue boulevard river lake mount mountain mountains valley valleys "
+    "island islands bay gulf sea ocean strait cape coast peninsula glacier desert forest park "
+    "region province county district state republic kingdom city town village port harbour bridge "
+    "tower castle palace abbey cathedral theatre theater stadium estadio station airport hall "
+    "plain land canal falls point cove beach center centre"
+)
+_THINGS = _words(
+    "act law code bill treaty agreement convention protocol declaration constitution war wars "
+    "battle siege revolution rebellion uprising plan project programme program cup trophy medal "
+    "prize award championship festival olympics games conference summit exhibition crisis "
+    "disaster earthquake hurricane storm book novel poem song symphony concerto opera film movie "
+    "album journal magazine review chronicle story tale mission operation edition version theory "
+    "theorem effect syndrome disease"
+)
+_PLACE_NOUNS = _GEOGRAPHY | _words(
+    "country capital suburb parish port isle yard neighbourhood commune"
+)
+_HEADS = _THINGS | _INSTITUTIONS | _GEOGRAPHY | TITLES
+_SPEECH = _words(
+    "said says told tells wrote writes warned added argued explained replied answered asked "
+    "believes thinks lives lived died married studied"
+)
+_AGENTS = re.compile(
+    r"(?:[a-z]{2,}(?:er|or|ist|ian|man|woman|ess|eon|ant)|"
+    r"chief|head|captain|wife|husband|daughter|son|cousin|friend|king|queen|poet)$"
+)
+_WORKS = _words(
+    "novel book film movie opera song album poem play concerto symphony ship vessel app software "
+    "programme program language protocol newspaper magazine journal named called"
+)
+PLACE_PREPOSITIONS = _words(
+    "in on at near across around outside inside off throughout along towards"
+)
+_WORD = re.compile(r"[\w'’.&-]+|[,;:()\"“”]")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
+_POSSESSIVE = re.compile(r"['’]s?$")
+
+
+def plain(name: str) -> str:
+    """Return ``name`` without article, titles and possessive, on one line."""
+    name = _POSSESSIVE.sub("", " ".join(name.split()).strip(" .,;:\"“”'’()"))
+    first, _, rest = _ARTICLE.sub("", name).partition(" ")
+    while rest and first.lower().rstrip(".") in TITLES - {"saint"} and not rest.startswith("of "):
+        first, _, rest = rest.partition(" ")
+    return f"{first} {rest}".strip()
+
+
+_TOKEN = re.compile(r"(?:[A-Z]|St)\.(?=\s?[A-Z])|[^\W_]+(?:['’.\-/&][^\W_]+)*['’]?|[&]|[^\w\s]")
+_JOINS = _words("of de del della di da du la le van von der den el al y & d'")
+
+
+@dataclass(frozen=True)
+class Name:
+    """A capitalised name: its text and where it begins and ends."""
+
+    text: str
+    start: int
+    end: int
+
+
+def proper_names(text: str, is_name: Callable[[int], bool] | None = None) -> list[Name]:
+    """Return the runs of capitalised words of ``text`` (one sentence a line) that read as names.
+
+    A word that begins a sentence is capitalised anyway: it counts if ``is_name`` says so of its
+    position, or without that if the text writes it so elsewhere too, or never in lower case and with
+    another capital after it. Quoted titles count as one name.
+    """
+    titles = [m for m in _QUOTED.finditer(text) if _is_title(m[1])]
+    found = [Name(m[1].rstrip(".,"), m.start(1), m.end(1)) for m in titles]
+    quoted = {i for m in titles for i in range(m.start(1), m.end(1))}
+    lines = [list(_TOKEN.finditer(text, *m.span())) for m in re.finditer(r"[^\n]+", text)]
+    lower = {token[0] for tokens in lines for token in tokens if token[0].islower()}
+    inside = {
+        _bare(token[0])
+        for tokens in lines
+        for before, token in pairwise(tokens)
+        if token[0][0].isupper() and before[0] not in _OPENERS
+    }
+    for tokens in lines:
+        words = [token[0] for token in tokens]
+        i = 0
+        while i < len(tokens):
+            end = i if tokens[i].start() in quoted else _end_of_name(words, i)
+            is_first = i == 0 or tokens[i - 1][0] in _OPENERS
+            if end == i or (is_first and not _begins_name(tokens[i:end], lower, inside, is_name)):
+                i += 1
+                continue
+            name = text[tokens[i].start() : tokens[end - 1].end()]
+            if _is_worth(name) and not _is_adjective(tokens, i, end):
+                found.append(Name(name, tokens[i].start(), tokens[end - 1].end()))
+            i = end
+    return sorted(found, key=lambda name: name.start)
+
+
+#: Nationalities ("Danish", "Anglo-American") and what is made of names ("Kepler-based").
+_ADJECTIVE = re.compile(r"^[A-Z][\w-]*(?:ish|ese|[aei]ans?)$|^\w+-[a-z]{2,}$")
+_QUOTED = re.compile(r"[\"“]([^\"“”\n]{2,80})[\"”]")
+_OPENERS = frozenset('"“‘(:;.!?•*#-–—')
+
+
+def _is_title(text: str) -> bool:
+    """Say whether quoted words are a title: all but the function words are capitalised."""
+    words = re.findall(r"[^\W\d_][\w'’-]*", text)
+    if "(" in text:
+        return False
+    content = [word for word in words if word.lower() not in FUNCTION_WORDS]
+    return (
+        bool(content)
+        and words[0][0].isupper()
+        and all(w[0].isupper() for w in content)
+        and text[-1] not in ".!,"
+    )
+
+
+def _is_worth(name: str) -> bool:
+    bare = plain(name)
+    low = bare.lower()
+    is_word = low in FUNCTION_WORDS and not bare.isupper()
+    is_other = low in CALENDAR | TITLES or bool(_ADJECTIVE.search(name))
+    return len(bare) > 1 and not is_word and not is_other
+
+
+def _is_adjective(tokens: Sequence[re.Match[str]], start: int, end: int) -> bool:
+    """Say whether a single word stands between "a" and a noun: "a Welsh poet"."""
+    if end != start + 1 or not 0 < start < len(tokens) - 1 or tokens[start][0].isupper():
+        return False
+    return tokens[start - 1][0].lower() in ("a", "an") and tokens[end][0].islower()
+
+
+def _bare(word: str) -> str:
+    return _POSSESSIVE.sub("", word)
+
+
+def _is_capital(word: str) -> bool:
+    low = word.lower()
+    if low in CALENDAR or low in ("i", "i'm", "i've", "i'd", "i'll"):
+        return False
+    return word[:1].isupper() or bool(re.match(r"[ld]['’][A-Z]", word))
+
+
+def _end_of_name(words: Sequence[str], start: int) -> int:
+    """Return the end of the name that begins at word ``start`` (``start`` itself if none does)."""
+    if not _is_capital(words[start]):
+        return start
+    end = start + 1
+    while end < len(words):
+        word, after = words[end], [*words[end + 1 : end + 3], "", ""]
+        if _ends_possessive(words[start], words[end - 1], word):
+            break
+        if _is_capital(word) or (word.isdigit() and len(word) < 3 and end == start + 1):
+            end += 1
+        elif (word in _JOINS or word == "v") and _is_capital(after[0]):
+            if word == "of" and not _takes_of(words, start, end):
+                break
+            end += 2
+        elif word == "of" and after[0] == "the" and _is_capital(after[1]):
+            if not _takes_of(words, start, end):
+                break
+            end += 3
+        else:
+            break
+    return end
+
+
+def _ends_possessive(first: str, before: str, word: str) -> bool:
+    """Say whether a name ends between "Holt's" and ``word``: not in "The Keeper's Tale"."""
+    if not before.endswith(("'s", "’s")):
+        return False
+    is_part = word.lower() in _HEADS or first.lower() in ("the", "saint")
+    return not _is_capital(word) or _bare(before).isupper() or not is_part
+
+
+def _takes_of(words: Sequence[str], start: int, end: int) -> bool:
+    """Say whether "of X" belongs to the name: "University of X", "the Rite of X", "Ada Holt" not."""
+    if words[end - 1].lower() in _GEOGRAPHY:
+        return end == start + 1  # "Bay of X", but "the Dry Valleys of X" lie in X
+    is_article = words[start] == "The" or (start > 0 and words[start - 1].lower() == "the")
+    return is_article or words[end - 1].lower() in _HEADS
+
+
+def _begins_name(
+    name: Sequence[re.Match[str]],
+    lower: Set[str],
+    inside: Set[str],
+    is_name: Callable[[int], bool] | None,
+) -> bool:
+    """Say whether the capital of ``name``, which begins a sentence, is that of a name."""
+    word, low = name[0][0], _bare(name[0][0].lower())
+    if low in FUNCTION_WORDS:
+        return low == "the" and len(name) > 1
+    if _bare(word) in inside or (word.isupper() and len(word) > 1) or re.search(r".[A-Z]|\d", word):
+        return True
+    if len(name) > 1 and name[-1][0].isdigit():
+        return True
+    if len(name) == 1 and {low, f"{low}s", low.removesuffix("s")} & lower:
+        return False
+    if is_name is not None:
+        return is_name(name[0].start())
+    return low not in lower and (len(name) > 1 or word.endswith(("'s", "’s")))
+
+
+def kind_of(name: str, text: str, label: str | None = None) -> str:
+    """Return which of :data:`NAMED` fits ``name`` best, by its words and its surroundings in ``text``.
+
+    ``label`` is what a recogniser takes it for; it counts as one more sign.
+    """
+    votes: defaultdict[str, float] = defaultdict(float)
+    if label:
+        votes[label] = _trust(name, label)
+    _read_name(name, votes)
+    for match in islice(re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text), _MENTIONS):
+        before = _WORD.findall(text[max(0, match.start() - 60) : match.start()])[-4:]
+        after = _WORD.findall(text[match.end() : match.end() + 40])[:3]
+        _read_surroundings(name, before, after, votes)
+    return max(NAMED, key=lambda kind: votes[kind])
+
+
+def _trust(name: str, label: str) -> float:
+    """Small recognisers often take a single foreign word for a person, and much for a firm."""
+    if label == "organisation":
+        return 1.0
+    return 1.6 if " " in name else 1.2
+
+
+def _read_name(name: str, votes: defaultdict[str, float]) -> None:
+    words = [w.strip(".,") for w in name.split()]
+    low = [w.lower() for w in words]
+    head = low[low.index("of") - 1] if "of" in low[1:] else low[-1]
+    if (low[-1] in _LEGAL and len(low) > 1) or "&" in low:
+        votes["organisation"] += 4
+    if "v" in low:
+        votes["thing"] += 8
+    if low[0] in TITLES and low[1:2] == ["of"]:
+        votes["person"] += 3
+    if FUNCTION_WORDS & set(low) - _JOINS:
+        votes["person"] -= 2
+    for kind, heads in (
+        ("thing", _THINGS), ("organisation", _INSTITUTIONS), ("location", _GEOGRAPHY),
+    ):  # fmt: skip
+        if head in heads or head.removesuffix("s") in heads:
+            votes[kind] += 3
+        elif low[0] in heads and len(low) > 1:
+            votes[kind] += 3 if kind == "location" else 2
+    if (
+        re.search(r"\d", name)
+        or low[-1] in {"ii", "iii", "iv"}
+        or re.search(r"[a-z][A-Z]{1}[a-z]{3}", words[0])
+    ):
+        votes["thing"] += 2
+    if re.fullmatch(r"[A-Z]{2,6}", name):
+        votes["organisation"] += 1
+    if 2 <= len(words) <= 3 and all(w[:1].isupper() for w in words):
+        votes["person"] += 1
+    elif len(words) == 1:
+        votes["location"] += 0.2
+
+
+def _read_surroundings(
+    name: str, before: Sequence[str], after: Sequence[str], votes: defaultdict[str, float]
+) -> None:
+    last = before[-1] if before else ""
+    skipped = (",", "of", "The", "the")
+    noun = next((word for word in reversed(before) if word not in skipped), "")
+    first = after[0] if after else ""
+    if last.lower().rstrip(".") in TITLES:
+        votes["person"] += 3
+    elif last in PLACE_PREPOSITIONS:
+        votes["location"] += 2
+    elif last in ("at", "from", "to"):
+        votes["location"] += 0.7 if " " in name else 1.1
+    elif last == "during" or "during" in before[-2:-1]:
+        votes["thing"] += 2
+    elif last in ('"', "“") and first in ('"', "”"):
+        votes["thing"] += 4
+    elif last == "by":
+        votes["person"] += 0.5
+        votes["organisation"] += 0.3
+    elif last == "The" and len(before) > 1 and before[-2] not in _OPENERS:
+        votes["thing"] += 2
+        votes["person"] -= 2
+    elif (
+        last == "the"
+        and before[-2:-1]
+        and before[-2] in PLACE_PREPOSITIONS | {"to", "from", "over"}
+    ):
+        votes["location"] += 1.2
+        votes["person"] -= 2
+    elif last == "the":
+        votes["thing"] += 0.6
+        votes["organisation"] += 0.6
+        votes["person"] -= 2
+    elif last == "of" and noun in _PLACE_NOUNS:
+        votes["location"] += 3
+    if last != "of" and _AGENTS.match(noun) and noun not in FUNCTION_WORDS:
+        votes["person"] += 1.5
+    elif last != "of" and noun in _WORKS:
+        votes["thing"] += 3
+    elif last != "of" and noun in _INSTITUTIONS:
+        votes["organisation"] += 2
+    if first in _SPEECH or last in ("said", "says"):
+        votes["person"] += 1.5
+    if first == "," and len(after) > 1 and (after[1].isdigit() or after[1] == "who"):
+        votes["person"] += 2
+    if first == "(" and len(after) > 1 and after[1] == "born":
+        votes["person"] += 3
+
+
+_ABBREVIATION = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Rev|Sir|No|vs?|e\.g|i\.e)\.\s*$")
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of ``text``; a title, an initial or a wrapped line ends none."""
+    ends = (
+        match.end()
+        for match in re.finditer(r"[.!?][\"”’')]*\s+(?=[\"“‘'(]?[A-Z\d])|\n\s*\n|(?<=[.!?])\n", text)
+        if not _ABBREVIATION.search(text, max(0, match.end() - 12), match.end())
+    )  # fmt: skip
+    parts, start = [], 0
+    for end in (*ends, len(text)):
+        parts.append(" ".join(text[start:end].split()))
+        start = end
+    return [part for part in parts if part]

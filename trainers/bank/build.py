@@ -1,0 +1,194 @@
+"""Build banks from recorded episodes, and better a state bank's advice later; goes on where it stopped.
+
+stategate bank build runs/traces.sqlite --out banks/state
+stategate bank build traces.jsonl --out banks/state --include-incorrect --annotator hindsight
+stategate bank build traces.jsonl --out banks/trace --kind trace
+stategate bank hindsight banks/state runs/traces.sqlite --watch 60
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tqdm import tqdm
+
+from envs.protocols import View
+from nodes.experience.episode import Episode
+from nodes.experience.grow import SAME, add_episode, make_of, updater_make
+from nodes.experience.returns import NAME, Annotation, annotate
+from stores.bank.bank import Entry, Row
+from stores.bank.state_bank import StateBank
+from stores.bank.trace_bank import TraceBank
+from stores.errors import UserError
+
+if TYPE_CHECKING:
+    from nodes.protocols import UpdaterParams
+    from nodes.resources import Resources
+
+#: An episode with its annotations, or with the reason why there are none.
+Annotated = tuple[Episode, Sequence[Annotation] | str]
+#: Yields annotated episodes as they are made, in any order.
+Annotator = Callable[[Sequence[Episode]], Iterable[Annotated]]
+
+
+@dataclass
+class Built:
+    """What a build did: new rows, episodes read now and before, problems one a line."""
+
+    rows: int = 0
+    read: int = 0
+    known: int = 0
+    leaks: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def build_state_bank(
+    folder: str | Path,
+    episodes: Sequence[Episode],
+    resources: "Resources",
+    annotator: Annotator | None = None,
+    updater: "UpdaterParams | None" = None,
+    same: float = SAME,
+) -> Built:
+    """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
+
+    Without an ``annotator``, worth and words come from the episodes' returns, without a model
+    (``nodes.experience.returns``). An episode is added whole or not at all; one that was added before
+    is skipped. Raises ``UserError`` where the bank was built with another embedder or updater.
+    """
+    embedder, view = resources.embedder, resources.view
+    hidden = resources.get(updater) if updater is not None and updater.kind != "none" else None
+    make = updater_make(updater) if updater is not None else None
+    bank = StateBank(folder, make_of(embedder), make, create=True)
+    if hidden is None and "state" in bank.bank.makes():
+        raise UserError(f"the bank in '{folder}' has recurrent states: give the same --updater")
+    todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
+    built = Built(known=len(episodes) - len(todo))
+    annotated = ((e, annotate(e, view)) for e in todo) if annotator is None else annotator(todo)
+    try:
+        for episode, notes in _useful(annotated, len(todo), view, built):
+            built.rows += add_episode(bank, episode, notes, embedder, view, hidden, same)
+        bank.refresh()
+    finally:
+        bank.bank.close()
+    return built
+
+
+def build_trace_bank(
+    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
+) -> Built:
+    """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked.
+
+    Question, caption and rewordings each find it. Made if it is not there; goes on where it stopped.
+    """
+    embedder, view = resources.embedder, resources.view
+    bank = TraceBank(folder, make_of(embedder), create=True)
+    todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
+    built = Built(known=len(episodes) - len(todo))
+    try:
+        for episode in tqdm(todo, unit="episode", disable=None):
+            texts = [text for text in (episode.question, episode.caption, episode.task) if text]
+            if not texts:
+                built.problems.append(f"{episode.id}: there is no question to find it by")
+                continue
+            vectors = np.asarray(embedder.embed(list(dict.fromkeys(texts))))
+            entry = Entry(trace_row(episode, view), {"text": vectors})
+            built.rows += bank.bank.add([entry], episode.id)
+            built.read += 1
+        bank.refresh()
+    finally:
+        bank.bank.close()
+    return built
+
+
+def trace_row(episode: Episode, view: View) -> Row:
+    """Return the row of an episode: its question and its moves, without repeats in a row."""
+    plan: list[str] = []
+    for step in episode.steps:
+        move = view.actions.move_of(episode.question, step.action)
+        if not plan or plan[-1] != move:
+            plan.append(move)
+    data = {
+        "question": episode.question,
+        "plan": plan,
+        "reward": episode.reward,
+        "correct": episode.correct,
+        "steps": len(episode.steps),
+        "episode": episode.id,
+        "source": episode.source,
+    }
+    return Row(id=episode.id, task=episode.task_id, q=10.0 * episode.reward, data=data)
+
+
+def waiting_in(folder: str | Path) -> set[str]:
+    """Return the ids of the episodes whose rows in the bank are return-based."""
+    bank = StateBank(folder).bank
+    try:
+        return {str(row.data["episode"]) for row in bank.rows() if row.data.get("by") == NAME}
+    finally:
+        bank.close()
+
+
+def upgrade(
+    folder: str | Path, episodes: Sequence[Episode], annotator: Annotator, view: View
+) -> Built:
+    """Annotate again the rows that are return-based and whose episode is among ``episodes``.
+
+    Safe while agents write to the bank; what was upgraded is not asked again.
+    """
+    bank = StateBank(folder).bank
+    waiting: dict[str, dict[int, Row]] = {}
+    for row in bank.rows():
+        if row.data.get("by") == NAME:
+            waiting.setdefault(str(row.data["episode"]), {})[int(row.data["step"])] = row
+    todo = [episode for episode in episodes if episode.id in waiting]
+    built = Built(known=len(episodes) - len(todo))
+    try:
+        for episode, notes in _useful(annotator(todo), len(todo), view, built):
+            for step, row in waiting[episode.id].items():
+                if step < len(notes):
+                    note = notes[step]
+                    bank.change(row.id, q=note.q, experience=note.experience, by=note.by)
+                    built.rows += 1
+    finally:
+        bank.close()
+    return built
+
+
+def _useful(
+    annotated: Iterable[Annotated], total: int, view: View, built: Built
+) -> Iterable[tuple[Episode, list[Annotation]]]:
+    """Yield episodes with annotations that give nothing away; count the rest in ``built``."""
+    for episode, notes in tqdm(annotated, total=total, unit="episode", disable=None):
+        if isinstance(notes, str):
+            built.problems.append(f"{episode.id}: {notes}")
+            continue
+        kept, leaks = without_leaks(episode, notes, view)
+        built.leaks += leaks
+        built.read += 1
+        yield episode, kept
+
+
+def without_leaks(
+    episode: Episode, notes: Sequence[Annotation], view: View
+) -> tuple[list[Annotation], int]:
+    """Empty the advice that tells the episode's answer; returns the rest and how many leaked."""
+    outcomes = view.actions.outcomes([step.action for step in episode.steps])
+    answers = [_folded(answer) for answer in (*episode.answers, *outcomes)]
+    # Whole words: the answer "4" is in "a 4 pack", not in "40 dollars".
+    answers = [f" {answer} " for answer in answers if answer]
+    kept: list[Annotation] = []
+    leaks = 0
+    for note in notes:
+        advice = f" {_folded(note.experience)} "
+        if any(answer in advice for answer in answers):
+            note = Annotation(note.q, "", note.by)
+            leaks += 1
+        kept.append(note)
+    return kept, leaks
+
+
+def _folded(text: str) -> str:
+    return " ".join("".join(c.lower() if c.isalnum() else " " for c in text).split())

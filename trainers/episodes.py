@@ -1,0 +1,191 @@
+"""Recorded episodes for training: split into sides, read decision by decision as an agent would.
+
+A :class:`Walk` builds the same contexts as ``graph.agent`` does from the same config (tested): the
+updater sees the events up to this page, the short-term memory those before it.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from envs.protocols import Observation
+from nodes.protocols import BuiltContext, ContextRequest, Decision, Params, StepRecord
+from nodes.registry import registry
+from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
+from nodes.write_memory.short_term import ShortTerm
+from stores.errors import UserError
+from stores.traces import Event
+from stores.traces.trajectories import Trajectory, read_trajectories
+from trainers.settings import Named, RecordedSettings
+
+#: Episodes to fit, to choose by, and to report on (perhaps none).
+Sides = tuple[list[Trajectory], list[Trajectory], list[Trajectory]]
+_PAGES = 4096  # pages that readers remember in chunks
+
+
+def read_sides(settings: RecordedSettings) -> Sides:
+    """Read the trajectories and split them. Raises ``UserError`` where there are too few groups."""
+    fitted, validation = split_by_group(
+        read_trajectories(settings.data), settings.validation, settings.seed, settings.group
+    )
+    if not fitted or not validation:
+        raise UserError(f"'{settings.data}' is too small to split: record more episodes")
+    return fitted, validation, read_trajectories(settings.heldout) if settings.heldout else []
+
+
+def split_by_group(
+    trajectories: Sequence[Trajectory], share: float, seed: int, group: str = ""
+) -> tuple[list[Trajectory], list[Trajectory]]:
+    """Split into (training, validation): about ``share`` of the groups validate.
+
+    Episodes of one group stay together: those whose agent has the same fact ``group``; an episode
+    without it is a group of its own.
+    """
+
+    def group_of(trajectory: Trajectory) -> str:
+        return str(trajectory.agent.get(group) or trajectory.episode_id)
+
+    groups = sorted({group_of(t) for t in trajectories})
+    random.Random(seed).shuffle(groups)
+    held = set(groups[: max(1, round(share * len(groups)))]) if len(groups) > 1 else set()
+    return (
+        [t for t in trajectories if group_of(t) not in held],
+        [t for t in trajectories if group_of(t) in held],
+    )
+
+
+def resources_of(settings: RecordedSettings, sides: Sides, updater: str = "none") -> Resources:
+    """Return the embedder, the updater and the world that the episodes are of."""
+    kinds = {str(t.task["env"]) for side in sides for t in side if "env" in t.task}
+    env: Named = settings.env or (kinds.pop() if len(kinds) == 1 else "")
+    if not env:
+        named = f"episodes of {', '.join(sorted(kinds))}" if kinds else "no episode names its world"
+        raise UserError(f"'{settings.data}': {named}; set env to the world that they are of")
+    return make_resources(settings.embedder, updater, registry().parse("env", env))
+
+
+def make_resources(embedder: Named, updater: str, env: Params) -> Resources:
+    """Return resources without a language model."""
+    kinds = registry()
+    behind: Any = kinds.parse("embedder", embedder), kinds.parse("updater", updater), env
+    return Resources(None, *behind)
+
+
+def decisions_of(trajectory: Trajectory) -> list[tuple[Observation, str]]:
+    """Return each decision of ``trajectory``: (the page, the action taken there)."""
+    found: list[tuple[Observation, str]] = []
+    affordances = iter(trajectory.actions)
+    page: Observation | None = None
+    for event in trajectory.events:
+        if event.kind == "OBS":
+            page = Observation(event.text, next(affordances, ()))
+        elif event.kind == "ACT" and page is not None:
+            found.append((page, event.text))
+    return found
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How an episode is read: by which context builder, and at what budget in tokens."""
+
+    name: str
+    context: Params
+    budget: int
+    is_stateful: bool
+
+
+class Readers:
+    """Draws readers: a builder by the weights of ``builders``, at a budget even on a log scale.
+
+    A builder is written ``KIND`` or ``KIND:FIELD=VALUE,…``.
+    """
+
+    def __init__(
+        self, builders: Mapping[str, float], resources: Resources, low: int = 80, high: int = 2000
+    ) -> None:
+        self.resources = resources
+        self._low, self._high = low, high
+        self._weights = list(builders.values())
+        parse = registry().parse
+        self._kinds = [(text, parse("context", parse_builder(text))) for text in builders]
+        self._sources: dict[tuple[str, tuple[str, ...]], PageSource] = {}
+
+    def draw(self, rng: random.Random) -> Reader:
+        """Return a reader."""
+        (name, params), *_ = rng.choices(self._kinds, self._weights)
+        budget = round(self._low * (self._high / self._low) ** rng.random())
+        return self.reader(name, params, budget)
+
+    def reader(self, name: str, params: Params, budget: int) -> Reader:
+        """Return the reader with these params."""
+        updater = self.resources.updater_params
+        is_stateful = updater is not None and bool(params.checkpoints(updater.kind))
+        return Reader(name, params, budget, is_stateful)
+
+    def start(self, reader: Reader, instruction: str) -> "Walk":
+        """Return an episode that nothing has happened in yet."""
+        return Walk(self, reader, instruction)
+
+    def source(self, observation: Observation) -> PageSource:
+        """Return the page's chunks, made once for each of the latest few thousand pages."""
+        resources = self.resources
+        key = observation.text, observation.actions
+        if observation.done or key not in self._sources:
+            source = PageSource(resources.view, observation, lambda: resources.embedder)
+            if observation.done:
+                return source
+            if len(self._sources) >= _PAGES:
+                self._sources.clear()
+            self._sources[key] = source
+        return self._sources[key]
+
+
+def parse_builder(text: str) -> dict[str, Any]:
+    """Read "compress:allocator=uniform,query=zero_shot" as params; values are YAML."""
+    kind, _, rest = text.partition(":")
+    pairs = (item.partition("=") for item in rest.split(",") if item)
+    return {"kind": kind, **{key: yaml.safe_load(value) for key, _, value in pairs}}
+
+
+class Walk:
+    """One episode's memory: look at a page, tell what was done there, look at the next."""
+
+    def __init__(self, readers: Readers, reader: Reader, instruction: str) -> None:
+        self.reader, self.instruction = reader, instruction
+        self._readers = readers
+        self._build = readers.resources.get(reader.context)
+        self._remember = ShortTerm().build(readers.resources)
+        self._updater = readers.resources.updater if reader.is_stateful else None
+        self._state = self._updater.initial() if self._updater is not None else None
+        self.events: tuple[Event, ...] = ()
+        self.step = 0
+        self._last: str | None = None
+
+    def look(self, observation: Observation) -> BuiltContext:
+        """Return what the actor reads of ``observation``; call once a step."""
+        asked = self.instruction
+        if self._updater is not None:
+            seen = [] if self._last is None else [Event("ACT", self._last, self.step - 1, asked)]
+            seen.append(Event("OBS", observation.text, self.step, asked))
+            self._state = self._updater.update(self._state, seen)
+        request = ContextRequest(
+            instruction=asked, observation=observation, source=self._readers.source(observation),
+            events=self.events, budget=self.reader.budget, state=self._state,
+            view=self._readers.resources.view,
+        )  # fmt: skip
+        context: BuiltContext = self._build(request)
+        return context
+
+    def took(self, observation: Observation, action: str, outcome: Observation) -> None:
+        """Remember that ``action`` was taken on ``observation`` and led to ``outcome``."""
+        record = StepRecord(
+            "walk", "walk", self.step, {}, self.instruction, observation, None,
+            Decision(action), outcome, self.events,
+        )  # fmt: skip
+        self.events = tuple(self._remember(record) or ())
+        self._last = action
+        self.step += 1

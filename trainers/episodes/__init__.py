@@ -1,1 +1,0 @@
-"""Episodes to learn from: played, collected, converted, read."""

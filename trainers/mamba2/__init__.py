@@ -1,1 +1,0 @@
-"""A small Mamba-2 language model, trained for RICO."""

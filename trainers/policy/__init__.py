@@ -1,1 +1,0 @@
-"""Trainers of the policy actor."""

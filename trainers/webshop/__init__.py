@@ -1,0 +1,1 @@
+"""Trainers of what knows WebShop: its expert's episodes, its practice goals, its policy actor."""

@@ -1,0 +1,156 @@
+"""Which goals are for what, and goals to practise on.
+
+Goals 0 to 499 are for live tests and are never played to learn from. Held-out episodes come from goals
+500 to 1499, training uses only products that no goal below 1500 uses. On a catalogue with fewer goals
+the bounds shrink in proportion.
+
+The real training goals sit on products with few goals, because those have few options. So goals with
+options are made, in the shop's own form, for products that no goal names at all: some of the product's
+attributes, its kind, a value of each option and a price limit. No product of a test goal is the aim.
+"""
+
+import copy
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.webshop import WebShop
+from envs.webshop.catalogue import Product
+from stores.errors import UserError
+from stores.runs import parse_numbers
+
+TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
+MODES: tuple[str, ...] = ("rich", "text")
+_JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
+
+
+def splits(world: WebShop) -> dict[str, list[int]]:
+    """Return the goals of each split. Test goals are 0 to 499 (in proportion, on fewer goals)."""
+    total = len(world.goals)
+    first = min(FIRST_TRAINING_GOAL, total // 2)
+    test = min(TEST_GOALS, first // 3)
+    seen = {goal["asin"] for goal in world.goals[:first]}
+    unseen = [i for i, goal in enumerate(world.goals) if goal["asin"] not in seen]
+    if not unseen:
+        raise UserError("every product is used by a test goal: no product is left to train on")
+    return {
+        "train": unseen,
+        "train-index": list(range(first, total)),
+        "heldout": list(range(test, first)),
+    }
+
+
+def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asin") -> list[int]:
+    """Draw ``n`` goals evenly by product (``by="asin"``) or by goal (``by="index"``).
+
+    Each product (goal) comes once before any comes twice.
+    """
+    rng = random.Random(seed)
+    groups: dict[Any, list[int]] = {}
+    for goal in goals:
+        groups.setdefault(world.goals[goal]["asin"] if by == "asin" else goal, []).append(goal)
+    for own in groups.values():
+        rng.shuffle(own)
+    keys = sorted(groups)
+    drawn: list[int] = []
+    lap = 0
+    while len(drawn) < n:
+        rng.shuffle(keys)
+        drawn += [groups[key][lap % len(groups[key])] for key in keys]
+        lap += 1
+    return drawn[:n]
+
+
+def goals_of(split: str, world: WebShop) -> list[int]:
+    """Return the goals of a split, else those written as 0-9 or 3,5.
+
+    ``train`` is training's; ``beside`` are as many goals beyond the first 1500 of products that goals
+    0-499 use: same products, other options. Raises ``UserError`` where there are none.
+    """
+    if split not in ("train", "beside"):
+        return parse_numbers(split)
+    known = splits(world)
+    if split == "train":
+        return known["train"]
+    near = {goal["asin"] for goal in world.goals[: min(known["heldout"], default=0)]}
+    beside = [i for i in known["train-index"] if world.goals[i]["asin"] in near]
+    if not beside:
+        raise UserError("this catalogue has no 'beside' goals: name goals, such as 0-99")
+    return beside[: len(known["train"])]
+
+
+@dataclass(frozen=True)
+class Practice:
+    """``world`` has the made goals after its own; the lists hold goal numbers, by product apart."""
+
+    world: WebShop
+    training: tuple[int, ...]
+    heldout: tuple[int, ...]
+    made_heldout: tuple[int, ...]
+
+
+def practice(
+    shop: WebShop, share: float = 0.4, seed: int = 0, each: int = 4, made: bool = True
+) -> Practice:
+    """Split the training goals of ``shop`` by product (``share`` is held out); add made goals.
+
+    ``each`` is how many goals a product without any gets at most (one where it has no options).
+    """
+    rng = random.Random(seed)
+    real = splits(shop)["train"]
+    products = sorted({shop.goals[i]["asin"] for i in real})
+    rng.shuffle(products)
+    held = set(products[: max(1, round(share * len(products)))])
+    training = [i for i in real if shop.goals[i]["asin"] not in held]
+    heldout = [i for i in real if shop.goals[i]["asin"] in held]
+    world = copy.copy(shop)
+    world.goals = list(shop.goals)
+    new_training: list[int] = []
+    new_heldout: list[int] = []
+    named = {goal["asin"] for goal in shop.goals}
+    for product in shop.products.values() if made else ():
+        if (
+            product.asin in named
+            or not product.query
+            or product.attributes in ((), ("DUMMY_ATTR",))
+        ):
+            continue
+        side = new_heldout if rng.random() < share / 2 else new_training
+        for _ in range(each if product.options else 1):
+            side.append(len(world.goals))
+            world.goals.append(make_goal(product, shop.prices[product.asin], rng))
+    return Practice(world, (*training, *new_training), tuple(heldout), tuple(new_heldout))
+
+
+def load_shop(data: str, mode: str) -> WebShop:
+    """Load the world of ``data`` ('sample', 'official', a folder) in observation mode ``mode``."""
+    from nodes.observe.webshop import WebShopEnv
+
+    folder = WebShopEnv(data=data).folder()
+    return WebShop.load(folder, observation="text" if mode == "text" else "rich")
+
+
+def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, Any]:
+    """Return a goal for ``product`` in the form of ``envs.webshop.goals``."""
+    wanted = rng.sample(product.attributes, min(len(product.attributes), rng.randint(1, 5)))
+    joints = rng.choice(_JOINTS)
+    parts: dict[str, list[str]] = {joint: [] for joint in joints}
+    for attribute in wanted:
+        parts[rng.choice(joints)].append(attribute)
+    text = "Find me " + " ".join([", ".join(parts.get("", [])), product.query]).strip()
+    text += "".join(j + ", ".join(parts[j]) for j in (" with ", " for ") if parts.get(j))
+    options = {
+        name: rng.choice(values) for name, values in sorted(product.options.items()) if values
+    }
+    spoken = ", and ".join(f"{name}: {value}" for name, value in options.items())
+    limits = [10.0 * i for i in range(1, 100) if 10.0 * i > price][:4]
+    limit = max(rng.sample(limits, 2)) if len(limits) > 1 else 1_000_000.0
+    text += f" with {spoken}" if spoken else ""
+    text += f", and price lower than {limit:.2f} dollars" if limit < 1_000_000.0 else ""
+    return {
+        "asin": product.asin, "category": product.category, "query": product.query,
+        "name": product.name, "product_category": product.product_category,
+        "instruction_text": text, "attributes": list(wanted), "price_upper": limit,
+        "goal_options": options,
+    }  # fmt: skip

@@ -1,0 +1,175 @@
+"""Reinforcement: the ``policy`` actor improves on the shop's own reward, in thousands of episodes.
+
+    stategate train reinforce
+    stategate train reinforce --set epochs=5      (ends a run there: the best is kept)
+
+Group-relative policy gradient (Shao et al. 2024, without their length term): each goal is played by a
+group of episodes that read through the same builder at the same budget, and an episode's advantage is
+its reward less the group's mean, over the iteration's standard deviation. Ratios are clipped as in PPO;
+an exact KL to the imitation policy and the entropy are part of the loss, and logged. Goals are those of
+training products (``trainers.webshop.goals``); every ``every`` iterations the greedy policy plays
+goals of products held out, and the best of those curves decides what is kept and when to stop.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nodes.act.shop.candidates import Embed, Encoded
+from nodes.act.shop.policy import load_scorer
+from nodes.observe.webshop import WebShopEnv
+from stores.assets.weights import save_weights
+from stores.runs import mean, provenance, shown_config, with_errors
+from trainers.episodes import Readers, make_resources
+from trainers.fitting import descend, fit, pick_device
+from trainers.settings import ReinforceSettings, open_run
+from trainers.webshop.batches import collate, sized_batches
+from trainers.webshop.goals import MODES, load_shop, practice
+from trainers.webshop.rollout import Rollout, Start, roll
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One decision of a rollout, with its episode's advantage."""
+
+    seen: Encoded
+    pick: int
+    logp: float
+    advantage: float
+
+
+def decided(rollouts: Sequence[Rollout], group: int) -> list[Decided]:
+    """Return the decisions of ``rollouts``, which come in groups; even groups teach nothing."""
+    centred: list[float] = []
+    for at in range(0, len(rollouts), group):
+        rewards = [one.reward for one in rollouts[at : at + group]]
+        centred += [reward - mean(rewards) for reward in rewards]
+    scale = math.sqrt(mean([value**2 for value in centred])) + 1e-6
+    return [
+        Decided(seen, pick, logp, value / scale)
+        for one, value in zip(rollouts, centred, strict=True)
+        if value != 0.0
+        for seen, pick, logp in zip(one.seen, one.picks, one.logp, strict=True)
+    ]
+
+
+def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]:
+    """Improve the policy, report, write the checkpoint; return the summary."""
+    device = pick_device(settings.device)
+    plans = {m: practice(load_shop(settings.data, m), settings.share, settings.seed)
+             for m in MODES}  # fmt: skip
+    plan = plans[MODES[0]]
+    worlds = {mode: one.world for mode, one in plans.items()}
+    scorer, meta = load_scorer(settings.start)
+    before, _ = load_scorer(settings.start)
+    scorer.to(device)
+    before.to(device).requires_grad_(False)
+    # When to stop is no part of what a run is: the same one may be ended sooner or go on for longer.
+    told = shown_config(settings.model_dump(exclude={"epochs", "patience"}))
+    data = {"sha256": plan.world.catalogue.fingerprint}
+    facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
+    run = open_run(settings, command, facts)
+    resources = make_resources(settings.embedder, settings.updater, WebShopEnv())
+    readers = Readers(settings.builders, resources, settings.low, settings.high)
+    embed: Embed | None = resources.embedder.embed if meta.get("embedder") else None
+
+    def play(starts: Sequence[Start], generator: torch.Generator | None) -> list[Rollout]:
+        scorer.eval()
+        return roll(worlds, readers, starts, scorer, generator, settings.max_steps, embed, device)
+
+    rng = random.Random(settings.seed)
+    exam = [Start(goal, MODES[i % 2], readers.draw(rng))
+            for i, goal in enumerate((*plan.heldout, *plan.made_heldout))]  # fmt: skip
+
+    def train_epoch(
+        optimizer: torch.optim.Optimizer, generator: torch.Generator
+    ) -> dict[str, float]:
+        figures: dict[str, list[float]] = {}
+        epoch_rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
+        for _ in range(settings.every):
+            goals = [epoch_rng.choice(plan.training) for _ in range(settings.groups)]
+            starts = [
+                start
+                for goal in goals
+                for start in [Start(goal, epoch_rng.choice(MODES), readers.draw(epoch_rng))]
+                * settings.group
+            ]
+            rollouts = play(starts, generator)
+            figures.setdefault("train_score", []).extend(one.reward for one in rollouts)
+            figures.setdefault("train_success", []).extend(float(o.reward == 1) for o in rollouts)
+            figures.setdefault("train_steps", []).extend(one.steps / 20 for one in rollouts)
+            batch = decided(rollouts, settings.group)
+            for _ in range(settings.passes):
+                for places in sized_batches([d.seen for d in batch], settings.batch, generator):
+                    losses = update(
+                        scorer, before, [batch[i] for i in places], optimizer, settings, device
+                    )
+                    for name, value in losses.items():
+                        figures.setdefault(name, []).append(value)
+        return {name: mean(values) for name, values in figures.items()}
+
+    def validate() -> dict[str, float]:
+        rollouts = play(exam, None)
+        real, made = rollouts[: len(plan.heldout)], rollouts[len(plan.heldout) :]
+        return {
+            "heldout_score": mean([one.reward for one in rollouts]),
+            "heldout_success": mean([float(one.reward == 1) for one in real]),
+            "made_success": mean([float(one.reward == 1) for one in made]),
+        }
+
+    history = fit(scorer, settings, "heldout_score", train_epoch, validate, weight_decay=0.0)
+    rows = [
+        _row(name, roll(worlds, readers, exam, one, None, settings.max_steps, embed, device))
+        for name, one in (("imitation", before), ("reinforced", scorer))
+    ]
+    described = {
+        **{key: meta[key] for key in ("kind", "architecture", "encoder", "features", "embedder")},
+        "world": resources.view.name,
+        "trained": "imitation, then reinforcement", "start_sha256": meta["sha256"],
+        "builders": settings.builders, "metrics": rows[-1], "epochs": len(history) - 1,
+        "episodes": settings.groups * settings.group * settings.every * (len(history) - 1),
+        "data": {"name": Path(settings.data).name, **data},
+        "seed": settings.seed, **provenance(command),
+    }  # fmt: skip
+    save_weights(settings.checkpoint, scorer.state_dict(), described, half=False)
+    return run.summarise(rows, [])
+
+
+def update(
+    scorer: torch.nn.Module, before: torch.nn.Module, batch: Sequence[Decided],
+    optimizer: torch.optim.Optimizer, settings: ReinforceSettings, device: torch.device,
+) -> dict[str, float]:  # fmt: skip
+    """Take one gradient step; return the loss, the entropy and the KL to ``before``."""
+    scorer.train()
+    rows, page, absent = collate([d.seen for d in batch], device)
+    logp = scorer(rows, page, absent).log_softmax(-1)
+    with torch.no_grad():
+        reference = before(rows, page, absent).log_softmax(-1)
+    picks = torch.tensor([d.pick for d in batch], device=device)
+    old = torch.tensor([d.logp for d in batch], device=device)
+    advantage = torch.tensor([d.advantage for d in batch], device=device)
+    ratio = (logp.gather(1, picks.unsqueeze(1)).squeeze(1) - old).exp()
+    clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+    gain = torch.minimum(ratio * advantage, clipped * advantage).mean()
+    chance = logp.exp()
+    kl: Tensor = (chance * (logp - reference)).masked_fill(absent, 0.0).sum(-1).mean()
+    entropy: Tensor = -(chance * logp).masked_fill(absent, 0.0).sum(-1).mean()
+    loss = -gain + settings.kl * kl - settings.entropy * entropy
+    value = descend(scorer, loss, optimizer)
+    return {"loss": value, "entropy": entropy.item(), "kl": kl.item()}
+
+
+def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    values = {
+        "success": [float(one.reward == 1) for one in rollouts],
+        "score": [one.reward for one in rollouts],
+    }
+    row: dict[str, Any] = {"agent": name, "n": len(rollouts), **with_errors(values)}
+    row["steps"] = mean([one.steps for one in rollouts])
+    return {**row, "bought": mean([float(one.done) for one in rollouts])}

@@ -1,0 +1,108 @@
+"""Episodes played by a scorer, many side by side: one forward pass a step for all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from envs.protocols import Observation, Session
+from envs.webshop import WebShop
+from envs.webshop.actions import WebShopActions
+from nodes.act.shop.candidates import Embed, Encoded, encode
+from trainers.episodes import Reader, Readers, Walk
+from trainers.webshop.batches import collate
+
+_BLOCK = 64  # pages a forward pass; sorted by size, so that little is padding
+
+
+@dataclass(frozen=True)
+class Start:
+    """An episode to play: a goal, the observation mode, and how it is read."""
+
+    goal: int
+    mode: str
+    reader: Reader
+
+
+@dataclass
+class Rollout:
+    """A played episode: what was seen and chosen at each decision, and its log-probability."""
+
+    start: Start
+    seen: list[Encoded] = field(default_factory=list)
+    picks: list[int] = field(default_factory=list)
+    logp: list[float] = field(default_factory=list)
+    reward: float = 0.0
+    steps: int = 0
+    done: bool = False
+
+
+@dataclass
+class _Live:
+    world: WebShop
+    walk: Walk
+    session: Session
+    page: Observation
+    rollout: Rollout
+
+
+def roll(
+    worlds: Mapping[str, WebShop], readers: Readers, starts: Sequence[Start], scorer: nn.Module,
+    generator: torch.Generator | None = None, max_steps: int = 20, embed: Embed | None = None,
+    device: torch.device | None = None,
+) -> list[Rollout]:  # fmt: skip
+    """Play ``starts``; actions are drawn by ``generator``, or the most probable if it is None."""
+    live: list[_Live] = []
+    for start in starts:
+        world = worlds[start.mode]
+        session, page = world.reset(goal=start.goal)
+        walk = readers.start(start.reader, world.instruction(session))
+        live.append(_Live(world, walk, session, page, Rollout(start)))
+    played = [one.rollout for one in live]
+    for step in range(max_steps):
+        seen = [encode(one.walk.look(one.page), step, embed) for one in live]
+        picks, logp = choose(scorer, seen, generator, device)
+        for one, what, pick, chance in zip(live, seen, picks, logp, strict=True):
+            if what.actions:
+                one.rollout.seen.append(what)
+                one.rollout.picks.append(pick)
+                one.rollout.logp.append(chance)
+                action = what.actions[pick]
+            else:
+                action = WebShopActions().safe((), one.walk.instruction)
+            _take(one, action)
+        live = [one for one in live if not one.rollout.done]
+        if not live:
+            break
+    return played
+
+
+def choose(
+    scorer: nn.Module, seen: Sequence[Encoded], generator: torch.Generator | None,
+    device: torch.device | None = None,
+) -> tuple[list[int], list[float]]:  # fmt: skip
+    """Return (picks, log-probabilities); a page without candidates gets (-1, 0)."""
+    picks, chances = [-1] * len(seen), [0.0] * len(seen)
+    order = sorted((i for i, s in enumerate(seen) if s.actions), key=lambda i: len(seen[i].actions))
+    for at in range(0, len(order), _BLOCK):
+        block = order[at : at + _BLOCK]
+        with torch.inference_mode():
+            rows, page, absent = collate([seen[i] for i in block], device or torch.device("cpu"))
+            logp: Tensor = scorer(rows, page, absent).log_softmax(-1).cpu()
+            if generator is None:
+                picked = logp.argmax(-1)
+            else:
+                picked = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(-1)
+            chance = logp.gather(1, picked.unsqueeze(1)).squeeze(1).tolist()
+        for i, pick, value in zip(block, picked.tolist(), chance, strict=True):
+            picks[i], chances[i] = pick, value
+    return picks, chances
+
+
+def _take(one: _Live, action: str) -> None:
+    session, outcome = one.world.step(one.session, action)
+    one.walk.took(one.page, action, outcome)
+    one.session, one.page = session, outcome
+    one.rollout.steps += 1
+    one.rollout.done, one.rollout.reward = outcome.done, outcome.reward
