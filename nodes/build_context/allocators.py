@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from envs.protocols import Chunk
+from nodes.build_context.query import readout_of, trained_head
 from nodes.models.small import small_inference
 from nodes.protocols import ContextRequest
 from nodes.retrieval.page import describe
@@ -53,21 +54,10 @@ def softmax(temperature: float) -> Allocator:
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
-    """Load what ``trainers.state.allocator`` made. Raises ``UserError`` for a mismatch."""
+    """Load a checkpoint of ``trainers.state.allocator``. Raises ``UserError`` for a mismatch."""
     import torch
 
-    from nodes.build_context.query import needs_state, readout_of
-    from stores.assets.weights import load_weights, require_match
-
-    updater = needs_state(resources, kind)
-    name = checkpoint or f"allocator-{updater.model.kind}"
-    tensors, meta = load_weights(name, "allocator")
-    require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
-    fix = "train it again for this state model (python -m trainers.state.allocator)"
-    require_match(name, meta, "state_sha256", updater.fingerprint, fix)
-    weigher = make_weigher(**meta["architecture"])
-    weigher.load_state_dict(tensors)
-    weigher.eval()
+    updater, weigher = trained_head(resources, checkpoint, kind, "allocator", make_weigher)
 
     def allocate(
         request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
