@@ -166,9 +166,7 @@ def experience(
 
 @eval_app.command(epilog=_RETRIEVAL)
 def retrieval(
-    data: Annotated[
-        str, typer.Option(metavar="FILE", help="See stategate data trajectories.")
-    ],
+    data: Annotated[str, typer.Option(metavar="FILE", help="See stategate data trajectories.")],
     out: _Out,
     updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
     config: _Config = "webshop",

@@ -196,7 +196,9 @@ def attend(
     groups, length = key.shape[1:3]
     rows = query.reshape(batch, groups, -1, size) * (size**-0.5 if scaling is None else scaling)
     if attention_mask is None:
-        attention_mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)[None, None]
+        attention_mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)[
+            None, None
+        ]
     if attention_mask.dtype == torch.bool:
         none = torch.zeros(attention_mask.shape, dtype=query.dtype)
         attention_mask = none.masked_fill(~attention_mask, float("-inf"))
