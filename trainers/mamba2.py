@@ -12,6 +12,7 @@ A checkpoint is a Hugging Face folder (safetensors and JSON) and ``training.json
 was made and how often its gradient finds the right document, beside chance.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +32,6 @@ from stores.runs import mean, provenance, shown_config, write_json
 from trainers.fitting import descend, fit, pick_device
 from trainers.settings import Mamba2Settings, open_run
 
-_QUESTIONS = 100
 RANKERS = ("single_gradient", "zero_state", "loss", "naive")
 
 
@@ -102,14 +102,19 @@ def train(settings: Mamba2Settings, command: Sequence[str]) -> dict[str, Any]:
         return {"train_loss": mean(losses)}
 
     def validate() -> dict[str, float]:
-        share = found(model, tokenizer, task, RANKERS[:1], 40, settings.seed + 1)[RANKERS[0]]
-        model.to(device).requires_grad_(True)
-        return {"found": share}
+        rng = np.random.default_rng(settings.seed)
+        examples = [task.draw(rng, settings.mixed) for _ in range(4 * settings.batch)]
+        with torch.no_grad():
+            loss = float(batch_loss(model, tokenizer, examples, rng, device))
+        return {"validation_loss": loss, "token_probability": math.exp(-loss)}
 
-    history = fit(model, settings, "found", train_epoch, validate)
-    ranking = found(model, tokenizer, task, RANKERS, _QUESTIONS, settings.seed + 2)
-    rows = [{"agent": name, "n": _QUESTIONS, "found": share} for name, share in ranking.items()]
-    rows.append({"agent": "random order", "n": _QUESTIONS, "found": 1 / task.candidates})
+    history = fit(model, settings, "token_probability", train_epoch, validate)
+    n = settings.questions
+    rows = [
+        {"agent": name, "n": n, "found": share}
+        for name, share in found(model, tokenizer, task, n, settings.seed + 1).items()
+    ]
+    rows.append({"agent": "random order", "n": n, "found": 1 / task.candidates})
     folder = Path(settings.checkpoint)
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
@@ -123,20 +128,18 @@ def train(settings: Mamba2Settings, command: Sequence[str]) -> dict[str, Any]:
     return run.summarise(rows, [])
 
 
-def found(
-    model: Any, tokenizer: Any, task: Pairs, rankers: Sequence[str], questions: int, seed: int
-) -> dict[str, float]:
+def found(model: Any, tokenizer: Any, task: Pairs, questions: int, seed: int) -> dict[str, float]:
     """Return how often each ranker puts the right document first, on new questions.
 
     The model comes back on the CPU and frozen.
     """
     backend = Mamba2Backend(model.to("cpu"), tokenizer, "ssm", "training", 512, loss="mean")
     rng = np.random.default_rng(seed)
-    hits = dict.fromkeys(rankers, 0)
+    hits = dict.fromkeys(RANKERS, 0)
     for _ in range(questions):
         example = task.draw(rng, task.candidates)
         states = backend.encode(example.documents)
-        for name in rankers:
+        for name in RANKERS:
             scores = rank(name, backend, states, example.question).scores
             hits[name] += int(scores.argmax()) == example.relevant
     return {name: count / questions for name, count in hits.items()}

@@ -132,6 +132,7 @@ class Mamba2Settings(Settings):
     mixed: int = Field(default=4, ge=1, description="documents read for each question")
     keys: int = Field(default=48, ge=4, description="different keys in the task")
     values: int = Field(default=24, ge=1, description="different values in the task")
+    questions: int = Field(default=100, ge=1, description="to report how often it finds")
 
 
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
@@ -157,7 +158,7 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
             key, equals, value = item.partition("=")
             if not equals:
                 raise UserError(f"write an override as field=value, not '{item}'")
-            values[key] = yaml.safe_load(value)
+            values[key] = yaml.safe_load(value) if value else ""
         return cls(**values)
     except OSError as error:
         raise UserError(f"cannot read the settings '{path}': {error.strerror}") from None

@@ -55,7 +55,7 @@ class Compress(FramedContext):
         description="of a page's own tokens to keep at most, whatever the budget allows",
     )
     checkpoint: str = Field(
-        default="", description="of trainers.state.allocator; '' is the one that ships"
+        default="", description="of stategate train allocator; '' is the one that ships"
     )
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:

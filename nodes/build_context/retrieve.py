@@ -25,7 +25,7 @@ class Retrieve(FramedContext):
     )
     checkpoint: str = Field(
         default="",
-        description="of trainers.state.retriever; '' is the one that ships for the updater",
+        description="of stategate train retriever; '' is the one that ships for the updater",
     )
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LearnedUpdater(UpdaterParams):
-    """Parameters of updaters that load a checkpoint made by ``trainers.state.next_action``."""
+    """Parameters of updaters that load a checkpoint made by ``stategate train state``."""
 
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 

@@ -47,7 +47,7 @@ def test_training_lowers_the_loss_resumes_and_says_how(tmp_path):
     def settings(name):
         return read_settings(Mamba2Settings, "mamba2", [
             "hidden=16", "head=8", "state=8", "keys=40", "values=4", "steps=20", "batch=8",
-            "learning_rate=0.02", "epochs=2", f"run={tmp_path / name}",
+            "learning_rate=0.02", "epochs=2", "questions=5", f"run={tmp_path / name}",
             f"checkpoint={tmp_path / name / 'model'}",
         ])  # fmt: skip
 

@@ -85,7 +85,7 @@ class Hindsight:
         return tokens_in, tokens_out, cost_of(self.model, tokens_in, tokens_out)
 
     def cost(self) -> float | None:
-        """Return the US dollars used so far (None where the price is unknown)."""
+        """Return the US dollars used so far (None where nobody knows what the model costs)."""
         return cost_of(self.model, self.usage.tokens_in, self.usage.tokens_out)
 
     def _annotate(self, episode: Episode, limiter: Any) -> Sequence[Annotation] | str:

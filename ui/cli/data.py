@@ -82,7 +82,7 @@ def trajectories(
     observation: Annotated[str, typer.Option(help="rich, text, or both in turn.")] = "both",
     seed: int = 0,
 ) -> None:
-    """Let WebShop's expert play, to train from: episodes of products that no test goal uses."""
+    """Let WebShop's expert play, to train from; nothing that a test goal aims at is played."""
     from stores.errors import UserError
     from trainers.webshop.collect import collect, collect_practice
     from trainers.webshop.goals import MODES
