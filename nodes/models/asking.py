@@ -153,7 +153,9 @@ def cost_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | 
         return 0.0
     name = str(getattr(model, "model_name", ""))
     try:
-        price = calc_price(Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name)
+        amount = calc_price(
+            Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name
+        )
     except LookupError:
         return None
-    return float(price.total_price)
+    return float(amount.total_price)

@@ -70,8 +70,9 @@ class EmbeddedLlm(LlmParams):
 
     def build(self, resources: "Resources") -> "BaseChatModel":
         """Start the server, or join the one that runs, and return its client."""
-        from nodes.models.server import serve
+        from nodes.models.server import require_library, serve
 
+        require_library()  # before a model is fetched that nothing could run
         server = serve(
             self.model_file(),
             n_ctx=self.n_ctx,
