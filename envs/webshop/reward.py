@@ -52,6 +52,46 @@ def score(
     return reward, parts
 
 
+def outcome(
+    bought: Product,
+    options: Mapping[str, str],
+    goal: Mapping[str, Any] | None,
+    parts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a purchase for people's eyes: the reward's parts, and bought beside wanted.
+
+    A part without a weight is a factor of the whole reward.
+    """
+    named = [("attributes", "att"), ("options", "option"), ("price", "price"), ("type", "type")]
+    shown = [
+        {"name": name, "value": parts[f"r_{key}"], "weight": parts.get(f"w_{key}")}
+        for name, key in named
+        if f"r_{key}" in parts
+    ]
+    cards = [
+        {
+            "name": "Bought",
+            "title": bought.name,
+            "amount": bought.price_tag,
+            "facts": _pairs(options),
+        }
+    ]
+    if goal is not None:
+        limit = f"below ${goal['price_upper']:.2f}" if goal["price_upper"] > 0 else ""
+        cards.append(
+            {
+                "name": "Wanted", "title": goal["name"], "amount": limit,
+                "facts": _pairs(goal["goal_options"]), "tags": list(goal["attributes"]),
+            }
+        )  # fmt: skip
+    return {"parts": shown, "cards": cards}
+
+
+def _pairs(options: Any) -> list[str]:
+    is_named = isinstance(options, Mapping)
+    return [f"{k}: {v}" for k, v in options.items()] if is_named else [str(o) for o in options]
+
+
 def type_parts(bought: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
     """Say how far the bought product is of the wanted type, by query, category and title nouns."""
     query_match = bought.query == goal["query"]

@@ -50,8 +50,8 @@ def test_a_question_over_a_file_and_the_conversation_after_a_restart(talk, open_
     assert "This is the first turn" in drawn
     again = open_server().of("one")
     assert again.messages == talk.messages
-    assert again.options["corpus"] == talk.options["corpus"]
-    again.begin_anew()
+    assert again.settings["corpus"] == talk.settings["corpus"]
+    again.restart()
     assert again.messages == []
 
 
@@ -68,17 +68,17 @@ def test_a_question_that_hangs_is_left_with_the_turns_before_it(talk):
 def test_tabs_have_memories_of_their_own(talk, open_server):
     talk.ask("Where is the zorbling made?")
     other = open_server().of("two")
-    assert other.options["user"] != talk.options["user"]
+    assert other.settings["user"] != talk.settings["user"]
     memory = open_long_term()
-    assert len(memory.facts(Namespace(talk.options["user"]))) == 1
-    assert memory.facts(Namespace(other.options["user"])) == []
+    assert len(memory.facts(Namespace(talk.settings["user"]))) == 1
+    assert memory.facts(Namespace(other.settings["user"])) == []
 
 
 def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
-    before = dict(talk.options)
+    before = dict(talk.settings)
     with pytest.raises(UserError):
         talk.choose(actor="nobody")
-    assert talk.options == before
+    assert talk.settings == before
     with pytest.raises(UserError, match="empty"):
         talk.ask("  ")
 
@@ -106,7 +106,7 @@ def test_files_that_cannot_be_read_are_told_and_a_second_file_is_added(talk, tmp
 
 def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(talk):
     talk.ask("At how many hertz does the zorbling hum?")
-    memory, mine = open_long_term(), Namespace(talk.options["user"])
+    memory, mine = open_long_term(), Namespace(talk.settings["user"])
     embedder = talk.graph.agent.bound().resources.embedder
     [fact] = memory.facts(mine)
     how = {"embed": embedder.embed, "embedder": embedder.name}

@@ -90,8 +90,8 @@ def forget(
     # An answer may have quoted what was remembered then; whoever forgets must know where.
     quoting = [fact.id for fact in left if any(words in fact.answer for words in lost if words)]
     if quoting:
-        told = ", ".join(map(str, quoting))
-        out.print(f"still quoted in the answer of: {told} (forget those, too?)", style="yellow")
+        numbers = ", ".join(map(str, quoting))
+        out.print(f"still quoted in the answer of: {numbers} (forget those, too?)", style="yellow")
 
 
 @memory_app.command(epilog=_EXAMPLES)
