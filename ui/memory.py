@@ -8,7 +8,7 @@ from graph.config import Config, load_config
 from nodes.experience.grow import make_of
 from nodes.experience.states import state_text
 from nodes.resources import Resources
-from stores.bank.files import open_bank
+from stores.bank.bank import open_bank
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stores.home import home
+from stores.home import cache
 from tests.ui import garden
 
 ROOT = Path(__file__).parents[3]
@@ -65,8 +65,8 @@ def place(tmp_path_factory):
     mine = folder / "home"
     mine.mkdir()
     for name in ("assets", "tiktoken"):
-        (home() / name).mkdir(exist_ok=True)
-        (mine / name).symlink_to(home() / name)
+        (cache() / name).mkdir(exist_ok=True)
+        (mine / name).symlink_to(cache() / name)
     site = folder / "site"
     info = site / "stranger_topmost-1.0.dist-info"
     info.mkdir(parents=True)

@@ -6,8 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from stores.bank.bank import Bank, Row
-from stores.bank.files import export_rows, open_bank
+from stores.bank.bank import Bank, Row, export_rows, open_bank
 from stores.errors import UserError
 from stores.home import home
 from ui.app.render.html import empty, note
