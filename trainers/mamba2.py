@@ -24,11 +24,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from nodes.build_context.rico.backend import Document, Query
-from nodes.build_context.rico.mamba2 import Mamba2Backend
-from nodes.build_context.rico.mamba2_cache import InitialStates
-from nodes.build_context.rico.prompts import QUESTION
 from nodes.build_context.rico.rankers import rank
+from nodes.models.decoders.backend import QUESTION, Document
+from nodes.models.decoders.mamba2 import InitialStates, Mamba2Backend
 from stores.errors import UserError
 from stores.runs import mean, provenance, shown_config, write_json
 from trainers.fitting import descend, fit, pick_device
@@ -141,8 +139,13 @@ def found(model: Any, tokenizer: Any, task: Pairs, questions: int, seed: int) ->
     for _ in range(questions):
         example = task.draw(rng, task.candidates)
         states = backend.encode(example.documents)
+<<<<<<< HEAD
         for name in RANKERS:
             scores = rank(name, backend, states, Query(example.question)).scores
+=======
+        for name in rankers:
+            scores = rank(name, backend, states, example.question).scores
+>>>>>>> refs/heads/models
             hits[name] += int(scores.argmax()) == example.relevant
     return {name: count / questions for name, count in hits.items()}
 

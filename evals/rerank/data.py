@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from nodes.build_context.rico.backend import Document
-from nodes.build_context.rico.lexical import Bm25
+from nodes.models.decoders.backend import Document
+from nodes.retrieval.ranking import bm25_over
 from stores.errors import UserError
 
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
@@ -118,7 +118,7 @@ def retrieved_pool(questions: Sequence[Question], depth: int) -> list[Pool]:
     for dataset in dict.fromkeys(question.dataset for question in questions):
         mine = [(n, q) for n, q in enumerate(questions) if q.dataset == dataset]
         corpus = list(dict.fromkeys(d for _, q in mine for d in q.documents))
-        index = Bm25([document.shown() for document in corpus], stemmed=True)
+        index = bm25_over([document.shown() for document in corpus], stemmed=True)
         for number, question in mine:
             best = np.argsort(-index.scores(question.question), kind="stable")[:depth]
             documents = tuple(corpus[i] for i in best)

@@ -11,6 +11,7 @@ on any run (see ``stores.states.documents``).
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -27,20 +28,18 @@ from evals.rerank.data import (
     load_questions,
     retrieved_pool,
 )
-from evals.rerank.summary import DERIVED, source_of, summarise
-from nodes.build_context.rico.backend import Backend, Query, State
-from nodes.build_context.rico.fusion import parts_of
-from nodes.build_context.rico.lexical import bm25, cosine
-from nodes.build_context.rico.rankers import RANKERS, Options, Ranking, rank
+from evals.rerank.summary import source_of, summarise
+from nodes.build_context.rico import rankers
+from nodes.build_context.rico.rankers import RANKERS, Ranking, rank
+from nodes.models.decoders.loading import shared_backend
+from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import Embedder
+from nodes.retrieval.ranking import bm25, cosine, weighted_parts
 from stores.errors import UserError
 from stores.runs import provenance, shown_path
-from stores.states.documents import DocumentStates
 from stores.states.packing import Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
-#: Rankers that see the answer: what the gradient could do if the question said everything.
-ORACLES = {"oracle": "single_gradient", "oracle_loss": "loss"}
 STEPPED = ("multistep", "warm_bm25", "warm_minilm")
 WARM = {"warm_bm25": "bm25_stem", "warm_minilm": "minilm"}
 DEFAULT_RANKERS = (
@@ -65,7 +64,6 @@ class Settings:
     states: Dtype = "fp16"
     steps: int = 5
     learning_rate: float = 0.1
-    layers: tuple[int, ...] | None = None
     seed: int = 0
 
 
@@ -104,15 +102,15 @@ def run_rerank(
         Sample({"dataset": question.dataset, "id": question.id}, (question, pool), [_failure(pool)])
         for question, pool in zip(questions, pools, strict=True)
     ]
-    rankers = Scorer(settings, states)
+    solvers = Scorer(settings, states)
 
     def solver(name: str) -> Solver:
-        rankers.load(name)
+        solvers.load(name)
 
         def solve(sample: Sample, attempt: Attempt) -> None:
             question, pool = sample.data
             attempt.rows[0] |= {
-                **rankers.score(name, question, pool),
+                **solvers.score(name, question, pool),
                 "relevant": list(pool.relevant),
                 "missed": pool.missed,
             }
@@ -142,11 +140,9 @@ def check_rankers(names: Iterable[str], steps: int = 5) -> None:
         "minilm",
         *(n for n in RANKERS if n != "warm_start"),
         *WARM,
-        *ORACLES,
-        *DERIVED,
     )
     for name in names:
-        for part in parts_of(name) or [name]:
+        for part in weighted_parts(name) or {name: 1.0}:
             base, at, step = part.partition("@")
             is_step = base in STEPPED and step.isdigit() and 1 <= int(step) <= steps
             if base not in known or (at and not is_step):
@@ -158,7 +154,7 @@ def check_rankers(names: Iterable[str], steps: int = 5) -> None:
 
 def base_rankers(names: Iterable[str]) -> list[str]:
     """Return the rankers that must be run, once each: fusions are made of them afterwards."""
-    parts = (part for name in names for part in parts_of(name))
+    parts = (part for name in names for part in weighted_parts(name))
     return list(dict.fromkeys(source_of(part) for part in parts))
 
 
@@ -167,9 +163,11 @@ class Scorer:
 
     def __init__(self, settings: Settings, folder: str | None = None) -> None:
         self._settings = settings
-        self._folder = folder
-        self._backend: Backend | None = None
-        self._store: DocumentStates | None = None
+        self._memory = DocumentMemory(
+            lambda: shared_backend(settings.model, settings.loss, settings.max_tokens),
+            settings.states,
+            None if folder is None else Path(folder),
+        )
         self._embedder: Embedder | None = None
 
     def score(self, name: str, question: Question, pool: Pool) -> dict[str, Any]:
@@ -183,19 +181,15 @@ class Scorer:
             self.embedder.embed(texts)  # documents' vectors are kept, like their states
             started = time.perf_counter()
             return _row(cosine(self.embedder, question.question, texts), started)
-        states, read = self._states(pool)
-        options = Options(
-            self._settings.steps,
-            self._settings.learning_rate,
-            self._settings.layers,
-            "answer" if name in ORACLES else "question",
-        )
+        states = self._memory.states(pool.documents)
+        read = time.perf_counter() - started
+        settings = rankers.Settings(self._settings.steps, self._settings.learning_rate)
         prior = None
         if name in WARM:
             prior = self.score(WARM[name], question, pool)["scores"]
-        query = Query(question.question, question.answer)
-        method = ORACLES.get(name, "warm_start" if name in WARM else name)
-        ranking = rank(method, self.backend, states, query, options, prior)
+        method = "warm_start" if name in WARM else name
+        backend = self._memory.backend
+        ranking = rank(method, backend, states, question.question, settings, prior)
         return {**_ranked(ranking), "read_seconds": round(read, 4)}
 
     def load(self, name: str) -> None:
@@ -203,20 +197,7 @@ class Scorer:
         if name == "minilm" or WARM.get(name) == "minilm":
             _ = self.embedder
         if name not in (*LEXICAL, "minilm"):
-            _ = self.backend
-
-    @property
-    def backend(self) -> Backend:
-        """The language model."""
-        if self._backend is None:
-            from nodes.build_context.rico.loading import load_backend
-
-            self._backend = load_backend(
-                self._settings.model,
-                loss=self._settings.loss,
-                max_tokens=self._settings.max_tokens,
-            )
-        return self._backend
+            _ = self._memory.backend
 
     @property
     def embedder(self) -> Embedder:
@@ -227,22 +208,6 @@ class Scorer:
 
             self._embedder = MiniLM().build(Resources())
         return self._embedder
-
-    @property
-    def store(self) -> DocumentStates:
-        """The states of documents that this model has read."""
-        if self._store is None:
-            from nodes.build_context.rico.index import open_states
-
-            self._store = open_states(self.backend, self._settings.states, self._folder)
-        return self._store
-
-    def _states(self, pool: Pool) -> tuple[list[State], float]:
-        from nodes.build_context.rico.index import build_states, read_states
-
-        started = time.perf_counter()
-        build_states(self.backend, self.store, pool.documents, quiet=True)
-        return read_states(self.store, pool.documents), time.perf_counter() - started
 
 
 def _row(scores: "np.ndarray[Any, Any]", started: float) -> dict[str, Any]:
@@ -264,6 +229,4 @@ def _ranked(ranking: Ranking) -> dict[str, Any]:
     }
     if ranking.path is not None:
         row["path"] = [[float(f"{v:.5g}") for v in step] for step in ranking.path]
-    if ranking.by_layer is not None:
-        row["by_layer"] = [[float(f"{v:.4g}") for v in layer] for layer in ranking.by_layer]
     return row

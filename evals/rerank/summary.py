@@ -8,15 +8,13 @@ import numpy as np
 from evals.core.statistics import interval, paired
 from evals.core.task import Row, Summary
 from evals.rerank.data import Question
-from nodes.build_context.rico.fusion import fuse_named, parts_of
+from nodes.retrieval.ranking import fuse_named, weighted_parts
 
 Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
 #: Our names, and ir-measures' own.
 MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5"}
 #: The dataset that a row about all of them names: the mean of their means.
 AVERAGE = "average"
-#: Rankers that are read off another one's row: the gradient through the last third of the layers.
-DERIVED = {"late_gradient": "single_gradient"}
 
 
 def measure(scores: Sequence[float], relevant: Sequence[int], missed: int = 0) -> dict[str, float]:
@@ -38,7 +36,7 @@ def measure(scores: Sequence[float], relevant: Sequence[int], missed: int = 0) -
 
 def source_of(part: str) -> str:
     """Return the ranker whose row ``part`` is read off: ``multistep@3`` is multistep's third step."""
-    return DERIVED.get(part, part.partition("@")[0])
+    return part.partition("@")[0]
 
 
 def summarise(
@@ -58,7 +56,9 @@ def summarise(
     summary = []
     for name in rankers:
         cost = _cost(name, questions, rows)
-        failed = [q for q in questions for p in parts_of(name) if row_of(p, q, rows).get("error")]
+        failed = [
+            q for q in questions for p in weighted_parts(name) if row_of(p, q, rows).get("error")
+        ]
         for dataset in (*dict.fromkeys(strata), AVERAGE):
             own = places[dataset]
             row: Row = {"agent": name, "dataset": dataset, "n": len(own)}
@@ -85,7 +85,7 @@ def summarise(
 def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, list[float]]:
     """Return metric → one value a question, for a ranker or a fusion of rankers."""
     values: dict[str, list[float]] = {metric: [] for metric in MEASURES}
-    parts = parts_of(name)
+    parts = list(weighted_parts(name))
     for question in questions:
         scored = {part: row_of(part, question, rows) for part in parts}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
@@ -97,7 +97,7 @@ def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, 
 
 def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
     """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
-    scored = [[row_of(part, q, rows) for part in parts_of(name)] for q in questions]
+    scored = [[row_of(part, q, rows) for part in weighted_parts(name)] for q in questions]
     return {
         cost: float(np.mean([sum(row[cost] for row in each) for each in scored]))
         for cost in ("seconds", "calls")
@@ -108,12 +108,6 @@ def row_of(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
     """Return a ranker's row for a question; raises ``KeyError`` where it was not scored."""
     row = rows[question.dataset, question.id, source_of(part)]
     _, at, step = part.partition("@")
-    if row.get("error"):
+    if row.get("error") or not at:
         return row
-    if at:
-        return {**row, "scores": row["path"][int(step) - 1], "calls": 2 * int(step)}
-    if part not in DERIVED:
-        return row
-    layers = row["by_layer"]
-    late = np.sum(layers[-max(len(layers) // 3, 1) :], axis=0)
-    return {**row, "scores": late.tolist()}
+    return {**row, "scores": row["path"][int(step) - 1], "calls": 2 * int(step)}

@@ -6,14 +6,14 @@ be read gets one repair turn, then a safe fallback that is recorded as such.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import Field
 
 from envs.protocols import Offer, takes_text, verb_of
 from nodes.act.replies import parse, schema, thought_of
-from nodes.models.asking import call_model, cost_of, usage_of
+from nodes.models.asking import call_model, cost_of, response_format, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 
 if TYPE_CHECKING:
@@ -95,24 +95,21 @@ class ChatActor:
 
     def _reply(
         self, model: "BaseChatModel", messages: list[BaseMessage], offer: Offer
-    ) -> AIMessage:
+    ) -> BaseMessage:
         import openai
 
         if self._structured:
             try:
-                return _invoke(model, messages, self._response_format(offer))
+                thought = self._params.thought if offer.asks is not None else 0
+                form = response_format("action", schema(offer, thought))
+                return model.invoke(messages, **form)
             except openai.BadRequestError as e:
-                told = str(e).lower()
-                if self._params.structured == "schema" or not any(w in told for w in _FORM):
+                reason = str(e).lower()
+                if self._params.structured == "schema" or not any(w in reason for w in _FORM):
                     raise
                 self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
-        return _invoke(model, plain, None)
-
-    def _response_format(self, offer: Offer) -> dict[str, Any]:
-        thought = self._params.thought if offer.asks is not None else 0  # a search needs none
-        body = schema(offer, thought)
-        return {"type": "json_schema", "json_schema": {"name": "action", "schema": body}}
+        return model.invoke(plain)
 
 
 def _forms(actions: Sequence[str]) -> str:
@@ -128,12 +125,6 @@ def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
         return list(context.messages)
     *first, last = context.messages
     return [*first, HumanMessage(f"{last.content}{offer.asks}")]
-
-
-def _invoke(model: "BaseChatModel", messages: list[BaseMessage], form: Any) -> AIMessage:
-    extra = {"response_format": form} if form is not None else {}
-    answer = model.invoke(messages, **extra)
-    return answer if isinstance(answer, AIMessage) else AIMessage(str(answer.content))
 
 
 def _instruction(context: BuiltContext) -> str:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from envs.protocols import ANSWER, answer
+from envs.protocols import answer
+from nodes.act.replies import question_in, unanswered
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.retrieval.quoting import unquote
 from stores.corpus.lexical import words
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
 
-_QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_TITLE = re.compile(r'^<document[^>]* title="([^"]*)"')
-_TAG = re.compile(r"</?document[^>]*>|^\[\d+\] |^(?:You|User): ")
+_MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
 #: A remembered answer that quotes memory itself: quoting that again would grow with every turn.
 _QUOTED_AGAIN = re.compile(r"(?<=.)\s*\bOn \d{4}-\d\d-\d\d the user asked.*", re.DOTALL)
 #: Parts of a prompt that may hold an answer.
@@ -38,23 +38,20 @@ class Extract(ActorParams):
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor, which embeds through the shared embedder."""
-        safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
-            if ANSWER not in context.actions:
-                action = safe(context.actions, "")
-                return Decision(action, fallback="the context holds no question")
-            found = _QUESTION.findall(context.text)
+            question = question_in(context)
+            if not question:
+                return unanswered(resources, context, "the context holds no question")
             sentences = dict(reversed(_sentences(context)))  # of repeats the first title counts
             texts = list(reversed(sentences))
-            if not texts or not found:
-                action = safe(context.actions, "")
-                return Decision(action, fallback="the context holds nothing to answer from")
+            if not texts:
+                return unanswered(resources, context, "the context holds nothing to answer from")
             about = " ".join(_ABOUT.findall(context.text)[-1:])
             embedder = resources.embedder
             rows = embedder.embed([f"{sentences[text]}{text}" for text in texts])
-            near = rows @ embedder.embed([f"{about} {found[-1]}".strip()])[0]
-            wanted = set(words(found[-1]))
+            near = rows @ embedder.embed([f"{about} {question}".strip()])[0]
+            wanted = set(words(question))
             shared = [len(wanted & set(words(text))) / max(len(wanted), 1) for text in texts]
             scores = near + self.words * np.asarray(shared)
             order = [texts[i] for i in np.argsort(-scores, kind="stable")]
@@ -65,11 +62,11 @@ class Extract(ActorParams):
 
 def _apart(texts: Sequence[str], count: int) -> list[str]:
     """Return the first ``count`` texts of which none is a part of another (passages overlap)."""
-    kept: list[str] = []
+    apart: list[str] = []
     for text in texts:
-        if len(kept) < count and not any(text in other or other in text for other in kept):
-            kept.append(text)
-    return kept
+        if len(apart) < count and not any(text in other or other in text for other in apart):
+            apart.append(text)
+    return apart
 
 
 def _sentences(context: BuiltContext) -> list[tuple[str, str]]:
@@ -78,16 +75,15 @@ def _sentences(context: BuiltContext) -> list[tuple[str, str]]:
     A remembered fact is quoted whole: half of one says nothing about who said it and when. What the
     user asked earlier in the conversation is no answer.
     """
-    found: list[tuple[str, str]] = []
+    quotable: list[tuple[str, str]] = []
     for piece in context.pieces:
         if piece.kind not in _READ:
             continue
-        titles = _TITLE.findall(piece.text)
-        title = f"{titles[0]}. " if titles else ""
-        whole = _QUOTED_AGAIN.sub("", piece.text)
-        for part in [whole] if piece.kind == "fact" else _SENTENCE.split(piece.text):
-            text = _TAG.sub("", part.strip()).strip()
+        title, body = unquote(piece.text) if piece.kind == "passage" else ("", piece.text)
+        whole = _QUOTED_AGAIN.sub("", body)
+        for part in [whole] if piece.kind == "fact" else _SENTENCE.split(body):
+            text = _MARK.sub("", part.strip()).strip()
             is_asked = piece.kind == "history" and text.endswith("?")
             if len(text.split()) > 2 and not is_asked:
-                found.append((text, title))
-    return found
+                quotable.append((text, f"{title}. " if title else ""))
+    return quotable

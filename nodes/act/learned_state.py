@@ -5,25 +5,22 @@ other; the model's memories of each, read alone, are mixed by their weights and 
 generated from the mixture. Needs a context builder that scores passages, such as ``rico``.
 """
 
-import re
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
-from envs.protocols import ANSWER, answer
-from nodes.build_context.rico.backend import Document
-from nodes.build_context.rico.weigh import Weigher, shared_backend
+from envs.protocols import answer
+from nodes.act.replies import question_in, unanswered
+from nodes.models.decoders.backend import Document
+from nodes.models.decoders.loading import shared_backend
+from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.retrieval.quoting import unquote
 from stores.states.packing import Dtype
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
-
-_QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
-_QUOTED = re.compile(
-    r'<document[^>]*?(?: title="(?P<title>[^"]*)")?>\n(?P<text>.*)\n</document>', re.DOTALL
-)
 
 
 class LearnedState(ActorParams):
@@ -43,29 +40,25 @@ class LearnedState(ActorParams):
 
     def build(self, resources: "Resources") -> Actor:
         """Return the actor; the model is loaded at the first question."""
-        safe = resources.view.actions.safe
-        weigher = Weigher(
-            lambda: shared_backend(self.model, "content", self.max_tokens),
-            lambda: resources.embedder,
-            states=self.states,
+        memory = DocumentMemory(
+            lambda: shared_backend(self.model, max_tokens=self.max_tokens), self.states
         )
 
         def act(context: BuiltContext, step: int) -> Decision:
-            asked = _QUESTION.findall(context.text)
-            if ANSWER not in context.actions or not asked:
-                action = safe(context.actions, "")
-                return Decision(action, fallback="the context holds no question")
+            question = question_in(context)
+            if not question:
+                return unanswered(resources, context, "the context holds no question")
             documents, weights = passages_of(context)
             if not documents:
-                action = safe(context.actions, "")
-                return Decision(action, fallback="the context holds no passage to answer from")
+                reason = "the context holds no passage to answer from"
+                return unanswered(resources, context, reason)
+            states = memory.states(documents)
             import torch
 
-            states = weigher.states(documents)
-            mixed = torch.tensor(weights, dtype=torch.float32)
-            text = weigher.backend.generate(states, mixed, asked[-1], self.answer_tokens)
+            mixture = torch.tensor(weights, dtype=torch.float32)
+            text = memory.backend.generate(states, mixture, question, self.answer_tokens)
             if not text:
-                return Decision(safe(context.actions, ""), fallback="an empty reply")
+                return unanswered(resources, context, "an empty reply")
             return Decision(answer(text))
 
         return act
@@ -77,10 +70,7 @@ def passages_of(context: BuiltContext) -> tuple[list[Document], list[float]]:
     scores: list[float | None] = []
     for piece in context.pieces:
         if piece.kind == "passage" and piece.text.strip():
-            found = _QUOTED.search(piece.text)
-            title = (found["title"] or "") if found else ""
-            text = found["text"] if found else " ".join(piece.text.split())
-            documents.append(Document(title, text))
+            documents.append(Document(*unquote(piece.text)))
             scores.append(piece.score)
     known = np.asarray([score for score in scores if score is not None], dtype=float)
     if len(known) != len(scores) or not len(known) or known.min() < 0 or known.sum() <= 0:

@@ -1,12 +1,17 @@
 """Between legal actions and what a language model writes: a JSON schema out, an action back."""
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envs.protocols import Offer, is_legal, takes_text, target_of, verb_of
+from envs.protocols import ANSWER, Offer, is_legal, takes_text, target_of, verb_of
+from nodes.models.asking import json_in
+from nodes.protocols import BuiltContext, Decision
 
+if TYPE_CHECKING:
+    from nodes.resources import Resources
+
+_QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 _ACTION = r"\b({verbs})\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}}])"
 
 
@@ -25,8 +30,8 @@ def schema(offer: Offer, thought: int = 0) -> dict[str, Any]:
     if offer.group is not None:
         values = [target_of(action) for action in offer.values]
         choices.append(_object(offer.group, {"type": "string", "enum": values}, thought))
-    for key, found in targets.items():
-        choices.append(_object(key, {"type": "string", "enum": found}, thought))
+    for key, names in targets.items():
+        choices.append(_object(key, {"type": "string", "enum": names}, thought))
     for action in filter(takes_text, offer.actions):
         low, high = offer.lengths.get(verb_of(action), (1, None))
         words = {"type": "string", "minLength": low}
@@ -75,30 +80,20 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
 
 def thought_of(reply: str) -> str:
     """Return the reasoning that came with ``reply`` ("" if none)."""
-    value = _loads(reply)
-    return str(value.get("thought", "")).strip() if isinstance(value, dict) else ""
+    value = json_in(reply, dict) or {}
+    return str(value.get("thought", "")).strip()
 
 
 def _from_json(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
-    value = _loads(reply)
-    if not isinstance(value, dict):
-        return []
+    value = json_in(reply, dict) or {}
     if isinstance(value.get("action"), str):
         return [value["action"]]
     verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
-    found = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
+    actions = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
     if group is not None and isinstance(value.get(group), str):
         wanted = _folded(value[group])
-        found = [a for a in legal if _folded(target_of(a)) == wanted] + found
-    return found
-
-
-def _loads(reply: str) -> Any:
-    start, end = reply.find("{"), reply.rfind("}")
-    try:
-        return json.loads(reply[start : end + 1]) if 0 <= start < end else None
-    except ValueError:
-        return None
+        actions = [a for a in legal if _folded(target_of(a)) == wanted] + actions
+    return actions
 
 
 def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
@@ -106,8 +101,19 @@ def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
     if not verbs:
         return []
     pattern = _ACTION.format(verbs="|".join(map(re.escape, verbs)))
-    found = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
-    return [f"{match[1]}[{match[2]}]" for match in found]
+    matches = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
+    return [f"{match[1]}[{match[2]}]" for match in matches]
+
+
+def question_in(context: BuiltContext) -> str:
+    """Return what the context asks last, "" where it asks nothing that can be answered."""
+    asked = _QUESTION.findall(context.text) if ANSWER in context.actions else []
+    return str(asked[-1]) if asked else ""
+
+
+def unanswered(resources: "Resources", context: BuiltContext, reason: str) -> Decision:
+    """Return the world's safe action, because there is no answer for this ``reason``."""
+    return Decision(resources.view.actions.safe(context.actions, ""), fallback=reason)
 
 
 def _folded(action: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from envs.protocols import Chunk
+from nodes.build_context.query import readout_of, trained_head
 from nodes.models.small import small_inference
 from nodes.protocols import ContextRequest
 from nodes.retrieval.page import describe
@@ -53,6 +54,7 @@ def softmax(temperature: float) -> Allocator:
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
+<<<<<<< HEAD
     """Load what ``stategate train allocator`` made. Raises ``UserError`` for a mismatch."""
     import torch
 
@@ -68,6 +70,12 @@ def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
     weigher = make_weigher(**meta["architecture"])
     weigher.load_state_dict(tensors)
     weigher.eval()
+=======
+    """Load a checkpoint of ``trainers.state.allocator``. Raises ``UserError`` for a mismatch."""
+    import torch
+
+    updater, weigher = trained_head(resources, checkpoint, kind, "allocator", make_weigher)
+>>>>>>> refs/heads/models
 
     def allocate(
         request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envs.protocols import Chunk
-from nodes.models.small import small_inference
+from nodes.models.small import load_network, small_inference
 from nodes.protocols import ContextRequest, Vector
 from nodes.retrieval.align import FEATURES, match
 from stores.errors import UserError
@@ -108,6 +108,7 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
     """
     import torch
 
+<<<<<<< HEAD
     from stores.assets.weights import load_weights, require_match
 
     updater = needs_state(resources, kind)
@@ -119,6 +120,9 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
     projection = make_projection(**meta["architecture"])
     projection.load_state_dict(tensors)
     projection.eval()
+=======
+    updater, projection = trained_head(resources, checkpoint, kind, "retriever", make_projection)
+>>>>>>> refs/heads/models
 
     def query(request: ContextRequest) -> tuple[Vector, Vector]:
         wish = resources.embedder.embed([request.instruction])
@@ -157,6 +161,26 @@ def mix_prototypes(chances: dict[str, float], wish: Vector, known: dict[str, Any
     """Return the unit vector of expected prototypes under the class probabilities."""
     mixed = sum(chance * known.get(name, wish) for name, chance in chances.items())
     return np.asarray(mixed / (np.linalg.norm(mixed) or 1.0), dtype=np.float32)
+
+
+def trained_head(
+    resources: "Resources", checkpoint: str, kind: str, role: str, make: "Callable[..., nn.Module]"
+) -> "tuple[StateUpdater, nn.Module]":
+    """Return the learned updater and the network that reads its state, from a checkpoint of ``role``.
+
+    Raises ``UserError`` where it was trained for another updater or embedder.
+    """
+    updater = needs_state(resources, kind)
+    name = checkpoint or f"{role}-{updater.model.kind}"
+    fix = f"train it again for this state model (python -m trainers.state.{role})"
+    network = load_network(
+        name,
+        role,
+        make,
+        embedder=(resources.embedder.name, "set its embedder"),
+        state_sha256=(updater.fingerprint, fix),
+    )
+    return updater, network
 
 
 def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:

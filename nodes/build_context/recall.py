@@ -6,20 +6,18 @@
     About: ...                  what a follow-up points back to
     Question: ...
 
-Document text is folded to one line each and cannot close its own tag, so that a text which gives
-orders stays a quotation.
+Documents are quoted as data (``nodes.retrieval.quoting``).
 """
 
-import re
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from envs.protocols import ANSWER, Chunk, View, target_of
 from nodes.build_context.assemble import built, newest_within
 from nodes.build_context.follow_up import subject
-from nodes.build_context.remember import MemoryReader, remembered
 from nodes.protocols import (
     BuiltContext,
     ContextBuilder,
@@ -29,19 +27,35 @@ from nodes.protocols import (
 )
 from nodes.retrieval.corpus import Retrieval
 from nodes.retrieval.entities import extractor_of
+from nodes.retrieval.memory import MemoryPlace
 from nodes.retrieval.page import describe
+from nodes.retrieval.quoting import quote, quoted_title
 from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
+    from stores.memory.long_term import Fact, LongTerm
 
-_TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
-
+_WHO = {"OBS": "User", "ACT": "You"}
+_ANSWER_TOKENS = 80  # of a remembered answer that a prompt shows
 
 #: All candidates for a question with their scores, best first, and how many of them to show.
 Find = Callable[[ContextRequest, str], tuple[Sequence[tuple[Chunk, float]], int]]
+
+
+class MemoryReader(BaseModel):
+    """The read policy: how much of which memory a prompt may show."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
+    facts: int = Field(default=5, ge=0, description="facts, by relevance")
+    min_salience: float = Field(default=0.3, ge=0, le=1, description="of a fact, after decay")
+    entities: int = Field(default=10, ge=0)
+    relations: int = Field(default=15, ge=0)
+    tokens: int = Field(default=500, ge=0, description="tokens (cl100k) all of it may have")
 
 
 class ConversationContext(ContextParams):
@@ -78,8 +92,8 @@ class ConversationContext(ContextParams):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             asked = one_line(request.instruction)
-            kept = [event for event in request.events if self.history_tokens]
-            about = one_line(subject(asked, kept, extract)) if self.follow_ups else ""
+            earlier = request.events if self.history_tokens else ()
+            about = one_line(subject(asked, earlier, extract)) if self.follow_ups else ""
             query = f"{about} {asked}" if about else asked
             question, left = _question(asked, about, request)
             history = self._history(request.events, left // 3)
@@ -87,10 +101,10 @@ class ConversationContext(ContextParams):
             memory: Sequence[Piece] = ()
             if self.memory is not None and store is not None:
                 room = min(left // 2, self.memory.tokens)
-                memory = remembered(self.memory, store, resources, query, room)
+                memory = _remembered(self.memory, store, resources, query, room)
                 left -= _size(memory)
-            found, shown = find(request, query)
-            passages = _passages(request.view, found, shown, left, best_last)
+            ranked, shown = find(request, query)
+            passages = _passages(request.view, ranked, shown, left, best_last)
             pieces = [*history, *memory, *passages, question]
             return built(_accounted(pieces, request))
 
@@ -104,8 +118,8 @@ class ConversationContext(ContextParams):
             return []
         source: Any = request.source
         if hasattr(source, "find"):  # a corpus takes words; a page only vectors
-            found: list[tuple[Chunk, float]] = source.find(query, k, self.retrieval)
-            return found
+            ranked: list[tuple[Chunk, float]] = source.find(query, k, self.retrieval)
+            return ranked
         vector = resources.embedder.embed([query])[0]
         return request.source.search(vector, k)
 
@@ -117,8 +131,8 @@ class ConversationContext(ContextParams):
         ]
         head = _piece("history", "history", "Conversation so far:\n")
         budget = min(room, self.history_tokens) - head.tokens_after
-        kept = [piece for piece in newest_within(lines, max(budget, 0)) if piece.text]
-        return [head, *kept] if kept else []
+        shown = [piece for piece in newest_within(lines, max(budget, 0)) if piece.text]
+        return [head, *shown] if shown else []
 
 
 class Recall(ConversationContext):
@@ -136,9 +150,6 @@ class Recall(ConversationContext):
                 self.top_k,
             ),
         )
-
-
-_WHO = {"OBS": "User", "ACT": "You"}
 
 
 def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, int]:
@@ -164,25 +175,25 @@ def _cut(line: str, room: int) -> str:
 
 
 def _passages(
-    view: View, found: Sequence[tuple[Chunk, float]], shown: int, room: int, best_last: bool
+    view: View, ranked: Sequence[tuple[Chunk, float]], shown: int, room: int, best_last: bool
 ) -> list[Piece]:
     """Quote the first ``shown`` passages, best first while there is room; one is cut where it ends.
 
-    The rest is told without text, so that every score can be audited.
+    The rest has pieces without text, so that every score can be audited.
     """
     pieces: list[Piece] = []
     is_full = False
-    for place, (chunk, score) in enumerate(found):
-        number = min(shown, len(found)) - place if best_last else place + 1
-        whole = describe(view, chunk)
-        text = _quoted(chunk, number, whole)
+    for place, (chunk, score) in enumerate(ranked):
+        number = min(shown, len(ranked)) - place if best_last else place + 1
+        whole, title = describe(view, chunk), str(chunk.data.get("title", ""))
+        text = quote(number, title, whole)
         before = count_tokens(text)
         if is_full or place >= shown:
             text = ""
         elif before > room:
             is_full = True
-            inner = truncate(whole, max(room - 30 - count_tokens(_title(chunk)), 0))
-            text = _quoted(chunk, number, inner) if inner.strip() else ""
+            inner = truncate(whole, max(room - 30 - count_tokens(quoted_title(title)), 0))
+            text = quote(number, title, inner) if inner.strip() else ""
             text = text if count_tokens(text) <= room else ""
         after = count_tokens(text)
         room -= after
@@ -192,27 +203,54 @@ def _passages(
     return pieces[::-1] if best_last else pieces
 
 
-def _quoted(chunk: Chunk, number: int, text: str) -> str:
-    body = _TAG.sub("‹", one_line(text))
-    return f'<document number="{number}"{_title(chunk)}>\n{body}\n</document>\n'
+def _remembered(
+    reader: MemoryReader, store: "LongTerm", resources: "Resources", query: str, room: int
+) -> list[Piece]:
+    """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
+    embedder = resources.embedder
+    vector = embedder.embed([query])[0]
+    namespace = reader.place.namespace
+    facts = store.search(namespace, vector, embedder.name, reader.facts, reader.min_salience)
+    entities, relations = store.graph(namespace, query, facts, reader.entities, reader.relations)
+    lines = [_piece(f"fact:{fact.id}", "fact", _fact(fact), fact.score) for fact in facts]
+    if entities:
+        names = ", ".join(f"{one_line(e.name)} ({e.kind})" for e in entities)
+        lines.append(_piece("entities", "entity", f"Known names: {names}.\n"))
+    if relations:
+        listed = "; ".join(
+            f"{one_line(r.subject.name)} {r.relation.replace('_', ' ')} {one_line(r.object.name)}"
+            for r in relations
+        )
+        lines.append(_piece("relations", "relation", f"Known relations: {listed}.\n"))
+    head = _piece("memory", "memory", "Remembered from before:\n")
+    left = room - head.tokens_after
+    shown = []
+    for piece in lines:
+        if piece.tokens_after <= left:
+            shown.append(piece)
+            left -= piece.tokens_after
+    return [head, *shown] if shown else []
 
 
-def _title(chunk: Chunk) -> str:
-    title = one_line(str(chunk.data.get("title", ""))).replace('"', "'")
-    return f' title="{_TAG.sub("‹", title)}"' if title else ""
+def _fact(fact: "Fact") -> str:
+    day = time.strftime("%Y-%m-%d", time.gmtime(fact.updated))
+    times = f" (asked {fact.times} times)" if fact.times > 1 else ""
+    also = " (answered otherwise at another time)" if fact.contradicts else ""
+    answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
+    return f'On {day} the user asked{times}: "{one_line(fact.question)}" Answer{also}: {answer}\n'
 
 
 def _accounted(pieces: Sequence[Piece], request: ContextRequest) -> list[Piece]:
     """Add what the page offers and nothing here shows, so that the audit is complete."""
-    told = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
-    missing = tuple(a for a in request.observation.actions if a not in told)
+    known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
+    missing = tuple(a for a in request.observation.actions if a not in known)
     rest = [Piece("page", "page", "", (), 0, 0, None, missing)] if missing else []
     return [*pieces, *rest]
 
 
-def _piece(id_: str, kind: str, text: str) -> Piece:
+def _piece(id_: str, kind: str, text: str, score: float | None = None) -> Piece:
     size = count_tokens(text)
-    return Piece(id_, kind, text, (), size, size)
+    return Piece(id_, kind, text, (), size, size, score)
 
 
 def _size(pieces: Sequence[Piece]) -> int:

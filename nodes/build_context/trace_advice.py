@@ -51,7 +51,7 @@ class ExperienceTrace(AdvisedContext):
     """Add what past attempts at like tasks did, from a trace bank."""
 
     kind: Literal["experience_trace"] = "experience_trace"
-    traces: int = Field(default=3, ge=1, le=20, description="past tasks told")
+    traces: int = Field(default=3, ge=1, le=20, description="past tasks shown")
     rewrites: int = Field(default=0, ge=0, le=5, description="rewordings asked of the model")
     rerank: Literal["none", "endpoint", "cross_encoder"] = "none"
     rerank_url: str = Field(default="", description="a /v1/rerank endpoint, such as vLLM's")
@@ -154,7 +154,7 @@ class TraceAdvisor:
                 text = truncate(" ".join(reply.split()), self._params.advice_tokens // 2)
                 return [f"{LEAD}{text} {PLAN}{plan}"]
             if reply is not None:
-                notes.append("summary: empty reply, attempts the moves")
+                notes.append("summary: empty reply, listed the moves")
         first, *others = hits
         return [
             f"{LEAD}{_attempt(first)} {PLAN}{plan}",

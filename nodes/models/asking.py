@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from stores.errors import ModelUnavailable, UserError
+from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -27,12 +28,11 @@ class Usage:
     tokens_out: int = 0
 
     def count(self, answer: Any) -> None:
-        """Add one answer's usage, where the server tells it."""
+        """Add one answer's usage, where the server says it."""
+        tokens_in, tokens_out = usage_of(answer)
         self.calls += 1
-        told = getattr(answer, "usage_metadata", None)
-        if told:
-            self.tokens_in += told["input_tokens"]
-            self.tokens_out += told["output_tokens"]
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
 
 
 def ask(
@@ -48,19 +48,25 @@ def ask(
     """
     import openai
 
-    more: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
-
-    if schema is not None:
-        form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
-        try:
-            answer = model.invoke(list(messages), response_format=form, **more)
-        except openai.BadRequestError:  # a server without structured output: the prompt says it too
-            answer = model.invoke(list(messages), **more)
-    else:
-        answer = model.invoke(list(messages), **more)
+    settings: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
+    try:
+        answer = model.invoke(list(messages), **settings, **response_format("reply", schema))
+    except openai.BadRequestError:
+        if schema is None:
+            raise
+        # A server without structured output: the prompt says it too.
+        answer = model.invoke(list(messages), **settings)
     if usage is not None:
         usage.count(answer)
     return str(answer.text)
+
+
+def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the call's settings that hold a reply to ``schema``, none without one."""
+    if schema is None:
+        return {}
+    form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+    return {"response_format": form}
 
 
 def asking_problems() -> tuple[type[Exception], ...]:
@@ -75,36 +81,37 @@ def json_in(reply: str, wanted: type) -> Any:
     """Return the first JSON value of type ``wanted`` in ``reply``, None where there is none."""
     opening = "[" if wanted is list else "{"
     for text in (*_FENCE.findall(reply), reply):
-        start = text.find(opening)
-        while start >= 0:
-            try:
-                value, _ = json.JSONDecoder().raw_decode(text[start:])
-            except ValueError:
-                start = text.find(opening, start + 1)
-                continue
+        for value, _ in _values(text, opening):
             if isinstance(value, wanted):
                 return value
-            start = text.find(opening, start + 1)
     return None
 
 
 def objects_in(reply: str) -> list[dict[str, Any]]:
     """Return the whole JSON objects in ``reply``, in order: what is left of a list that broke off."""
-    found: list[dict[str, Any]] = []
-    start = reply.find("{")
+    objects: list[dict[str, Any]] = []
+    covered = 0
+    for value, (start, end) in _values(reply, "{"):
+        if start >= covered:  # not inside the one before
+            objects.append(value)
+            covered = end
+    return objects
+
+
+def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
+    """Yield the JSON values that begin at each ``opening`` bracket, and from where to where."""
+    start = text.find(opening)
     while start >= 0:
         try:
-            value, end = json.JSONDecoder().raw_decode(reply, start)
+            value, end = json.JSONDecoder().raw_decode(text, start)
+            yield value, (start, end)
         except ValueError:
-            end = start + 1
-        else:
-            found.append(value)
-        start = reply.find("{", end)
-    return found
+            pass
+        start = text.find(opening, start + 1)
 
 
 def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
-    """Make one call of the configured model, telling its failures in the words of a user.
+    """Make one call of the configured model; its failures are put in the words of a user.
 
     Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and
     ``UserError`` when it refuses.
@@ -127,10 +134,10 @@ def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMess
         raise UserError(f"the model server refused the request: {problem}") from e
 
 
-def usage_of(answer: AIMessage) -> tuple[int, int]:
-    """Return the tokens that a reply cost: read, written."""
-    used = answer.usage_metadata
-    return (used["input_tokens"], used["output_tokens"]) if used is not None else (0, 0)
+def usage_of(answer: Any) -> tuple[int, int]:
+    """Return the tokens that a reply cost: read, written; 0 where the server does not say it."""
+    used = getattr(answer, "usage_metadata", None)
+    return (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
 
 
 def _address(model: "BaseChatModel") -> str:
@@ -142,12 +149,11 @@ def cost_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | 
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
-    base = getattr(model, "openai_api_base", None) or ""
-    if "127.0.0.1" in base or "localhost" in base:
+    if on_loopback(getattr(model, "openai_api_base", None) or ""):
         return 0.0
     name = str(getattr(model, "model_name", ""))
     try:
-        found = calc_price(Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name)
+        price = calc_price(Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name)
     except LookupError:
         return None
-    return float(found.total_price)
+    return float(price.total_price)

@@ -3,21 +3,38 @@
 import hashlib
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
 from pydantic import Field
 
-from nodes.models.llms import OPENAI, key_from
+from nodes.models.llms import OPENAI, key_from, own_client
 from nodes.protocols import Embedder, EmbedderParams, Vector
-from stores.embeddings import EmbeddingCache, embedding_cache
-from stores.errors import ModelUnavailable, UserError
-from stores.loopback import on_loopback
+from stores.embeddings import embedding_cache
+from stores.errors import ModelUnavailable, UserError, needs
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
+
+
+class _CachedEmbedder(ABC):
+    """An embedder behind the cache: each text is computed once, ever."""
+
+    def __init__(self, name: str, dimension: int) -> None:
+        self.name = name
+        self.dimension = dimension
+        self._cache = embedding_cache()
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Return float32 unit rows (len(texts), dimension). Raises ``UserError`` without a model."""
+        return self._cache.through(self.name, texts, self.dimension, self._compute)
+
+    @abstractmethod
+    def _compute(self, texts: Sequence[str]) -> Vector: ...
 
 
 class MiniLM(EmbedderParams):
@@ -30,23 +47,16 @@ class MiniLM(EmbedderParams):
 
     def build(self, resources: "Resources") -> Embedder:
         """Return the embedder; nothing is loaded yet."""
-        return MiniLMEmbedder(embedding_cache())
+        return MiniLMEmbedder()
 
 
-class MiniLMEmbedder:
+class MiniLMEmbedder(_CachedEmbedder):
     """MiniLM behind the cache."""
 
-    name = "all-MiniLM-L6-v2"
-    dimension = 384
-
-    def __init__(self, cache: EmbeddingCache) -> None:
-        self._cache = cache
+    def __init__(self) -> None:
+        super().__init__("all-MiniLM-L6-v2", 384)
         self._model: Any = None
         self._lock = threading.Lock()
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        """Return float32 unit rows (len(texts), 384). Raises ``UserError`` if there is no model."""
-        return self._cache.through(self.name, texts, self.dimension, self._compute)
 
     def _compute(self, texts: Sequence[str]) -> Vector:
         with self._lock:
@@ -54,9 +64,8 @@ class MiniLMEmbedder:
                 self._model = _load_minilm()
             # One text at a time: padding to a batch would change the last bits of a vector, and two
             # cores are busy with one text already.
-            encode = self._model.encode
-            options = {"normalize_embeddings": True, "show_progress_bar": False}
-            rows = [encode([text], **options)[0] for text in texts]
+            encode = partial(self._model.encode, normalize_embeddings=True, show_progress_bar=False)
+            rows = [encode([text])[0] for text in texts]
         return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
 
 
@@ -64,8 +73,9 @@ def _load_minilm() -> Any:
     from stores.assets.fetch import asset_path
 
     folder = asset_path("minilm")
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
+    with needs("local"):
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
     logging.disable_progress_bar()  # it takes a tenth of a second and speaks of no progress of ours
     return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
@@ -86,61 +96,50 @@ class OpenAIEmbedder(EmbedderParams):
 
     def build(self, resources: "Resources") -> Embedder:
         """Return the embedder. Raises ``UserError`` without a key; sends nothing."""
-        return _RemoteEmbedder(self, embedding_cache())
+        return _RemoteEmbedder(self)
 
 
-class _RemoteEmbedder:
-    def __init__(self, params: OpenAIEmbedder, cache: EmbeddingCache) -> None:
-        self.name = f"{params.model}@{urlsplit(params.base_url).netloc}/{params.dimension}"
-        self.dimension = params.dimension
-        self._params = params
-        self._cache = cache
-        self._client = _embeddings_client(params)
+class _RemoteEmbedder(_CachedEmbedder):
+    def __init__(self, params: OpenAIEmbedder) -> None:
+        from langchain_openai import OpenAIEmbeddings
+        from pydantic import SecretStr
 
-    def embed(self, texts: Sequence[str]) -> Vector:
-        return self._cache.through(self.name, texts, self.dimension, self._compute)
+        where = urlsplit(params.base_url).netloc
+        super().__init__(f"{params.model}@{where}/{params.dimension}", params.dimension)
+        self._where = f"the embedding server {params.base_url}"
+        self._client = OpenAIEmbeddings(
+            model=params.model,
+            base_url=params.base_url,
+            api_key=SecretStr(key_from(params.api_key_env, params.base_url)),
+            timeout=params.timeout,
+            max_retries=0,
+            # Texts, not token ids: other servers than OpenAI's do not know its tokens.
+            check_embedding_ctx_length=False,
+            http_client=own_client(params.base_url),
+        )
 
     def _compute(self, texts: Sequence[str]) -> Vector:
         import openai
 
-        where = f"the embedding server {self._params.base_url}"
         try:
             # The protocol refuses an empty text.
             answer = self._client.embed_documents([text or " " for text in texts])
         except openai.APIConnectionError as error:
-            problem = f"{where} does not answer: start it, or set embedder.base_url"
+            problem = f"{self._where} does not answer: start it, or set embedder.base_url"
             raise ModelUnavailable(problem) from error
         except openai.APIStatusError as error:
-            problem = f"{where} refused ({error.status_code}): check embedder.model and the key"
+            problem = (
+                f"{self._where} refused ({error.status_code}): check embedder.model and the key"
+            )
             raise UserError(problem) from error
         rows = np.asarray(answer, dtype=np.float32)
         if rows.shape != (len(texts), self.dimension):
+            size = rows.shape[-1]
             raise UserError(
-                f"{where} returned {rows.shape[-1]} dimensions: set embedder.dimension={rows.shape[-1]}"
+                f"{self._where} returned {size} dimensions: set embedder.dimension={size}"
             )
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
-
-
-def _embeddings_client(params: OpenAIEmbedder) -> Any:
-    from langchain_openai import OpenAIEmbeddings
-    from pydantic import SecretStr
-
-    options: dict[str, Any] = {}
-    if on_loopback(params.base_url):
-        import httpx
-
-        options["http_client"] = httpx.Client(trust_env=False)
-    return OpenAIEmbeddings(
-        model=params.model,
-        base_url=params.base_url,
-        api_key=SecretStr(key_from(params.api_key_env, params.base_url)),
-        timeout=params.timeout,
-        max_retries=0,
-        # Texts, not token ids: other servers than OpenAI's do not know its tokens.
-        check_embedding_ctx_length=False,
-        **options,
-    )
 
 
 class Hashing(EmbedderParams):

@@ -128,21 +128,33 @@ class FakeLlm(LlmParams):
     replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
 
     def build(self, resources: "Resources") -> "BaseChatModel":
-        """Return the fake model; it takes and ignores any call options."""
+        """Return the fake model; it takes and ignores any settings of a call."""
         from langchain_core.language_models import FakeListChatModel
 
         return FakeListChatModel(responses=list(self.replies))
 
 
-def _client(base_url: str, key: str, **options: Any) -> "BaseChatModel":
+def _client(base_url: str, key: str, **settings: Any) -> "BaseChatModel":
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
-    if on_loopback(base_url):
-        import httpx
+    return ChatOpenAI(
+        base_url=base_url,
+        api_key=SecretStr(key),
+        use_responses_api=False,
+        http_client=own_client(base_url),
+        http_async_client=own_client(base_url, is_async=True),
+        **{"max_retries": 0, **settings},
+    )
 
-        # A proxy named in the environment must not see what is meant for this machine.
-        options["http_client"] = httpx.Client(trust_env=False)
-        options["http_async_client"] = httpx.AsyncClient(trust_env=False)
-    options.setdefault("max_retries", 0)
-    return ChatOpenAI(base_url=base_url, api_key=SecretStr(key), use_responses_api=False, **options)
+
+def own_client(base_url: str, *, is_async: bool = False) -> Any:
+    """Return an HTTP client for a server on this machine, None elsewhere.
+
+    A proxy named in the environment must not see what is meant for this machine.
+    """
+    if not on_loopback(base_url):
+        return None
+    import httpx
+
+    return (httpx.AsyncClient if is_async else httpx.Client)(trust_env=False)

@@ -20,8 +20,8 @@ from filelock import FileLock
 from envs.protocols import ANSWER, Chunk
 from nodes.protocols import Embedder, Params, Vector
 from nodes.resources import Resources
-from nodes.retrieval.fusion import Scores, reciprocal_ranks, standardised
 from nodes.retrieval.likelihood import log_likelihoods
+from nodes.retrieval.ranking import ByPlace, fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking, Passage
 from stores.corpus.corpus import Corpus
 from stores.corpus.lexical import Lexical
@@ -105,8 +105,8 @@ class CorpusIndex:
         self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
-        found = self._vectors.search(vector, k, where)
-        return [(self._place[id_], score) for id_, score in found if id_ in self._place]
+        near = self._vectors.search(vector, k, where)
+        return [(self._place[id_], score) for id_, score in near if id_ in self._place]
 
     def find(
         self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
@@ -132,20 +132,20 @@ class CorpusIndex:
             words = {place: score for place, score in words.items() if place in dense}
         if how == "rrf":
             return reciprocal_ranks((dense, words))[:k]
-        first = standardised((dense, words))
+        first = fuse_places((dense, words))
         near = [place for place, _ in first[: max(NEAR, k)]]
         parts = [dense, words, self._sentences(near, vector)]
         if how == "parent":
             bare = self.embedder.embed([self.passages[place].text for place in near]) @ vector
             parts.append(dict(zip(near, map(float, bare), strict=True)))
-        ranked = standardised(among(near, parts))
+        ranked = fuse_places(among(near, parts))
         if how == "parent":
             ranked = self._with_parents(ranked)
         if how == "likelihood":
             best = [place for place, _ in ranked[:READ]]
             read = [self.passages[place] for place in best]
             parts.append(dict(zip(best, log_likelihoods(query, read), strict=True)))
-            ranked = followed(standardised(among(best, parts)), ranked[READ:])
+            ranked = followed(fuse_places(among(best, parts)), ranked[READ:])
         return ranked[:k]
 
     def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -187,10 +187,9 @@ def followed(first: list[tuple[int, float]], rest: list[tuple[int, float]]) -> l
     return [*first, *((place, score - down) for place, score in rest)]
 
 
-def among(places: Sequence[int], rankings: Sequence[Scores]) -> list[dict[int, float]]:
+def among(places: Sequence[int], rankings: Sequence[ByPlace]) -> list[dict[int, float]]:
     """Return the rankings of ``places`` alone."""
-    kept = set(places)
-    return [{p: score for p, score in scores.items() if p in kept} for scores in rankings]
+    return [{p: scores[p] for p in places if p in scores} for scores in rankings]
 
 
 class CorpusSource:
@@ -210,8 +209,8 @@ class CorpusSource:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` passages nearest to ``vector`` (cosine), best first."""
-        found = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
-        return [(self._chunk(place), score) for place, score in found]
+        near = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
+        return [(self._chunk(place), score) for place, score in near]
 
     def find(self, query: str, k: int, how: Retrieval = "parent") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""

@@ -21,7 +21,7 @@ _SYSTEM = (
     '{"entities": [{"kind": ..., "name": ...}], '
     '"relations": [{"subject": ..., "relation": ..., "object": ...}]}. '
     "Kinds: person; location; organisation (firms, clubs, courts, universities); thing (named works, "
-    "laws, events, products); topic (one to four common nouns that the text is about). "
+    "laws, events, brands); topic (one to four common nouns that the text is about). "
     "Copy each name from the text in its fullest form, once, without titles. "
     "A relation joins two of the names by a verb or preposition of the text. No other words."
 )

@@ -7,12 +7,11 @@ passage once, ever (its state is kept on disk: 23 KB a token, so some 7 MB for 3
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from nodes.models.decoders.backend import Document
+from nodes.models.decoders.loading import shared_backend
+from nodes.models.decoders.states import DocumentMemory
 from stores.corpus.chunking import Passage
-
-if TYPE_CHECKING:
-    from nodes.build_context.rico.weigh import Weigher
 
 MODEL = "smollm2-135m"
 #: The model's tokens that are read of a passage: a chunk of 256 and its title.
@@ -24,24 +23,17 @@ def log_likelihoods(question: str, passages: Sequence[Passage]) -> list[float]:
 
     Raises ``UserError`` where the model is not there and cannot be fetched.
     """
-    from nodes.build_context.rico.backend import Document
-
     if not passages:
         return []
-    documents = [Document(passage.title, passage.text) for passage in passages]
-    return [float(score) for score in _weigher().weigh(question, documents).scores]
+    memory = _memory()
+    states = memory.states([Document(passage.title, passage.text) for passage in passages])
+    import torch
+
+    with torch.no_grad():
+        alone = torch.ones(1)
+        return [-float(memory.backend.loss([state], alone, question)) for state in states]
 
 
 @lru_cache(maxsize=1)
-def _weigher() -> "Weigher":
-    from nodes.build_context.rico.weigh import Weigher, shared_backend
-
-    def no_embedder() -> None:
-        raise AssertionError("nothing is fused here")
-
-    return Weigher(
-        lambda: shared_backend(MODEL, "mean", _TOKENS),
-        no_embedder,  # type: ignore[arg-type]
-        ranker="loss",
-        fuse_with=(),
-    )
+def _memory() -> DocumentMemory:
+    return DocumentMemory(lambda: shared_backend(MODEL, "mean", _TOKENS))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stores.errors import ModelUnavailable, UserError
+from stores.errors import ModelUnavailable, UserError, needs
 from stores.loopback import on_loopback
 
 
@@ -51,7 +51,8 @@ def rerank_locally(model: str, query: str, documents: Sequence[str]) -> list[flo
 def _cross_encoder(model: str) -> Any:
     if not model:
         raise UserError("rerank=cross_encoder needs rerank_model: a folder or a hub name")
-    from sentence_transformers import CrossEncoder
+    with needs("local"):
+        from sentence_transformers import CrossEncoder
 
     try:
         return CrossEncoder(model, device="cpu")

@@ -14,7 +14,7 @@ from typing import Any
 from stores.errors import UserError
 
 MAX_BYTES = 20_000_000
-SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json")
+SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,50 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
-    """Yield each file of ``folder`` as a document, or why it is none."""
+    """Yield the documents of each file of ``folder``, or why it has none."""
     base = folder if folder.is_dir() else folder.parent
     for path in files_in(folder):
-        yield read_file(path, path.relative_to(base).as_posix(), str(folder.resolve()), max_bytes)
+        id_ = path.relative_to(base).as_posix()
+        yield from read_documents(path, id_, str(folder.resolve()), max_bytes)
+
+
+def read_documents(
+    path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES
+) -> list[Document | Skipped]:
+    """Read one file: a document, or one for each article of a file that holds several.
+
+    Those are JSON lines, a JSON list, and ``{"documents": [...]}``; ids are such as ``notes.jsonl#2``.
+    """
+    articles = _articles_in(path, max_bytes)
+    if path.suffix.lower() == ".jsonl" and not articles:
+        return [Skipped(id_, 'no JSON lines: write {"title": …, "text": …}, one a line')]
+    if not articles:
+        return [read_file(path, id_, origin, max_bytes)]
+    title = fallback_title(path.stem)
+    return [
+        from_bytes(json.dumps(article).encode(), ".json", f"{id_}#{number}", origin, title)
+        for number, article in enumerate(articles, 1)
+    ]
+
+
+def _articles_in(path: Path, max_bytes: int) -> list[Any]:
+    """Return the articles of a file that holds several, [] of any other."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix not in (".json", ".jsonl") or path.stat().st_size > max_bytes:
+            return []
+        content = path.read_text("utf-8-sig")
+        articles: Any
+        if suffix == ".jsonl":
+            articles = [json.loads(line) for line in content.split("\n") if line.strip()]
+        else:
+            value = json.loads(content)
+            articles = value.get("documents") if isinstance(value, dict) else value
+    except (OSError, ValueError, RecursionError):
+        return []  # reading it whole says why
+    if not isinstance(articles, list):
+        return []
+    return [{"text": item} if isinstance(item, str) else item for item in articles]
 
 
 def read_file(path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:

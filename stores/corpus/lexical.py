@@ -1,38 +1,61 @@
-"""BM25 over passages, by bm25s: the words' half of hybrid retrieval."""
+"""BM25 by bm25s: the words' half of hybrid retrieval, and of every ranking of candidates."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stores.errors import needs
+
+Tokenise = Callable[[str], list[str]]
 _SIZE = "size.json"
 _SHOW_FROM = 20_000  # passages from which indexing takes over two seconds
 
 
 class Lexical:
-    """An index over ``texts`` in order; Lucene's BM25 with k1 1.2 and b 0.75, English stems."""
+    """Lucene's BM25 (b 0.75) over ``texts`` in order, after ``tokenise``.
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        import bm25s
+    ``repeats`` says whether a word that a query says twice counts twice.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        tokenise: "Tokenise | None" = None,
+        *,
+        k1: float = 1.2,
+        repeats: bool = True,
+    ) -> None:
+        with needs("qa"):
+            import bm25s
 
         self.size = len(texts)
-        tokens = [words(text) for text in texts]
+        self._tokenise = tokenise or words
+        self._repeats = repeats
+        tokens = [self._tokenise(text) for text in texts]
         self._index: Any = None
         if any(tokens):
-            self._index = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+            self._index = bm25s.BM25(k1=k1, b=0.75, method="lucene")
             self._index.index(tokens, show_progress=len(texts) >= _SHOW_FROM)
+
+    def scores(self, query: str) -> NDArray[np.float64]:
+        """Return one score a text, in order, 0 where no word is shared."""
+        asked = self._tokenise(query)
+        asked = asked if self._repeats else sorted(set(asked))
+        known = [] if self._index is None else [w for w in asked if w in self._vocabulary]
+        if not known:
+            return np.zeros(self.size)
+        return np.asarray(self._index.get_scores(known), dtype=float)
 
     def search(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return up to ``k`` (place in ``texts``, score > 0), best first; ties by place."""
-        known = [] if self._index is None else [w for w in words(query) if w in self._vocabulary]
-        if not known or k <= 0:
-            return []
-        scores = np.asarray(self._index.get_scores(known))
-        order = np.argsort(-scores, kind="stable")[:k]
+        scores = self.scores(query)
+        order = np.argsort(-scores, kind="stable")[: max(k, 0)]
         return [(int(i), float(scores[i])) for i in order if scores[i] > 0]
 
     def save(self, folder: Path) -> None:
@@ -45,16 +68,17 @@ class Lexical:
     @classmethod
     def load(cls, folder: Path) -> "Lexical":
         """Read what :meth:`save` kept. Raises ``OSError``, ``ValueError`` or ``KeyError``."""
-        import bm25s
+        with needs("qa"):
+            import bm25s
 
-        told = json.loads((folder / _SIZE).read_text())
-        made = cls(())
-        made.size = int(told["texts"])
-        if told["words"]:
-            made._index = bm25s.BM25.load(folder, show_progress=False)
-            if made._index.scores["num_docs"] != made.size:
+        size = json.loads((folder / _SIZE).read_text())
+        lexical = cls(())
+        lexical.size = int(size["texts"])
+        if size["words"]:
+            lexical._index = bm25s.BM25.load(folder, show_progress=False)
+            if lexical._index.scores["num_docs"] != lexical.size:
                 raise ValueError("the index is of other texts")
-        return made
+        return lexical
 
     @property
     def _is_filled(self) -> bool:
@@ -68,15 +92,23 @@ class Lexical:
 
 def words(text: str) -> list[str]:
     """Return the stems of ``text``'s words, in order, without the most common English ones."""
-    from bm25s.stopwords import STOPWORDS_EN_PLUS
-
-    found = [w for w in re.findall(r"\w+", text.lower()) if w not in STOPWORDS_EN_PLUS]
+    found = [w for w in re.findall(r"\w+", text.lower()) if w not in stop_words()]
     stems: list[str] = _stemmer().stemWords(found)
     return stems
 
 
 @lru_cache(maxsize=1)
+def stop_words() -> frozenset[str]:
+    """Return the most common English words."""
+    with needs("qa"):
+        from bm25s.stopwords import STOPWORDS_EN_PLUS
+
+    return frozenset(STOPWORDS_EN_PLUS)
+
+
+@lru_cache(maxsize=1)
 def _stemmer() -> Any:
-    import Stemmer
+    with needs("qa"):
+        import Stemmer
 
     return Stemmer.Stemmer("english")

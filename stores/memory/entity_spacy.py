@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any
 
 from stores.errors import needs
 from stores.memory.entities import described, distinct, merged, regions
@@ -17,6 +17,12 @@ from stores.memory.records import Entity, Relation
 
 _TOPICS = 4  # that a text has at most
 _SHORT = 60  # tokens of a text in which a topic need not be repeated
+#: Kinds of the recogniser's labels; works, events, laws and what else it names are things.
+_KINDS = {
+    "PERSON": "person", "GPE": "location", "LOC": "location", "FAC": "location",
+    "ORG": "organisation",
+}  # fmt: skip
+_PEOPLES = ("NORP", "LANGUAGE")
 _MEASURES = ("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL")
 
 
@@ -25,12 +31,6 @@ class SpacyExtractor:
 
     Raises ``UserError`` without spaCy; the pipeline is loaded with the first text.
     """
-
-    _KINDS: ClassVar[dict[str, str]] = {
-        "PERSON": "person", "GPE": "location", "LOC": "location", "FAC": "location",
-        "ORG": "organisation", "WORK_OF_ART": "thing", "EVENT": "thing", "PRODUCT": "thing",
-        "LAW": "thing",
-    }  # fmt: skip
 
     def __init__(self) -> None:
         with needs("qa"):
@@ -87,16 +87,20 @@ class SpacyExtractor:
         labels: dict[str, Counter[str]] = {}
         for name in proper_names(doc.text, proper.__contains__):
             span = doc.char_span(name.start, name.end, alignment_mode="expand")
-            if not all(token.ent_type_ in ("NORP", "LANGUAGE") for token in span):
+            if not all(token.ent_type_ in _PEOPLES for token in span):
                 bare = plain(name.text)
                 spans.append((bare, span))
-                found = (self._KINDS[t.ent_type_] for t in span if t.ent_type_ in self._KINDS)
+                found = (_KINDS.get(t.ent_type_, "thing") for t in span if _is_named(t))
                 labels.setdefault(bare, Counter()).update(found)
         kinds = {
             bare: kind_of(bare, doc.text, count.most_common(1)[0][0] if count else None)
             for bare, count in labels.items()
         }
         return [(Entity(kinds[bare], bare), span) for bare, span in spans]
+
+
+def _is_named(token: Any) -> bool:
+    return bool(token.ent_type_) and token.ent_type_ not in (*_MEASURES, *_PEOPLES)
 
 
 def _is_asking(chunk: Any) -> bool:

@@ -31,7 +31,7 @@ def data(tmp_path):
 def settings(**changes):
     made = {
         "datasets": DATASETS, "model": SSM, "loss": "mean",
-        "rankers": ("bm25", "single_gradient", "bm25+2*single_gradient", "late_gradient"),
+        "rankers": ("bm25", "single_gradient", "bm25+2*single_gradient"),
     }  # fmt: skip
     return Settings(**{**made, **changes})
 
@@ -109,8 +109,6 @@ def test_every_ranker_runs(data, tmp_path):
         "zero_state",
         "naive",
         "warm_bm25",
-        "oracle",
-        "oracle_loss",
     )
     summary = run_rerank(
         settings(rankers=names, limit=1, steps=2, pool="bm25", depth=3),

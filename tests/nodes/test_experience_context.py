@@ -198,7 +198,7 @@ def notes_of(folder, replies=("nonsense",), **params):
     [
         ({"rewrites": 2}, "fallback:rewrite: unreadable reply"),
         ({"rounds": 2}, "fallback:check: unreadable reply, taken as sufficient"),
-        ({"summarise": True, "replies": (" ",)}, "fallback:summary: empty reply, told the moves"),
+        ({"summarise": True, "replies": (" ",)}, "fallback:summary: empty reply, listed the moves"),
         ({"rerank": "endpoint"}, "fallback:rerank: rerank=endpoint needs rerank_url"),
         (
             {"rerank": "endpoint", "rerank_url": "http://127.0.0.1:9/v1/rerank"},

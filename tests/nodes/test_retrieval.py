@@ -10,7 +10,7 @@ from evals.qa.data import load_set, relevant
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.observe.retriever import CorpusRetriever
 from nodes.retrieval.corpus import CorpusIndex, CorpusSource
-from nodes.retrieval.fusion import reciprocal_ranks, standardised
+from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document
@@ -38,9 +38,9 @@ def test_reciprocal_ranks_by_hand():
 
 
 def test_standardised_gives_what_is_missing_the_lowest_score():
-    fused = dict(standardised(({1: 1.0, 2: 0.0}, {1: 1.0})))
+    fused = dict(fuse_places(({1: 1.0, 2: 0.0}, {1: 1.0})))
     assert fused[1] > fused[2]
-    assert standardised(()) == []
+    assert fuse_places(()) == []
 
 
 @pytest.mark.parametrize("how", ["dense", "rrf", "hybrid", "parent"])

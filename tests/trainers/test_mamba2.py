@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.build_context.rico.backend import Document, Query
-from nodes.build_context.rico.loading import load_backend
 from nodes.build_context.rico.rankers import rank
+from nodes.models.decoders.backend import Document
+from nodes.models.decoders.loading import load_backend
 from stores.errors import UserError
 from trainers.mamba2 import Pairs, train
 from trainers.settings import Mamba2Settings, read_settings
@@ -30,7 +30,7 @@ def test_the_gradient_finds_the_right_document(shipped, ranker):
     for _ in range(40):
         example = task.draw(rng, 8)
         states = shipped.encode(example.documents)
-        scores = rank(ranker, shipped, states, Query(example.question)).scores
+        scores = rank(ranker, shipped, states, example.question).scores
         hits += int(scores.argmax()) == example.relevant
     assert hits >= 30
 
@@ -39,7 +39,7 @@ def test_the_gradient_follows_the_question_not_the_place(shipped):
     documents = [Document("", "k1 v1 k2 v2 k3 v3 k4 v4"), Document("", "k5 v5 k6 v6 k7 v7 k8 v8")]
     states = shipped.encode(documents)
     for question, right in (("k1 v1 k3 v3", 0), ("k5 v5 k8 v8", 1)):
-        scores = rank("single_gradient", shipped, states, Query(question)).scores
+        scores = rank("single_gradient", shipped, states, question).scores
         assert scores.argmax() == right
 
 

@@ -19,7 +19,7 @@ from graph.history import write_head
 from graph.session import Session, StepResult
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus
-from stores.corpus.documents import read_file
+from stores.corpus.documents import read_documents
 from stores.corpus.prepared import titled
 from stores.errors import UserError
 from ui.app.tab_sessions import TabSessions
@@ -153,7 +153,7 @@ class Conversation:
             path = Path(file)
             progress(f"reading {path.name}", number, len(files))
             origin = f"upload:{path.name}"
-            changes = corpus.sync(origin, [read_file(path, path.name, origin)])
+            changes = corpus.sync(origin, read_documents(path, path.name, origin))
             for field in ("added", "updated", "unchanged", "removed", "skipped"):
                 getattr(total, field).extend(getattr(changes, field))
         if not (total.added or total.updated or total.unchanged):

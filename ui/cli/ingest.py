@@ -86,7 +86,7 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
     from tqdm import tqdm
 
     from stores.corpus.corpus import Changes
-    from stores.corpus.documents import files_in, read_file
+    from stores.corpus.documents import files_in, read_documents
     from stores.corpus.web_pages import is_web, read_web
     from stores.errors import UserError
 
@@ -107,7 +107,7 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
                 found = []
                 for path in listed[name]:
                     id_ = path.relative_to(base).as_posix()
-                    found.append(read_file(path, id_, origin, max_bytes))
+                    found.extend(read_documents(path, id_, origin, max_bytes))
                     bar.update(1)
             changes = corpus.sync(origin, found)
             for field in ("added", "updated", "unchanged", "removed", "skipped"):

@@ -8,8 +8,8 @@ from ui.cli.bars import bar
 from ui.cli.output import check_target, console, examples, write_json
 
 if TYPE_CHECKING:
-    from nodes.build_context.rico.backend import Document
     from nodes.build_context.rico.weigh import Weighed
+    from nodes.models.decoders.backend import Document
 
 EXAMPLES = examples(
     """stategate rank "Why does a brinicle grow?" --corpus sample""",
@@ -52,8 +52,9 @@ def rank(
     ] = None,
 ) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
-    from nodes.build_context.rico.reading import read_documents
-    from nodes.build_context.rico.weigh import Weigher, shared_backend
+    from nodes.build_context.rico.weigh import Weigher, documents_of
+    from nodes.models.decoders.loading import shared_backend
+    from nodes.models.decoders.states import DocumentMemory
     from stores.errors import UserError
 
     partners = [name.strip() for name in fuse_with.split(",") if name.strip()]
@@ -63,9 +64,9 @@ def rank(
     if not question.strip():
         raise UserError("the question is empty: ask something")
     check_target(json_target)
-    documents = _first_stage(question, read_documents(corpus), candidates)
+    documents = _first_stage(question, documents_of(corpus), candidates)
     weigher = Weigher(
-        lambda: shared_backend(model, "content", 300),
+        DocumentMemory(lambda: shared_backend(model)),
         _minilm,
         ranker,
         () if alone else partners,  # type: ignore[arg-type]
@@ -85,7 +86,7 @@ def _first_stage(question: str, documents: "list[Document]", candidates: int) ->
         return documents
     import numpy as np
 
-    from nodes.build_context.rico.lexical import bm25
+    from nodes.retrieval.ranking import bm25
 
     scores = bm25(question, [document.shown() for document in documents], stemmed=True)
     kept = sorted(np.argsort(-scores, kind="stable")[:candidates])
@@ -102,9 +103,9 @@ def _minilm() -> Any:
 def _answer(weigher: Any, question: str, documents: "list[Document]", found: "Weighed") -> str:
     import torch
 
-    states = weigher.states(documents)
+    states = weigher.memory.states(documents)
     weights = torch.tensor(found.weights, dtype=torch.float32)
-    return str(weigher.backend.generate(states, weights, question))
+    return str(weigher.memory.backend.generate(states, weights, question))
 
 
 def _show(

@@ -1,18 +1,20 @@
 """``rico``: the documents that the model's own gradient asks for, the most relevant one last."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from envs.protocols import Chunk, View
-from nodes.build_context.assemble import FramedContext
+from nodes.build_context.assemble import FramedContext, assemble, built
 from nodes.build_context.recall import ConversationContext
-from nodes.build_context.rico.backend import Document
-from nodes.build_context.rico.pages import last_is_best
-from nodes.build_context.rico.prompts import Loss
-from nodes.build_context.rico.rankers import Options
-from nodes.build_context.rico.weigh import Partner, Weighed, Weigher, shared_backend
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
+from nodes.build_context.rico.rankers import Settings
+from nodes.build_context.rico.weigh import Partner, Weigher
+from nodes.models.decoders.backend import Document, Loss
+from nodes.models.decoders.loading import shared_backend
+from nodes.models.decoders.states import DocumentMemory
+from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Source, Vector
 from nodes.retrieval.page import describe
 from stores.states.packing import Dtype
 from stores.text import one_line
@@ -60,23 +62,21 @@ class Rico(FramedContext, ConversationContext):
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
-        weigher = Weigher(
+        memory = DocumentMemory(
             lambda: shared_backend(
                 self.model, self.loss, self.max_tokens, self.layers, self.projection
             ),
-            lambda: resources.embedder,
-            self.ranker,
-            self.fuse_with,
-            Options(self.steps, self.learning_rate),
             self.states,
         )
+        settings = Settings(self.steps, self.learning_rate)
+        weigher = Weigher(memory, lambda: resources.embedder, self.ranker, self.fuse_with, settings)
 
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
             near = self.candidates_for(request, query, self.candidates, resources)
             chunks = [chunk for chunk, _ in near if chunk.text.strip()]
-            documents = [document_of(request.view, chunk) for chunk in chunks]
-            found = weigher.weigh(_asked(query), documents, quiet=False)
-            return [(chunks[i], float(found.weights[i])) for i in found.order()], self.top_k
+            documents = [_document(request.view, chunk) for chunk in chunks]
+            weighed = weigher.weigh(_asked(query), documents, quiet=False)
+            return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()], self.top_k
 
         answer = self.conversation(resources, find, best_last=True)
 
@@ -85,10 +85,10 @@ class Rico(FramedContext, ConversationContext):
                 return answer(request)
             frame, candidates = self._candidates(request, resources)
             documents = [Document("", describe(request.view, chunk)) for chunk in candidates]
-            found: Weighed = weigher.weigh(_asked(request.instruction), documents)
-            best = [candidates[i] for i in found.order()]
-            weights = {c.id: float(w) for c, w in zip(candidates, found.weights, strict=True)}
-            return last_is_best(request, frame, best, best[: self.top_k], weights, self.history)
+            weighed = weigher.weigh(_asked(request.instruction), documents)
+            best = [candidates[i] for i in weighed.order()]
+            weights = {c.id: float(w) for c, w in zip(candidates, weighed.weights, strict=True)}
+            return self._best_last(request, frame, best, weights)
 
         return build_context
 
@@ -106,8 +106,46 @@ class Rico(FramedContext, ConversationContext):
             weighed = [c for c, _ in near if c.id not in framed][: self.candidates]
         return frame, weighed
 
+    def _best_last(
+        self,
+        request: ContextRequest,
+        frame: Sequence[Chunk],
+        best: Sequence[Chunk],
+        weights: Mapping[str, float],
+    ) -> BuiltContext:
+        """Give room to ``frame``, then to chunks by relevance; write the most relevant chunk last.
 
-def document_of(view: View, chunk: Chunk) -> Document:
+        Models read the end of a long context best (the paper's section 4), and what follows the last
+        document is only what the frame adds: choices and actions so far.
+        """
+        weighed = {chunk.id for chunk in best}
+        rest = [c for c in request.source.all() if c.id not in weighed and c not in frame]
+        ordered = replace(request, source=_Ordered([*frame, *best, *rest], request.source))
+        context = assemble(ordered, [*frame, *best[: self.top_k]], weights, self.history)
+        middle = [piece for piece in context.pieces if piece.id in weighed]
+        if not middle:
+            return context
+        first = context.pieces.index(middle[0])
+        before = [piece for piece in context.pieces[:first] if piece.id not in weighed]
+        after = [piece for piece in context.pieces[first:] if piece.id not in weighed]
+        return built((*before, *reversed(middle), *after), context.over_budget)
+
+
+class _Ordered:
+    """A request's chunks in another order, so that room goes to the most relevant first."""
+
+    def __init__(self, chunks: Sequence[Chunk], source: Source) -> None:
+        self._chunks = tuple(chunks)
+        self._source = source
+
+    def all(self) -> Sequence[Chunk]:
+        return self._chunks
+
+    def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
+        return self._source.search(vector, k)
+
+
+def _document(view: View, chunk: Chunk) -> Document:
     """Return a corpus's passage as the weigher reads it: its title, and its text in one line."""
     return Document(one_line(str(chunk.data.get("title") or "")), one_line(describe(view, chunk)))
 

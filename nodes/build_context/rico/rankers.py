@@ -9,7 +9,7 @@
 | zero_state | -∂L/∂w_i at w = 0 | 2 |
 | warm_start | w_i after a few steps from the prior's weights | 2 a step |
 | leave_one_out | L(w without i) - L(w) at w = 1/N | N + 1 |
-| loss | -L(e_i): each document alone, the paragon | N |
+| loss | -L(e_i): each document alone, the slow reference | N |
 | naive | inner product of the document's and the question's own state | 1 |
 
 For a convex L two of these are bounded by the gradient (the paper's proposition 3.1, in the form
@@ -22,37 +22,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nodes.build_context.rico.backend import Backend, Document, Query, State, Target
-from nodes.build_context.rico.fusion import softmax, z_scores
+from nodes.models.decoders.backend import Backend, Document, State
+from nodes.retrieval.ranking import Scores, softmax, z_scores
 from stores.errors import UserError
 
-Scores = NDArray[np.float64]
 #: The weight that stands for none where only the logarithm of a weight is known to the model.
 _NEAR_ZERO = 1e-4
 
 
 @dataclass(frozen=True)
-class Options:
-    """How to rank. ``layers`` are those whose gradient counts (None: all; negative from the end).
-
-    ``steps`` and ``learning_rate`` are AdamW's, for the rankers that take steps.
-    """
+class Settings:
+    """AdamW's, for the rankers that take steps (multistep, warm_start)."""
 
     steps: int = 5
     learning_rate: float = 0.1
-    layers: tuple[int, ...] | None = None
-    target: Target = "question"
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """What a ranker found. ``weights`` sum to one and are for showing; ``scores`` decide.
+    """What a ranker says. ``weights`` sum to one and are for showing; ``scores`` decide.
 
     ``losses`` is the loss at every step (one entry where there is one), ``calls`` counts forward
-    and backward passes over the question, ``by_layer`` is -∂L/∂w ``(layers, N)`` where known,
-    ``path`` what the optimiser moved (weights or their logarithms) after each step ``(steps, N)``.
+    and backward passes over the question, ``path`` what the optimiser moved (weights or their
+    logarithms) after each step ``(steps, N)``.
     """
 
     scores: Scores
@@ -60,19 +53,73 @@ class Ranking:
     losses: tuple[float, ...] = ()
     calls: int = 0
     seconds: float = 0.0
-    by_layer: Scores | None = field(default=None, repr=False)
     path: Scores | None = field(default=None, repr=False)
 
 
-Ranker = Callable[[Backend, Sequence[State], Query, Options, Scores | None], Ranking]
+@dataclass(frozen=True)
+class _Case:
+    """One question, the states of its candidates, and how to rank them."""
+
+    backend: Backend
+    states: Sequence[State]
+    question: str
+    settings: Settings
+    prior: Scores | None
+
+    @property
+    def uniform(self) -> Scores:
+        return np.full(len(self.states), 1 / len(self.states))
+
+    def losses(self, mixtures: Sequence[tuple[Sequence[State], Sequence[float]]]) -> list[float]:
+        """Return the loss after each mixture: states and their weights."""
+        import torch
+
+        with torch.no_grad():
+            return [
+                float(self.backend.loss(states, torch.tensor(list(weights)), self.question))
+                for states, weights in mixtures
+            ]
+
+    def slope(self, at: float) -> Ranking:
+        """Score by minus the slope of the loss where every weight is ``at``."""
+        import torch
+
+        weights = torch.full((len(self.states),), at)
+        gradient = self.backend.gradient(self.states, weights, self.question)
+        scores = -gradient.slope.double().numpy()
+        return Ranking(scores, softmax(z_scores(scores)), (gradient.loss,), 2)
+
+    def optimised(self, start: Scores) -> Ranking:
+        """Score by the weights after a few steps of AdamW on the loss."""
+        import torch
+
+        is_log = self.backend.parameterisation == "log"
+        theta = torch.tensor(np.log(start) if is_log else start, dtype=torch.float32)
+        theta.requires_grad_()
+        rate = self.settings.learning_rate
+        optimiser = torch.optim.AdamW([theta], lr=rate, weight_decay=0.0)
+        losses: list[float] = []
+        path: list[Scores] = []
+        for _ in range(max(self.settings.steps, 1)):
+            optimiser.zero_grad()
+            with torch.enable_grad():
+                # Weights of a state space model add states up; they may leave [0, 1], as in the paper.
+                weights = theta.exp() if is_log else theta
+                loss = self.backend.loss(self.states, weights, self.question)
+                loss.backward()  # type: ignore[no-untyped-call]
+            losses.append(float(loss.detach()))
+            optimiser.step()
+            path.append(theta.detach().double().numpy().copy())
+        weights_shown = softmax(path[-1] if is_log else z_scores(path[-1]))
+        return Ranking(path[-1], weights_shown, tuple(losses), 2 * len(losses), path=np.stack(path))
 
 
 def rank(
     name: str,
     backend: Backend,
     states: Sequence[State],
-    query: Query,
-    options: Options | None = None,
+    question: str,
+    settings: Settings | None = None,
     prior: Sequence[float] | Scores | None = None,
 ) -> Ranking:
     """Rank ``states`` with the ranker called ``name``; ``prior`` is what ``warm_start`` starts from.
@@ -85,142 +132,65 @@ def rank(
         return Ranking(np.zeros(0), np.zeros(0))
     started = time.perf_counter()
     known = None if prior is None else np.asarray(prior, dtype=float)
-    found = RANKERS[name](backend, states, query, options or Options(), known)
-    return replace(found, seconds=time.perf_counter() - started)
+    ranking = RANKERS[name](_Case(backend, states, question, settings or Settings(), known))
+    return replace(ranking, seconds=time.perf_counter() - started)
 
 
-def single_gradient(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, prior: Scores | None
-) -> Ranking:
-    """Score by the slope of the loss at uniform weights."""
-    return _slope(backend, states, query, options, 1 / len(states))
+def _single_gradient(case: _Case) -> Ranking:
+    return case.slope(1 / len(case.states))
 
 
-def zero_state(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, prior: Scores | None
-) -> Ranking:
-    """Score by the slope of the loss where no document is remembered.
-
-    Exact for states that add up. On attention, weights of 1e-4 stand for none.
-    """
-    at = 0.0 if backend.parameterisation == "linear" else _NEAR_ZERO
-    return _slope(backend, states, query, options, at)
+def _zero_state(case: _Case) -> Ranking:
+    """Exact for states that add up; on attention small weights stand for none."""
+    return case.slope(0.0 if case.backend.parameterisation == "linear" else _NEAR_ZERO)
 
 
-def multistep(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, prior: Scores | None
-) -> Ranking:
-    """Optimise the weights from uniform ones."""
-    start = np.full(len(states), 1 / len(states))
-    return _optimise(backend, states, query, options, start)
+def _multistep(case: _Case) -> Ranking:
+    return case.optimised(case.uniform)
 
 
-def warm_start(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, prior: Scores | None
-) -> Ranking:
-    """Optimise the weights from those of another ranker: the softmax of its z-scores."""
-    if prior is None or len(prior) != len(states):
+def _warm_start(case: _Case) -> Ranking:
+    """Start from another ranker's weights: the softmax of its z-scores."""
+    if case.prior is None or len(case.prior) != len(case.states):
         raise UserError("warm_start needs a score for each document: name bm25 or minilm with it")
-    return _optimise(backend, states, query, options, softmax(z_scores(prior)))
+    return case.optimised(softmax(z_scores(case.prior)))
 
 
-def leave_one_out(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, prior: Scores | None
-) -> Ranking:
-    """Score by how much the loss grows when the document's weight becomes zero."""
-    import torch
-
-    count = len(states)
-    losses = []
-    with torch.no_grad():
-        for left_out in (None, *range(count)):
-            weights = torch.full((count,), 1 / count)
-            if left_out is not None:
-                weights[left_out] = 0
-            losses.append(float(backend.loss(states, weights, query, options.target)))
+def _leave_one_out(case: _Case) -> Ranking:
+    mixtures = [case.uniform]
+    for left_out in range(len(case.states)):
+        weights = case.uniform
+        weights[left_out] = 0
+        mixtures.append(weights)
+    losses = case.losses([(case.states, weights.tolist()) for weights in mixtures])
     scores = np.asarray(losses[1:]) - losses[0]
-    return Ranking(scores, softmax(z_scores(scores)), tuple(losses), count + 1)
+    return Ranking(scores, softmax(z_scores(scores)), tuple(losses), len(losses))
 
 
-def loss(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, prior: Scores | None
-) -> Ranking:
-    """Score by minus the question's loss after this document alone."""
-    import torch
-
-    with torch.no_grad():
-        one = torch.ones(1)
-        losses = [float(backend.loss([s], one, query, options.target)) for s in states]
+def _loss(case: _Case) -> Ranking:
+    losses = case.losses([([state], [1.0]) for state in case.states])
     scores = -np.asarray(losses)
-    return Ranking(scores, softmax(scores), tuple(losses), len(states))
+    return Ranking(scores, softmax(scores), tuple(losses), len(losses))
 
 
-def naive(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, prior: Scores | None
-) -> Ranking:
+def _naive(case: _Case) -> Ranking:
     """Score by the cosine of the document's state and that of the question read as a document."""
-    (own,) = backend.encode([Document("", query.question)])
-    asked = backend.summary(own)
+    (own,) = case.backend.encode([Document("", case.question)])
+    asked = case.backend.summary(own)
     length = float(asked.norm()) or 1.0
-    scores = np.zeros(len(states))
-    for i, state in enumerate(states):
-        summary = backend.summary(state)
+    scores = np.zeros(len(case.states))
+    for i, state in enumerate(case.states):
+        summary = case.backend.summary(state)
         scores[i] = float(summary @ asked) / (length * (float(summary.norm()) or 1.0))
     return Ranking(scores, softmax(z_scores(scores)), (), 1)
 
 
-def _slope(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, at: float
-) -> Ranking:
-    import torch
-
-    weights = torch.full((len(states),), at)
-    found = backend.gradient(states, weights, query, options.target)
-    by_layer = -found.by_layer.double().numpy()
-    layers = list(range(backend.layers)) if options.layers is None else list(options.layers)
-    if not layers or any(not -backend.layers <= layer < backend.layers for layer in layers):
-        raise UserError(f"{backend.name} has layers 0 to {backend.layers - 1}, not {layers}")
-    scores = by_layer[layers].sum(0)
-    return Ranking(scores, softmax(z_scores(scores)), (found.loss,), 2, by_layer=by_layer)
-
-
-def _optimise(
-    backend: Backend, states: Sequence[State], query: Query, options: Options, start: Scores
-) -> Ranking:
-    import torch
-
-    is_log = backend.parameterisation == "log"
-    begin = torch.tensor(np.log(start) if is_log else start, dtype=torch.float32)
-    theta = begin.clone().requires_grad_()
-    optimiser = torch.optim.AdamW([theta], lr=options.learning_rate, weight_decay=0.0)
-    losses: list[float] = []
-    path: list[Scores] = []
-    for _ in range(max(options.steps, 1)):
-        optimiser.zero_grad()
-        with torch.enable_grad():
-            # Weights of a state space model add states up; they may leave [0, 1], as in the paper.
-            weights = theta.exp() if is_log else theta
-            value = backend.loss(states, weights, query, options.target)
-            value.backward()  # type: ignore[no-untyped-call]
-        losses.append(float(value.detach()))
-        optimiser.step()
-        path.append(theta.detach().double().numpy().copy())
-    moved = path[-1]
-    return Ranking(
-        moved,
-        softmax(moved) if is_log else softmax(z_scores(moved)),
-        tuple(losses),
-        2 * len(losses),
-        path=np.stack(path),
-    )
-
-
-RANKERS: dict[str, Ranker] = {
-    "single_gradient": single_gradient,
-    "multistep": multistep,
-    "warm_start": warm_start,
-    "zero_state": zero_state,
-    "leave_one_out": leave_one_out,
-    "loss": loss,
-    "naive": naive,
+RANKERS: dict[str, Callable[[_Case], Ranking]] = {
+    "single_gradient": _single_gradient,
+    "multistep": _multistep,
+    "warm_start": _warm_start,
+    "zero_state": _zero_state,
+    "leave_one_out": _leave_one_out,
+    "loss": _loss,
+    "naive": _naive,
 }

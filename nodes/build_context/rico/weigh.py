@@ -1,26 +1,21 @@
 """Weigh documents for a question: RICO's own score, and what it is fused with."""
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nodes.build_context.rico.backend import Backend, Document, Query, State
-from nodes.build_context.rico.fusion import fuse, softmax
-from nodes.build_context.rico.lexical import bm25, cosine
-from nodes.build_context.rico.prompts import Loss
-from nodes.build_context.rico.rankers import Options, Ranking, rank
+from nodes.build_context.rico.rankers import Ranking, Settings, rank
+from nodes.models.decoders.backend import Document
+from nodes.models.decoders.states import DocumentMemory
+from nodes.observe.qa import QaEnv
 from nodes.protocols import Embedder
+from nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax
+from stores.corpus.chunking import Chunking
 from stores.errors import UserError
-from stores.states.documents import DocumentStates
-from stores.states.packing import Dtype
+from stores.text import one_line
 
-Scores = NDArray[np.float64]
 Partner = Literal["bm25", "bm25_stem", "embedder"]
 
 
@@ -38,47 +33,15 @@ class Weighed:
         return [int(i) for i in np.argsort(-self.scores, kind="stable")]
 
 
+@dataclass(frozen=True)
 class Weigher:
-    """One backend with its index of document states; the model is loaded at the first question.
+    """A ranker over ``memory``, and ``partners`` whose scores are added to its own, as z-scores."""
 
-    ``fuse_with`` names the scores that are added to RICO's own, as z-scores.
-    """
-
-    def __init__(
-        self,
-        backend: Callable[[], Backend],
-        embedder: Callable[[], Embedder],
-        ranker: str = "single_gradient",
-        fuse_with: Sequence[Partner] = ("bm25_stem", "embedder"),
-        options: Options | None = None,
-        states: Dtype = "fp16",
-        folder: Path | None = None,
-    ) -> None:
-        self._backend = backend
-        self._embedder = embedder
-        self._ranker = ranker
-        self._partners = tuple(fuse_with)
-        self._options = options or Options()
-        self._dtype: Dtype = states
-        self._folder = folder
-        self._store: DocumentStates | None = None
-        self._lock = threading.RLock()
-
-    @property
-    def backend(self) -> Backend:
-        """The language model."""
-        return self._backend()
-
-    def states(self, documents: Sequence[Document], quiet: bool = True) -> list[State]:
-        """Return the documents' states, reading those that were never read before."""
-        from nodes.build_context.rico.index import build_states, open_states, read_states
-
-        backend = self._backend()
-        with self._lock:
-            if self._store is None:
-                self._store = open_states(backend, self._dtype, self._folder)
-            build_states(backend, self._store, documents, quiet)
-            return read_states(self._store, documents)
+    memory: DocumentMemory
+    embedder: Callable[[], Embedder]
+    ranker: str = "single_gradient"
+    partners: Sequence[Partner] = ("bm25_stem", "embedder")
+    settings: Settings = field(default_factory=Settings)
 
     def weigh(self, question: str, documents: Sequence[Document], quiet: bool = True) -> Weighed:
         """Score ``documents`` for ``question``. Raises ``UserError`` for an empty question."""
@@ -87,43 +50,28 @@ class Weigher:
         if not documents:
             return Weighed(np.zeros(0), np.zeros(0))
         texts = [document.shown() for document in documents]
-        parts: dict[str, Scores] = {}
-        for partner in self._partners:
+        partners: dict[str, Scores] = {}
+        for partner in self.partners:
             if partner == "embedder":
-                parts[partner] = cosine(self._embedder(), question, texts)
+                partners[partner] = cosine(self.embedder(), question, texts)
             else:
-                parts[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
-        prior = next(iter(parts.values()), None)
-        states = self.states(documents, quiet)
-        found = rank(self._ranker, self._backend(), states, Query(question), self._options, prior)
-        parts = {self._ranker: found.scores, **parts}
-        if len(parts) == 1:
-            return Weighed(found.scores, found.weights, parts, found)
+                partners[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
+        prior = next(iter(partners.values()), None)
+        states = self.memory.states(documents, quiet)
+        ranking = rank(self.ranker, self.memory.backend, states, question, self.settings, prior)
+        parts = {self.ranker: ranking.scores, **partners}
+        if not partners:
+            return Weighed(ranking.scores, ranking.weights, parts, ranking)
         fused = fuse(list(parts.values())) / len(parts)
-        return Weighed(fused, softmax(fused), parts, found)
+        return Weighed(fused, softmax(fused), parts, ranking)
 
 
-def shared_backend(
-    model: str,
-    loss: Loss,
-    max_tokens: int,
-    layers: tuple[int, ...] | None = None,
-    projection: int | None = None,
-) -> Backend:
-    """Return this process's backend for ``model``: one copy of the weights, whoever asks."""
-    return _shared(model, loss, max_tokens, layers, projection)
+def documents_of(corpus: str) -> list[Document]:
+    """Return the passages of a corpus: ``sample``, an ingested name, or a folder or file of documents.
 
-
-@lru_cache(maxsize=4)
-def _shared(
-    model: str,
-    loss: Loss,
-    max_tokens: int,
-    layers: tuple[int, ...] | None,
-    projection: int | None,
-) -> Backend:
-    from nodes.build_context.rico.loading import load_backend
-
-    return load_backend(
-        model, loss=loss, max_tokens=max_tokens, layers=layers, projection=projection
-    )
+    They are cut and written as the ``rico`` context reads them, so that their states are used again.
+    Raises ``UserError`` where there is none of that name, or nothing in it can be read.
+    """
+    world = QaEnv(corpus=corpus)
+    passages = world.open().passages(Chunking.parse(world.chunking))
+    return [Document(one_line(passage.title), one_line(passage.text)) for passage in passages]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodes.build_context.rico.backend import Document
+from nodes.models.decoders.backend import Document
 
 WORDS = (
     "the a of in on cat dog sat mat red blue green house river who where what is was did capital "
@@ -66,14 +66,14 @@ def mamba_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def llama(llama_folder):
-    from nodes.build_context.rico.loading import load_backend
+    from nodes.models.decoders.loading import load_backend
 
     return load_backend(str(llama_folder), max_tokens=40)
 
 
 @pytest.fixture(scope="session")
 def mamba(mamba_folder):
-    from nodes.build_context.rico.loading import load_backend
+    from nodes.models.decoders.loading import load_backend
 
     return load_backend(str(mamba_folder), max_tokens=40)
 

@@ -8,11 +8,12 @@ from typer.testing import CliRunner
 
 from graph import build_graph, load_config
 from nodes.act.learned_state import LearnedState, passages_of
-from nodes.build_context.rico.backend import Document
 from nodes.build_context.rico.kind import Rico
-from nodes.build_context.rico.reading import read_documents
-from nodes.build_context.rico.weigh import Weigher, shared_backend
+from nodes.build_context.rico.weigh import documents_of
 from nodes.conformance import check_actor
+from nodes.models.decoders.backend import Document
+from nodes.models.decoders.loading import shared_backend
+from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import BuiltContext, Piece
 from stores.traces import TraceStore
 from ui.cli.main import app
@@ -149,7 +150,7 @@ def test_no_passage_is_no_answer(settings, tmp_path):
 
 
 def test_a_model_that_chats_is_asked_in_its_own_form():
-    from nodes.build_context.rico.prompts import answer_prompt
+    from nodes.models.decoders.backend import answer_prompt
     from tests.nodes.rico.conftest import make_tokenizer
 
     tokenizer = make_tokenizer()
@@ -168,7 +169,7 @@ def test_a_model_that_chats_is_asked_in_its_own_form():
 def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
     ingest = CliRunner().invoke(app, ["ingest", str(folder), "--corpus", "towns"])
     assert ingest.exit_code == 0, ingest.output
-    documents = read_documents("towns")
+    documents = documents_of("towns")
     assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
     words = ["rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25"]
     ranked = CliRunner().invoke(app, words)
@@ -176,12 +177,12 @@ def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
     assert "Second" in next(line for line in ranked.output.splitlines() if "█" in line)
     refused = CliRunner().invoke(app, ["rank", "q", "--corpus", "nowhere"])
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-    assert "corpora are sample, towns" in refused.stderr
+    assert "there are: towns" in refused.stderr
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
     config.write_text(json.dumps(settings))
     backend = shared_backend(MODEL, "content", 300)
-    store = Weigher(lambda: backend, lambda: None)
+    store = DocumentMemory(lambda: backend)
     before = len(store.states(documents))
     words = ["ask", QUESTION, "--config", str(config), "--show", "--json", str(tmp_path / "a.json")]
     said = CliRunner().invoke(app, words)
@@ -192,7 +193,7 @@ def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path):
     told = json.loads((tmp_path / "a.json").read_text())
     weights = {p["title"]: p["score"] for p in told["pieces"] if p["kind"] == "passage"}
     assert max(weights, key=weights.get) == "Second"
-    assert len(store._store) == before, "ask read nothing that rank had read"
+    assert len(store.index) == before, "ask read nothing that rank had read"
 
 
 def test_the_preset_is_whole():

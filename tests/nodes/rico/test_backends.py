@@ -3,57 +3,54 @@
 import pytest
 import torch
 
-from nodes.build_context.rico.backend import Document, Query
-from nodes.build_context.rico.loading import load_backend
-from nodes.build_context.rico.mamba2_cache import InitialStates, final_states
-from nodes.build_context.rico.prompts import make_prompt, prompt_loss
+from nodes.models.decoders.backend import Document, make_prompt, prompt_loss
+from nodes.models.decoders.loading import load_backend
+from nodes.models.decoders.mamba2 import InitialStates, final_states
 from stores.errors import UserError
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
 
-QUERY = Query("what is the capital of italy ?", "rome")
+QUERY = "what is the capital of italy ?"
 
 
-def plain_loss(backend, document, query, target="question"):
+def plain_loss(backend, document, query):
     """The loss of the question after the document in one ordinary forward pass."""
-    prompt = make_prompt(backend._tokenizer, query, target, "content", 100)
+    prompt = make_prompt(backend._tokenizer, query, "content", 100)
     ids = torch.tensor([backend._document_ids(document)])
     with torch.no_grad():
         logits = backend._model(torch.cat([ids, prompt.ids], dim=1)).logits
     return float(prompt_loss(logits[:, ids.shape[1] :], prompt))
 
 
-@pytest.mark.parametrize("target", ["question", "answer"])
-def test_one_hot_is_plain_concatenation(backend, target):
+def test_one_hot_is_plain_concatenation(backend):
     states = backend.encode(DOCUMENTS)
     for i, document in enumerate(DOCUMENTS):
         weights = torch.zeros(len(DOCUMENTS))
         weights[i] = 1
-        found = float(backend.loss(states, weights, QUERY, target))
-        assert found == pytest.approx(plain_loss(backend, document, QUERY, target), rel=1e-4)
+        found = float(backend.loss(states, weights, QUERY))
+        assert found == pytest.approx(plain_loss(backend, document, QUERY), rel=1e-4)
 
 
-@pytest.mark.parametrize("target", ["question", "answer"])
-def test_gradient_is_that_of_finite_differences(backend, target):
+def test_gradient_is_that_of_finite_differences(backend):
     states = backend.encode(DOCUMENTS)
     weights = torch.tensor([0.4, 0.3, 0.2, 0.1])
-    slope = backend.gradient(states, weights, QUERY, target).by_layer.sum(0)
+    slope = backend.gradient(states, weights, QUERY).slope
     assert slope.abs().max() > 1e-3
     for i in range(4):
         step = torch.zeros(4)
         step[i] = 0.01
-        up, down = (float(backend.loss(states, weights + s, QUERY, target)) for s in (step, -step))
+        up, down = (float(backend.loss(states, weights + s, QUERY)) for s in (step, -step))
         assert float(slope[i]) == pytest.approx((up - down) / 0.02, rel=0.03, abs=2e-3)
 
 
-def test_gradient_by_layer_is_autograds(backend):
+def test_gradient_is_autograds(backend):
     states = backend.encode(DOCUMENTS)
     weights = torch.full((4,), 0.25, requires_grad=True)
     loss = backend.loss(states, weights, QUERY)
     (slope,) = torch.autograd.grad(loss, weights)
     found = backend.gradient(states, weights, QUERY)
     assert found.loss == pytest.approx(float(loss.detach()), abs=1e-5)
-    assert found.by_layer.shape == (backend.layers, 4)
-    assert torch.allclose(found.by_layer.sum(0), slope, atol=1e-4)
+    assert found.slope.shape == (4,)
+    assert torch.allclose(found.slope, slope, atol=1e-4)
 
 
 def test_the_order_of_documents_does_not_matter(backend):
@@ -71,8 +68,8 @@ def test_extremes(backend):
     loss = backend.loss(states, torch.full((3,), 1 / 3), QUERY)
     assert torch.isfinite(loss)
     one = backend.gradient(states[:1], torch.ones(1), QUERY)
-    assert one.by_layer.shape == (backend.layers, 1)
-    assert torch.isfinite(one.by_layer).all()
+    assert one.slope.shape == (1,)
+    assert torch.isfinite(one.slope).all()
     cut = Document("", " ".join(("the cat sat on the mat " * 100).split()[:39]))
     (again,) = backend.encode([cut])
     for name, part in again.items():
@@ -82,14 +79,12 @@ def test_extremes(backend):
 def test_mistakes_are_named(backend):
     states = backend.encode(DOCUMENTS[:1])
     with pytest.raises(UserError, match="question is empty"):
-        backend.loss(states, torch.ones(1), Query("  "))
-    with pytest.raises(UserError, match="needs an answer"):
-        backend.loss(states, torch.ones(1), Query("who ?"), "answer")
+        backend.loss(states, torch.ones(1), "  ")
 
 
 def test_generation_reads_the_mixture(backend):
     states = backend.encode(DOCUMENTS)
-    said = backend.generate(states, torch.tensor([1.0, 0, 0, 0]), QUERY.question, max_tokens=6)
+    said = backend.generate(states, torch.tensor([1.0, 0, 0, 0]), QUERY, max_tokens=6)
     prompt = "\n\nQuestion: what is the capital of italy ?\nAnswer:"
     ids = backend._document_ids(DOCUMENTS[0])
     ids += backend._tokenizer(prompt, add_special_tokens=False)["input_ids"]
@@ -153,9 +148,7 @@ def test_mamba_options(mamba, mamba_folder):
     assert some.fingerprint != mamba.fingerprint
     kept = some.encode(DOCUMENTS)
     assert torch.equal(kept[0]["ssm"], states[0]["ssm"][[0, 2]])
-    slope = some.gradient(kept, torch.full((4,), 0.25), QUERY).by_layer
-    assert slope[1].abs().max() == 0
-    assert (slope[[0, 2]].abs().max(1).values > 0).all()
+    assert some.gradient(kept, torch.full((4,), 0.25), QUERY).slope.abs().max() > 0
     zero = load_backend(str(mamba_folder), max_tokens=40, conv="zero")
     weights = torch.full((4,), 0.25)
     assert float(zero.loss(states, weights, QUERY)) != float(mamba.loss(states, weights, QUERY))
@@ -173,23 +166,14 @@ def test_loading_tells_what_is_wrong(tmp_path):
 
 def test_loss_is_over_content_words_only():
     tokenizer = make_tokenizer()
-    prompt = make_prompt(
-        tokenizer, Query("what is the capital of italy ?"), "question", "content", 99
-    )
+    prompt = make_prompt(tokenizer, "what is the capital of italy ?", "content", 99)
     told = tokenizer.convert_ids_to_tokens(prompt.ids[0].tolist())
     counted = [token for token, w in zip(told, prompt.weights, strict=True) if w]
     assert counted == ["capital", "italy"]
-    mean = make_prompt(tokenizer, Query("what is the capital of italy ?"), "question", "mean", 99)
+    mean = make_prompt(tokenizer, "what is the capital of italy ?", "mean", 99)
     assert int((mean.weights > 0).sum()) == 7
-    only = make_prompt(tokenizer, Query("what is the ?"), "question", "content", 99)
+    only = make_prompt(tokenizer, "what is the ?", "content", 99)
     assert int((only.weights > 0).sum()) == 4
-    led = make_prompt(
-        tokenizer, Query("what is the capital ?", lead="of italy"), "question", "mean", 99
-    )
-    told = tokenizer.convert_ids_to_tokens(led.ids[0].tolist())
-    counted = [token for token, w in zip(told, led.weights, strict=True) if w]
-    assert told[-7:-5] == ["of", "italy"]
-    assert counted == ["what", "is", "the", "capital", "?"], "what leads is read, not counted"
 
 
 def test_reading_together_is_reading_alone(backend):
@@ -202,7 +186,7 @@ def test_reading_together_is_reading_alone(backend):
 
 
 def test_batches_stay_small():
-    from nodes.build_context.rico.transformer import _BATCH, _batches
+    from nodes.models.decoders.transformer import _BATCH, _batches
 
     lengths = [300, 1, 200, 300, 5, 5, 120, 90, 1, 600]
     found = list(_batches(lengths))

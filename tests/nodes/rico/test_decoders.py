@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from nodes.build_context.rico.attention import Documents, attend
-from nodes.build_context.rico.backend import Query
-from nodes.build_context.rico.transformer import TransformerBackend
+from nodes.models.decoders.transformer import Documents, TransformerBackend, attend
 from tests.nodes.rico.conftest import DOCUMENTS, make_tokenizer
 from tests.nodes.rico.test_backends import plain_loss
 
@@ -41,7 +39,7 @@ def test_other_decoders(family, more):
     config = getattr(transformers, f"{family}Config")(vocab_size=len(tokenizer), **SMALL, **more)
     model = getattr(transformers, f"{family}ForCausalLM")(config)
     backend = TransformerBackend(model, tokenizer, family, "f", max_tokens=40)
-    query = Query("what is the capital of italy ?")
+    query = "what is the capital of italy ?"
     states = backend.encode(DOCUMENTS)
     for i in (1, 2):
         one = torch.zeros(4)
@@ -49,7 +47,7 @@ def test_other_decoders(family, more):
         exact = plain_loss(backend, DOCUMENTS[i], query)
         assert float(backend.loss(states, one, query)) == pytest.approx(exact, abs=2e-4)
     weights = torch.full((4,), 0.25)
-    slope = backend.gradient(states, weights, query).by_layer.sum(0)
+    slope = backend.gradient(states, weights, query).slope
     moved = weights.clone()
     moved[0] += 1e-2
     near = weights.clone()

@@ -8,9 +8,10 @@ import pytest
 from envs.plain import PlainView
 from envs.protocols import Chunk, Observation
 from nodes.build_context.rico.kind import Rico
-from nodes.build_context.rico.reading import read_documents
-from nodes.build_context.rico.weigh import Weigher, shared_backend
+from nodes.build_context.rico.weigh import Weigher, documents_of
 from nodes.conformance import check_built, check_context, requests
+from nodes.models.decoders.loading import shared_backend
+from nodes.models.decoders.states import DocumentMemory
 from nodes.models.embedders import Hashing
 from nodes.protocols import ContextRequest
 from nodes.resources import Resources
@@ -104,13 +105,11 @@ def test_a_document_is_read_once(corpus, llama_folder, home, monkeypatch):
 
 def test_int8_states_rank_alike(corpus, llama_folder, resources):
     documents = [c.text for c in corpus.source.all()]
-    from nodes.build_context.rico.backend import Document
+    from nodes.models.decoders.backend import Document
 
     def scores(dtype):
-        weigher = Weigher(
-            lambda: shared_backend(str(llama_folder), "content", 300),
-            lambda: resources.embedder, fuse_with=(), states=dtype,
-        )  # fmt: skip
+        memory = DocumentMemory(lambda: shared_backend(str(llama_folder)), dtype)
+        weigher = Weigher(memory, lambda: resources.embedder, partners=())
         return weigher.weigh(corpus.instruction, [Document("", t) for t in documents]).scores
 
     exact = scores("fp32")
@@ -127,16 +126,16 @@ def test_documents_from_files(tmp_path):
     )
     (tmp_path / "c.jsonl").write_text('{"text": "three"}\n\n{"title": "u", "text": "four"}\n')
     (tmp_path / "d.png").write_bytes(b"\x89")
-    found = [(d.title, d.text) for d in read_documents(str(tmp_path))]
-    assert found == [("t", "two"), ("", "x"), ("", "three"), ("u", "four"), ("a note", "one")]
-    with pytest.raises(UserError, match="no folder, file or corpus"):
-        read_documents(str(tmp_path / "none"))
-    (tmp_path / "deep" / "e.json").write_text('[{"title": 3}]')
-    with pytest.raises(UserError, match="no title and text"):
-        read_documents(str(tmp_path))
-    (tmp_path / "deep" / "e.json").write_text("{")
-    with pytest.raises(UserError, match="cannot read"):
-        read_documents(str(tmp_path))
+    found = [(d.title, d.text) for d in documents_of(str(tmp_path))]
+    assert found == [("t", "two"), ("b", "x"), ("c", "three"), ("u", "four"), ("a note", "one")]
+    with pytest.raises(UserError, match="there are: none yet"):
+        documents_of(str(tmp_path / "none"))
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "e.json").write_text('[{"title": 3}]')
+    with pytest.raises(UserError, match="no article"):
+        documents_of(str(tmp_path / "bad"))
+    (tmp_path / "bad" / "e.json").write_text("{")
+    with pytest.raises(UserError, match="broken JSON"):
+        documents_of(str(tmp_path / "bad"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="no documents"):
-        read_documents(str(tmp_path / "empty"))
+    assert documents_of(str(tmp_path / "empty")) == []

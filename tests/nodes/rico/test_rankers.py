@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from nodes.build_context.rico.backend import Gradient, Query
-from nodes.build_context.rico.fusion import fuse, fuse_named, softmax, z_scores
-from nodes.build_context.rico.rankers import RANKERS, Options, rank
+from nodes.build_context.rico.rankers import RANKERS, Settings, rank
+from nodes.models.decoders.backend import Gradient
+from nodes.retrieval.ranking import fuse, fuse_named, softmax, z_scores
 from stores.errors import UserError
 from tests.nodes.rico.conftest import DOCUMENTS
 
-QUERY = Query("what is the capital of italy ?", "rome")
+QUERY = "what is the capital of italy ?"
 
 
 class Convex:
@@ -25,15 +25,15 @@ class Convex:
         ]
         self.target = torch.tensor(rng.normal(size=4), dtype=torch.float32)
 
-    def loss(self, states, weights, query, target="question"):
+    def loss(self, states, weights, query):
         mixed = sum(w * s["s"] for w, s in zip(weights, states, strict=True))
         return ((self.target - mixed) ** 2).sum() / 2
 
-    def gradient(self, states, weights, query, target="question"):
+    def gradient(self, states, weights, query):
         weights = weights.detach().clone().requires_grad_()
         loss = self.loss(states, weights, query)
         (slope,) = torch.autograd.grad(loss, weights)
-        return Gradient(float(loss.detach()), slope[None])
+        return Gradient(float(loss.detach()), slope)
 
     def encode(self, documents):
         return [{"s": self.target}] * len(documents)
@@ -58,12 +58,12 @@ def test_proposition_3_1_on_a_convex_loss(seed):
 def test_every_ranker_scores_every_document(backend):
     states = backend.encode(DOCUMENTS)
     for name in RANKERS:
-        found = rank(name, backend, states, QUERY, Options(steps=2), prior=[3, 1, 0, 2])
+        found = rank(name, backend, states, QUERY, Settings(steps=2), prior=[3, 1, 0, 2])
         assert found.scores.shape == (4,), name
         assert np.isfinite(found.scores).all(), name
         assert found.weights.sum() == pytest.approx(1), name
         assert (found.weights >= 0).all(), name
-        one = rank(name, backend, states[:1], QUERY, Options(steps=1), prior=[1.0])
+        one = rank(name, backend, states[:1], QUERY, Settings(steps=1), prior=[1.0])
         assert one.scores.shape == (1,), name
 
 
@@ -91,14 +91,13 @@ def test_single_gradient_and_leave_one_out_against_the_loss(backend):
     assert found.calls == 5
     slope = rank("single_gradient", backend, states, QUERY)
     assert slope.losses[0] == pytest.approx(base, abs=1e-5)
-    assert np.allclose(slope.by_layer.sum(0), slope.scores)
-    late = rank("single_gradient", backend, states, QUERY, Options(layers=(-1,)))
-    assert np.allclose(late.scores, slope.by_layer[-1])
 
 
 def test_multistep_lowers_the_loss(backend):
     states = backend.encode(DOCUMENTS)
-    losses = rank("multistep", backend, states, QUERY, Options(steps=12, learning_rate=0.05)).losses
+    losses = rank(
+        "multistep", backend, states, QUERY, Settings(steps=12, learning_rate=0.05)
+    ).losses
     assert len(losses) == 12
     assert losses[-1] < losses[0]
 
@@ -106,14 +105,14 @@ def test_multistep_lowers_the_loss(backend):
 def test_multistep_finds_the_minimum_of_a_convex_loss():
     backend = Convex(1, count=3)
     found = rank(
-        "multistep", backend, backend.states, QUERY, Options(steps=800, learning_rate=0.02)
+        "multistep", backend, backend.states, QUERY, Settings(steps=800, learning_rate=0.02)
     )
     slope = backend.gradient(backend.states, torch.tensor(found.scores, dtype=torch.float32), QUERY)
-    assert slope.by_layer.abs().max() < 1e-2
+    assert slope.slope.abs().max() < 1e-2
 
 
 def test_naive_prefers_the_state_of_the_same_text(mamba):
-    states = mamba.encode([*DOCUMENTS, *[type(DOCUMENTS[0])("", QUERY.question)]])
+    states = mamba.encode([*DOCUMENTS, *[type(DOCUMENTS[0])("", QUERY)]])
     assert rank("naive", mamba, states, QUERY).scores.argmax() == 4
 
 
@@ -123,8 +122,6 @@ def test_mistakes_are_named(llama):
         rank("best", llama, states, QUERY)
     with pytest.raises(UserError, match="warm_start needs"):
         rank("warm_start", llama, states, QUERY)
-    with pytest.raises(UserError, match="layers 0 to 2"):
-        rank("single_gradient", llama, states, QUERY, Options(layers=(9,)))
     assert rank("single_gradient", llama, [], QUERY).scores.shape == (0,)
 
 

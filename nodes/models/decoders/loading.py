@@ -3,60 +3,64 @@
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from nodes.build_context.rico.prompts import Loss
-from stores.errors import UserError
+from nodes.models.decoders.backend import Loss
+from stores.errors import UserError, needs
 from stores.home import home
 
 if TYPE_CHECKING:
-    from nodes.build_context.rico.backend import Backend
+    from nodes.models.decoders.backend import Backend
 
 DEFAULT = "smollm2-135m"
 
 
 def load_backend(
     model: str = DEFAULT,
-    *,
     loss: Loss = "content",
     max_tokens: int = 300,
-    threads: int | None = None,
-    **options: Any,
+    layers: Sequence[int] | None = None,
+    projection: int | None = None,
+    conv: Literal["mix", "zero"] = "mix",
 ) -> "Backend":
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
-    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``options`` are ``layers``, and for Mamba-2
-    ``conv`` and ``projection``. Raises ``UserError``.
+    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``projection`` and ``conv`` are for Mamba-2.
+    Raises ``UserError``.
     """
-    import torch
-
-    if threads:
-        torch.set_num_threads(threads)
     folder, fingerprint = _folder(model)
     network, tokenizer = _load(str(folder), model)
+    common = (network, tokenizer, model, fingerprint, max_tokens, loss, layers)
     if getattr(network.config, "model_type", "") == "mamba2":
-        from nodes.build_context.rico.mamba2 import Mamba2Backend
+        from nodes.models.decoders.mamba2 import Mamba2Backend
 
-        return Mamba2Backend(
-            network, tokenizer, model, fingerprint, max_tokens=max_tokens, loss=loss, **options
-        )
-    from nodes.build_context.rico.transformer import TransformerBackend
+        return Mamba2Backend(*common, conv, projection)
+    from nodes.models.decoders.transformer import TransformerBackend
 
-    if options.get("projection"):
+    if projection:
         raise UserError(
             f"{model} is a transformer, whose states cannot be projected: use layers, or int8 states"
         )
-    layers = options.get("layers")
-    return TransformerBackend(
-        network, tokenizer, model, fingerprint, max_tokens=max_tokens, loss=loss, layers=layers
-    )
+    return TransformerBackend(*common)
 
 
-def load_language_model(model: str = DEFAULT) -> tuple[Any, Any]:
-    """Return (network, tokenizer) of ``model`` (see :func:`load_backend`), in float32 on the CPU."""
-    return _load(str(_folder(model)[0]), model)
+def shared_backend(
+    model: str = DEFAULT,
+    loss: Loss = "content",
+    max_tokens: int = 300,
+    layers: Sequence[int] | None = None,
+    projection: int | None = None,
+) -> "Backend":
+    """Return this process's backend for these settings: one copy of the weights, whoever asks."""
+    return _shared(model, loss, max_tokens, None if layers is None else tuple(layers), projection)
+
+
+_shared = lru_cache(maxsize=4)(load_backend)
 
 
 def _folder(model: str) -> tuple[Path | str, str]:
@@ -94,21 +98,17 @@ def _converted(path: Path, digest: str) -> Path:
     folder = home() / "converted" / f"{path.stem}-{digest[:12]}"
     if (folder / "config.json").is_file():
         return folder
-    for package in ("gguf", "accelerate"):
-        try:
-            __import__(package)
-        except ImportError:
-            raise UserError(
-                f"reading {path.name} needs {package}: pip install 'stategate[rico]'"
-            ) from None
     from filelock import FileLock
+
+    with needs("local"):
+        for package in ("accelerate", "gguf"):  # transformers needs them, and names no fix
+            import_module(package)
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not (folder / "config.json").is_file():
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-
             partial = folder.with_name(f"{folder.name}.{os.getpid()}.part")
             tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
             network = AutoModelForCausalLM.from_pretrained(
@@ -128,8 +128,9 @@ def _converted(path: Path, digest: str) -> Path:
 
 
 def _load(folder: str, model: str) -> tuple[Any, Any]:
-    import torch
-    import transformers
+    with needs("local"):
+        import torch
+        import transformers
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()

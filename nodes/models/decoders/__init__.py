@@ -1,0 +1,1 @@
+"""Language models whose memories of documents, each read alone, can be mixed with weights."""

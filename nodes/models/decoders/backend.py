@@ -1,0 +1,231 @@
+"""What a model must offer for RICO: states of documents, and the loss of a question after a mixture.
+
+A *state* is what a model remembers of one document read alone: the recurrent and convolution states
+of a state space model, or the keys and values of a transformer. Backends mix the states of many
+documents with one weight a document and say how well the mixture predicts the question
+(``L(w)`` of the paper: the mean negative log-likelihood of the question's tokens, in nats).
+"""
+
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from stores.corpus.lexical import stop_words
+from stores.errors import UserError, needs
+from stores.text import one_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: Named parts of one document's state; shapes are the backend's own.
+State = Mapping[str, "Tensor"]
+#: The question's loss is over its content words only, or over all of its tokens.
+Loss = Literal["content", "mean"]
+#: From the next tokens to their logits (1, n, vocabulary), after all that was read before.
+Reader = Callable[[Sequence[int]], "Tensor"]
+
+QUESTION = "\n\nQuestion:"
+ANSWER = "\nAnswer:"
+_SYSTEM = "Answer from the text above, in one short sentence."
+_QUESTION_TOKENS = 512
+_CONTENT = re.compile(r"\w+(?:['’]\w+)?")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document to be weighed; ``title`` may be empty."""
+
+    title: str
+    text: str
+
+    def shown(self) -> str:
+        """Return the document as models read it."""
+        if self.title and self.text:
+            return f"{self.title}: {self.text}"
+        return self.title or self.text
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The loss at some weights, and its slope ∂L/∂w along each document's weight, float32 (n,)."""
+
+    loss: float
+    slope: "Tensor"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Token ids ``(1, n)`` and the weight of each token in the loss ``(n,)``, summing to one.
+
+    Token ``t`` is predicted from the tokens before it; the first token never counts.
+    """
+
+    ids: "Tensor"
+    weights: "Tensor"
+
+
+class Backend(ABC):
+    """A language model whose memory of several documents can be mixed with weights.
+
+    ``parameterisation`` says where an optimiser should move: along the weights themselves
+    (``linear``, for states that add up) or along their logarithms (``log``, for attention).
+    ``fingerprint`` names weights and text format; states of another fingerprint are useless.
+    ``layers`` keeps only some layers' states (all if None; -1 is the last), which makes an index that
+    much smaller. Documents are cut at ``max_tokens``. Safe for threads; calls wait for each other.
+    """
+
+    parameterisation: ClassVar[Literal["linear", "log"]]
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str,
+        fingerprint: str,
+        max_tokens: int = 300,
+        loss: Loss = "content",
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        self.name = name
+        self.max_tokens = max_tokens
+        self.layers = count = int(model.config.num_hidden_layers)
+        chosen = range(count) if layers is None else layers
+        if not chosen or any(not -count <= int(layer) < count for layer in chosen):
+            raise UserError(f"{name} has layers 0 to {count - 1}, not {list(chosen)}")
+        self._layers = sorted({int(layer) % count for layer in chosen})
+        subset = "" if len(self._layers) == count else f"/layers{self._layers}"
+        self.fingerprint = f"{fingerprint}/{max_tokens}{subset}"
+        self._model = model.eval().requires_grad_(False)
+        self._tokenizer = tokenizer
+        self._loss = loss
+        self._room = _QUESTION_TOKENS
+        self._lock = threading.RLock()
+
+    @abstractmethod
+    def encode(self, documents: Sequence[Document]) -> list[State]:
+        """Read each document alone; one state each, in order. Long documents are cut."""
+
+    @abstractmethod
+    def summary(self, state: State) -> "Tensor":
+        """Return a state as one flat float32 vector, for the naive inner product."""
+
+    @abstractmethod
+    def _reader(self, states: Sequence[State], weights: "Tensor") -> Reader:
+        """Return what reads on from the mixture; its logits are differentiable in ``weights``."""
+
+    def loss(self, states: Sequence[State], weights: "Tensor", question: str) -> "Tensor":
+        """Return L(w), a scalar differentiable in ``weights`` (float32, ``(len(states),)``, ≥ 0).
+
+        Prompt prefix and separators are outside the loss. Raises ``UserError`` for an empty question.
+        """
+        prompt = make_prompt(self._tokenizer, question, self._loss, self._room)
+        with self._lock:
+            logits = self._reader(states, weights)(prompt.ids[0].tolist())
+        return prompt_loss(logits, prompt)
+
+    def gradient(self, states: Sequence[State], weights: "Tensor", question: str) -> Gradient:
+        """Return L(w) and ∂L/∂w: one forward and one backward pass."""
+        import torch
+
+        weights = weights.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            loss = self.loss(states, weights, question)
+            (slope,) = torch.autograd.grad(loss, weights)
+        return Gradient(float(loss.detach()), slope)
+
+    def generate(
+        self, states: Sequence[State], weights: "Tensor", question: str, max_tokens: int = 32
+    ) -> str:
+        """Answer greedily from the mixed state, up to the first line break (``learned_state``)."""
+        import torch
+
+        new = answer_prompt(self._tokenizer, question)[-self._room :]
+        ends = {self._tokenizer.eos_token_id, *_as_list(self._model.generation_config.eos_token_id)}
+        answer: list[int] = []
+        with self._lock, torch.no_grad():
+            read = self._reader(states, weights.detach())
+            for _ in range(max_tokens):
+                token = int(read(new)[0, -1].argmax())
+                if token in ends or "\n" in self._tokenizer.decode([token]).strip(" "):
+                    break
+                answer.append(token)
+                new = [token]
+        return str(self._tokenizer.decode(answer)).strip()
+
+    def _document_ids(self, document: Document) -> list[int]:
+        start = self._tokenizer.bos_token_id
+        if start is None:
+            start = self._tokenizer.eos_token_id
+        ids = self._tokenizer(document.shown(), add_special_tokens=False)["input_ids"]
+        return [int(start or 0), *ids][: self.max_tokens]
+
+
+def make_prompt(tokenizer: Any, question: str, loss: Loss, max_tokens: int) -> Prompt:
+    """Return the tokens of ``question`` and which of them the loss is over.
+
+    ``content`` leaves function words and punctuation out (all tokens count if nothing is left).
+    Raises ``UserError`` for an empty question.
+    """
+    import torch
+
+    asked = one_line(question)
+    if not asked:
+        raise UserError("the question is empty: ask something")
+    start = len(QUESTION)
+    text = f"{QUESTION} {asked}"
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    ids, spans = encoded["input_ids"][:max_tokens], encoded["offset_mapping"][:max_tokens]
+    inside = [start < b and place > 0 for place, (_, b) in enumerate(spans)]
+    if loss == "content":
+        content = [
+            match.span()
+            for match in _CONTENT.finditer(text, start)
+            if match[0].lower() not in stop_words()
+        ]
+        chosen = [
+            ok and any(a < stop and begin < b for begin, stop in content)
+            for ok, (a, b) in zip(inside, spans, strict=True)
+        ]
+        inside = chosen if any(chosen) else inside
+    weights = torch.tensor(inside, dtype=torch.float32)
+    if not weights.any():
+        raise UserError(
+            f"the question is cut before its first word: allow over {max_tokens} tokens"
+        )
+    return Prompt(torch.tensor([ids]), weights / weights.sum())
+
+
+def prompt_loss(logits: "Tensor", prompt: Prompt) -> "Tensor":
+    """Return the weighted negative log-likelihood; ``logits`` are ``(1, n, vocabulary)``."""
+    counted = prompt.weights[1:].nonzero().flatten()
+    log_probabilities = logits[0, counted].float().log_softmax(-1)
+    chosen = log_probabilities.gather(1, prompt.ids[0, counted + 1][:, None]).flatten()
+    return -(chosen * prompt.weights[counted + 1]).sum()
+
+
+def answer_prompt(tokenizer: Any, question: str) -> list[int]:
+    """Return the tokens after the documents' states from which a model answers ``question``.
+
+    A model that was trained to chat is asked in its own form; another one continues ``Answer:``.
+    """
+    asked = one_line(question)
+    text = f"{QUESTION} {asked}{ANSWER}"
+    if getattr(tokenizer, "chat_template", None):
+        with needs("local"):
+            import jinja2
+
+        turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": asked}]
+        alone = [{"role": "user", "content": f"{_SYSTEM} {asked}"}]
+        try:
+            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        except (jinja2.TemplateError, ValueError):  # a form without system turns
+            text = tokenizer.apply_chat_template(alone, tokenize=False, add_generation_prompt=True)
+        text = f"\n\n{text}"
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,245 @@
+"""RICO on transformers (the paper's appendix A): log-weights on the attention to each document.
+
+Each document is read alone, after a start token of its own, at positions that end where the
+question begins; its keys and values are its state. With weights ``w`` the question attends to all
+documents at once, with ``log w_i`` added to the attention scores of document ``i``'s keys in every
+layer. A one-hot ``w`` is therefore the plain concatenation of that document and the question, and
+``-∂L/∂log w_i`` says how much more attention to document ``i`` would help.
+
+The general attention kernels would copy the documents' keys and values beside the question's, repeat
+them for every group of heads, and differentiate by them. Here they stay where they are: what is
+differentiable are the question and one bias a document, so time and memory grow as little as they can
+with the documents.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from nodes.models.decoders.backend import Backend, Document, Loss, Reader, State
+from stores.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
+_NOTHING = 1e-30
+#: Tokens read at once: more is no faster on a processor, and takes memory.
+_BATCH = 512
+_ATTENTION = "stategate_rico"
+
+
+class TransformerBackend(Backend):
+    """A Hugging Face decoder with rotary or no positions and a key-value cache, of most families.
+
+    A state is ``{"kv": (layers, 2, heads, tokens, head size)}``. In layers that are not among
+    ``layers`` the question sees no document.
+    """
+
+    parameterisation: ClassVar[Literal["linear", "log"]] = "log"
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str,
+        fingerprint: str,
+        max_tokens: int = 300,
+        loss: Loss = "content",
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
+        max_tokens = min(max_tokens, max(context // 2, 1))
+        super().__init__(model, tokenizer, name, fingerprint, max_tokens, loss, layers)
+        self._room = min(context - max_tokens, self._room)
+        self._reading: tuple[Tensor, dict[int, Documents]] | None = None
+        attentions = [
+            module
+            for module in model.modules()
+            if hasattr(module, "layer_idx") and type(module).__name__.endswith("Attention")
+        ]
+        if len(attentions) != self.layers:
+            raise UserError(
+                f"{name}: its attention layers are unknown here: use a Llama-like decoder"
+            )
+        _install(model, name)
+        for module in attentions:
+            module.register_forward_pre_hook(self._show_documents, with_kwargs=True)
+
+    def encode(self, documents: Sequence[Document]) -> list[State]:
+        """Return one state a document, read in batches of at most :data:`_BATCH` tokens.
+
+        Shorter documents are padded at the end, where no token that counts can see it.
+        """
+        import torch
+
+        ids = [self._document_ids(document) for document in documents]
+        states: dict[int, State] = {}
+        for batch in _batches([len(row) for row in ids]):
+            longest = max(len(ids[i]) for i in batch)
+            rows = [[*ids[i], *[0] * (longest - len(ids[i]))] for i in batch]
+            starts = torch.tensor([[self.max_tokens - len(ids[i])] for i in batch])
+            with self._lock, torch.no_grad():
+                self._reading = None
+                cache = self._model.base_model(
+                    torch.tensor(rows),
+                    position_ids=starts + torch.arange(longest),
+                    use_cache=True,
+                ).past_key_values
+            layers = [cache.layers[number] for number in self._layers]
+            for row, i in enumerate(batch):
+                parts = [torch.stack([layer.keys[row], layer.values[row]]) for layer in layers]
+                states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
+        return [states[i] for i in range(len(ids))]
+
+    def summary(self, state: State) -> "Tensor":
+        """Return the mean value vector of every layer."""
+        return state["kv"][:, 1].float().mean(-2).flatten()
+
+    def _reader(self, states: Sequence[State], weights: "Tensor") -> Reader:
+        """Return what reads on, attending to all documents as weighed and to what it read."""
+        import torch
+        from transformers import DynamicCache
+
+        # Keys and values lie side by side in every layer; a document's tokens share its bias.
+        lengths = torch.tensor([state["kv"].shape[-2] for state in states])
+        together = torch.cat([state["kv"].to(self._model.dtype) for state in states], dim=-2)
+        bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).to(together.dtype)
+        documents = {
+            layer: Documents(keys, values, bias)
+            for layer, (keys, values) in zip(self._layers, together, strict=True)
+        }
+        cache, seen = DynamicCache(), 0
+
+        def read(ids: Sequence[int]) -> "Tensor":
+            nonlocal seen
+            count, start = len(ids), self.max_tokens + seen
+            causal = torch.full((count, seen + count), float("-inf")).triu(seen + 1)[None, None]
+            mask = causal.to(self._model.dtype)
+            seen += count
+            self._reading = (mask, documents)
+            try:
+                logits: Tensor = self._model(
+                    torch.tensor([list(ids)]),
+                    position_ids=torch.arange(start, start + count)[None],
+                    past_key_values=cache,
+                    attention_mask=mask,
+                    use_cache=True,
+                ).logits
+            finally:
+                self._reading = None
+            return logits
+
+        return read
+
+    def _show_documents(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Give each attention layer the documents that it may attend to."""
+        if self._reading is None:
+            return None
+        mask, documents = self._reading
+        own = documents.get(module.layer_idx)
+        return args, {**kwargs, "attention_mask": mask, "documents": own}
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield indices of similar lengths, together at most :data:`_BATCH` tokens with the padding."""
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and lengths[i] * (len(batch) + 1) > _BATCH:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True)
+class Documents:
+    """One layer's ``keys`` and ``values`` ``(heads, tokens, size)`` and a ``bias`` a token."""
+
+    keys: "Tensor"
+    values: "Tensor"
+    bias: "Tensor"
+
+
+def attend(
+    module: Any,
+    query: "Tensor",
+    key: "Tensor",
+    value: "Tensor",
+    attention_mask: "Tensor | None",
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    documents: Documents | None = None,
+    **kwargs: Any,
+) -> "tuple[Tensor, None]":
+    """Attend to ``documents`` and to the question's own ``key`` and ``value``.
+
+    ``query`` is ``(1, heads, n, size)``, the mask covers own keys only. Without documents this is
+    transformers' ordinary attention.
+    """
+    import torch
+
+    cap = kwargs.get("softcap")
+    if documents is None and cap is not None:
+        return _capped(query, key, value, attention_mask, scaling, cap), None
+    if documents is None:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        return sdpa_attention_forward(  # type: ignore[no-any-return]
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+    _, heads, count, size = query.shape
+    groups = documents.keys.shape[0]
+    scale = size**-0.5 if scaling is None else scaling
+    asked = query.reshape(groups, heads // groups * count, size) * scale
+    far = asked @ documents.keys.transpose(1, 2)
+    near = asked @ key[0].transpose(1, 2)
+    if cap is not None:
+        far, near = cap * torch.tanh(far / cap), cap * torch.tanh(near / cap)
+    far = far + documents.bias
+    if attention_mask is not None:
+        rows = attention_mask[0].expand(groups * (heads // groups), -1, -1)
+        near = near + rows.reshape(groups, -1, near.shape[-1])
+    shares = torch.cat([far, near], dim=-1).softmax(-1)
+    split = far.shape[-1]
+    out = shares[..., :split] @ documents.values + shares[..., split:] @ value[0]
+    return out.reshape(1, heads, count, size).transpose(1, 2).contiguous(), None
+
+
+def _capped(
+    query: "Tensor",
+    key: "Tensor",
+    value: "Tensor",
+    mask: "Tensor | None",
+    scaling: float | None,
+    cap: float,
+) -> "Tensor":
+    """Attend with capped scores, which the general kernel does not know; causal without a mask."""
+    import torch
+
+    groups, count, length = query.shape[1] // key.shape[1], query.shape[2], key.shape[2]
+    keys, values = (part.repeat_interleave(groups, 1) for part in (key, value))
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = cap * torch.tanh(query @ keys.transpose(2, 3) * scale / cap)
+    if mask is None:
+        mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)
+    if mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, float("-inf"))
+    scores = scores + mask
+    return (scores.softmax(-1) @ values).transpose(1, 2).contiguous()
+
+
+def _install(model: Any, name: str) -> None:
+    """Make ``model`` attend through :func:`attend`. Raises ``UserError`` where it cannot."""
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    from transformers.modeling_utils import AttentionInterface
+
+    AttentionInterface.register(_ATTENTION, attend)
+    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+    try:
+        model.set_attn_implementation(_ATTENTION)
+    except (ValueError, AttributeError, NotImplementedError):
+        raise UserError(
+            f"{name}: its attention cannot be weighed: use a Llama-like decoder"
+        ) from None

@@ -1,0 +1,125 @@
+"""Scores of candidates by words and by embeddings, and several rankings made one."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.webshop.porter import stem
+from nodes.protocols import Embedder
+from stores.corpus.lexical import Lexical, stop_words
+from stores.errors import UserError
+
+Scores = NDArray[np.float64]
+#: Scores of some candidates by their places.
+ByPlace = Mapping[int, float]
+
+
+def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
+    """Return BM25 (k1 1.5, b 0.75) over the candidates alone: a word is as rare as it is among them.
+
+    ``stemmed`` drops English stop words and stems the rest (Porter). A word that a question says twice
+    counts once.
+    """
+    return Lexical(texts, _stems if stemmed else _words, k1=1.5, repeats=False)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w\w+", text.lower())
+
+
+def _stems(text: str) -> list[str]:
+    return [stem(word) for word in _words(text) if word not in stop_words()]
+
+
+def bm25(question: str, texts: Sequence[str], *, stemmed: bool = False) -> Scores:
+    """Score the candidates of one question (see :func:`bm25_over`)."""
+    return bm25_over(texts, stemmed=stemmed).scores(question)
+
+
+def cosine(embedder: Embedder, question: str, texts: Sequence[str]) -> Scores:
+    """Score the candidates of one question by the cosine of embeddings."""
+    if not texts:
+        return np.zeros(0)
+    rows = embedder.embed([question, *texts])
+    return np.asarray(rows[1:] @ rows[0], dtype=float)
+
+
+def z_scores(scores: Sequence[float] | Scores) -> Scores:
+    """Return scores with mean 0 and deviation 1; all zeros where they do not differ."""
+    values = np.asarray(scores, dtype=float)
+    if not len(values):
+        return values
+    deviation = values.std()
+    if not np.isfinite(deviation) or deviation < 1e-12:
+        return np.zeros_like(values)
+    return np.asarray((values - values.mean()) / deviation)
+
+
+def softmax(scores: Scores) -> Scores:
+    """Return positive weights that sum to one."""
+    if not len(scores):
+        return scores
+    raised = np.exp(scores - scores.max())
+    return np.asarray(raised / raised.sum())
+
+
+def fuse(scores: Sequence[Sequence[float] | Scores], weights: Sequence[float] = ()) -> Scores:
+    """Return the weighted sum of the z-scores of several rankers (weights of one if none are given)."""
+    factors = list(weights) or [1.0] * len(scores)
+    if len(factors) != len(scores) or not scores:
+        raise ValueError(f"{len(scores)} rankers and {len(factors)} weights")
+    parts = [factor * z_scores(row) for factor, row in zip(factors, scores, strict=True)]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def fuse_places(rankings: Sequence[ByPlace]) -> list[tuple[int, float]]:
+    """Fuse rankings of different candidates by the sum of their z-scores, best first.
+
+    What a ranking does not hold gets that ranking's lowest score: it is no better than the last.
+    """
+    places = sorted({place for scores in rankings for place in scores})
+    lowest = [min(scores.values()) if scores else 0.0 for scores in rankings]
+    rows = [
+        [scores.get(place, low) for place in places]
+        for scores, low in zip(rankings, lowest, strict=True)
+    ]
+    return best_first(dict(zip(places, map(float, fuse(rows)), strict=True))) if places else []
+
+
+def reciprocal_ranks(rankings: Sequence[ByPlace], k: int = 60) -> list[tuple[int, float]]:
+    """Fuse by reciprocal ranks (Cormack et al., 2009), best first; ties keep the lower place."""
+    fused: dict[int, float] = {}
+    for scores in rankings:
+        for rank, (place, _) in enumerate(best_first(scores), 1):
+            fused[place] = fused.get(place, 0.0) + 1 / (k + rank)
+    return best_first(fused)
+
+
+def best_first(scores: ByPlace) -> list[tuple[int, float]]:
+    """Return (place, score), best first; ties keep the lower place."""
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
+def weighted_parts(name: str) -> dict[str, float]:
+    """Return the rankers that a fusion's name such as ``bm25+2*minilm`` joins, and their weights.
+
+    Raises ``UserError`` for a weight that is no number.
+    """
+    parts: dict[str, float] = {}
+    for word in (word.strip() for word in name.split("+")):
+        factor, star, ranker = word.rpartition("*")
+        try:
+            parts[ranker.strip()] = float(factor) if star else 1.0
+        except ValueError:
+            raise UserError(f"write a fusion as bm25+2*minilm, not '{name}'") from None
+    return {ranker: factor for ranker, factor in parts.items() if ranker}
+
+
+def fuse_named(name: str, known: Mapping[str, Sequence[float] | Scores]) -> Scores:
+    """Return the scores of ``name``: a ranker's own, or the fusion of several."""
+    parts = weighted_parts(name)
+    if len(parts) == 1:
+        return np.asarray(known[next(iter(parts))], dtype=float)
+    return fuse([known[part] for part in parts], list(parts.values()))
