@@ -139,13 +139,8 @@ def found(model: Any, tokenizer: Any, task: Pairs, questions: int, seed: int) ->
     for _ in range(questions):
         example = task.draw(rng, task.candidates)
         states = backend.encode(example.documents)
-<<<<<<< HEAD
         for name in RANKERS:
-            scores = rank(name, backend, states, Query(example.question)).scores
-=======
-        for name in rankers:
             scores = rank(name, backend, states, example.question).scores
->>>>>>> refs/heads/models
             hits[name] += int(scores.argmax()) == example.relevant
     return {name: count / questions for name, count in hits.items()}
 

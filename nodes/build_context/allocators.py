@@ -54,28 +54,10 @@ def softmax(temperature: float) -> Allocator:
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
-<<<<<<< HEAD
-    """Load what ``stategate train allocator`` made. Raises ``UserError`` for a mismatch."""
-    import torch
-
-    from nodes.build_context.query import needs_state, readout_of
-    from stores.assets.weights import load_weights, require_match
-
-    updater = needs_state(resources, kind)
-    name = checkpoint or f"allocator-{updater.model.kind}"
-    tensors, meta = load_weights(name, "allocator")
-    require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
-    fix = "train it again for this state model (stategate train allocator)"
-    require_match(name, meta, "state_sha256", updater.fingerprint, fix)
-    weigher = make_weigher(**meta["architecture"])
-    weigher.load_state_dict(tensors)
-    weigher.eval()
-=======
     """Load a checkpoint of ``trainers.state.allocator``. Raises ``UserError`` for a mismatch."""
     import torch
 
     updater, weigher = trained_head(resources, checkpoint, kind, "allocator", make_weigher)
->>>>>>> refs/heads/models
 
     def allocate(
         request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]

@@ -108,21 +108,7 @@ def trained_query(resources: "Resources", checkpoint: str, kind: str) -> "Query"
     """
     import torch
 
-<<<<<<< HEAD
-    from stores.assets.weights import load_weights, require_match
-
-    updater = needs_state(resources, kind)
-    name = checkpoint or f"retriever-{updater.model.kind}"
-    tensors, meta = load_weights(name, "retriever")
-    require_match(name, meta, "embedder", resources.embedder.name, "set its embedder")
-    fix = "train it again for this state model (stategate train retriever)"
-    require_match(name, meta, "state_sha256", updater.fingerprint, fix)
-    projection = make_projection(**meta["architecture"])
-    projection.load_state_dict(tensors)
-    projection.eval()
-=======
     updater, projection = trained_head(resources, checkpoint, kind, "retriever", make_projection)
->>>>>>> refs/heads/models
 
     def query(request: ContextRequest) -> tuple[Vector, Vector]:
         wish = resources.embedder.embed([request.instruction])
