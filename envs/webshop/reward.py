@@ -20,6 +20,10 @@ COLORS = (
 ).split()
 
 
+#: The original's comparison drops these characters, so that "café" is "caf".
+_LATIN_1 = dict.fromkeys(range(128, 256))
+
+
 def score(
     bought: Product, goal: Mapping[str, Any], price: float, options: Mapping[str, str]
 ) -> tuple[float, dict[str, Any]]:
@@ -99,9 +103,11 @@ def _close(chosen: str, wanted: Any) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _ratio(first: str, second: str) -> int:
-    from thefuzz import fuzz
+    """Return what ``thefuzz.fuzz.token_set_ratio`` does: 0 to 100, letters of Latin-1 left out."""
+    from rapidfuzz import fuzz, utils
 
-    return int(fuzz.token_set_ratio(first, second))
+    plain = (utils.default_process(text.translate(_LATIN_1)) for text in (first, second))
+    return round(fuzz.token_set_ratio(*plain))
 
 
 def _categories(path: str) -> set[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
-from stores.home import home
+from stores.home import cache
 from stores.runs import with_errors
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -100,8 +100,8 @@ def _server() -> Iterator[tuple[str, float]]:
     """Start ``stategate ui``; yield its address and the seconds until it answered."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         for name in ("assets", "tiktoken"):
-            (home() / name).mkdir(exist_ok=True)
-            (Path(folder) / name).symlink_to(home() / name)
+            (cache() / name).mkdir(exist_ok=True)
+            (Path(folder) / name).symlink_to(cache() / name)
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()

@@ -71,10 +71,10 @@ def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
 
 def asking_problems() -> tuple[type[Exception], ...]:
     """Return what a model call may raise that is no fault of this program."""
-    import httpx
+    import httpx2
     import openai
 
-    return (openai.OpenAIError, httpx.HTTPError, UserError)
+    return (openai.OpenAIError, httpx2.HTTPError, UserError)
 
 
 def json_in(reply: str, wanted: type) -> Any:
@@ -153,7 +153,9 @@ def cost_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | 
         return 0.0
     name = str(getattr(model, "model_name", ""))
     try:
-        price = calc_price(Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name)
+        amount = calc_price(
+            Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name
+        )
     except LookupError:
         return None
-    return float(price.total_price)
+    return float(amount.total_price)

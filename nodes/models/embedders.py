@@ -72,11 +72,11 @@ class MiniLMEmbedder(_CachedEmbedder):
 def _load_minilm() -> Any:
     from stores.assets.fetch import asset_path
 
-    folder = asset_path("minilm")
     with needs("local"):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
+    folder = asset_path("minilm")
     logging.disable_progress_bar()  # it takes a tenth of a second and speaks of no progress of ours
     return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
 

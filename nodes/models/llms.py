@@ -70,8 +70,9 @@ class EmbeddedLlm(LlmParams):
 
     def build(self, resources: "Resources") -> "BaseChatModel":
         """Start the server, or join the one that runs, and return its client."""
-        from nodes.models.server import serve
+        from nodes.models.server import require_library, serve
 
+        require_library()  # before a model is fetched that nothing could run
         server = serve(
             self.model_file(),
             n_ctx=self.n_ctx,
@@ -155,6 +156,6 @@ def own_client(base_url: str, *, is_async: bool = False) -> Any:
     """
     if not on_loopback(base_url):
         return None
-    import httpx
+    import httpx2
 
-    return (httpx.AsyncClient if is_async else httpx.Client)(trust_env=False)
+    return (httpx2.AsyncClient if is_async else httpx2.Client)(trust_env=False)

@@ -22,11 +22,12 @@ import threading
 import time
 import urllib.request
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 from nodes.models.gguf import GgufHeader, read_header
-from stores.errors import ModelUnavailable, UserError
+from stores.errors import ModelUnavailable, UserError, needs
 
 _CHILD = Path(__file__).with_name("llama_child.py")
 #: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
@@ -91,6 +92,13 @@ def serve(
         server = _start(model, header, n_ctx, threads or _cores(), port, timeout)
         _running[model, port] = server
         return server
+
+
+def require_library() -> None:
+    """Raise ``UserError`` where llama.cpp is not installed. The library stays out of this process."""
+    with needs("local"):
+        if find_spec("xllamacpp") is None:
+            raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
 
 
 def stop_all() -> None:

@@ -203,10 +203,6 @@ class CorpusSource:
         """Return the ask chunk and every passage, in document order."""
         return (*self._ask, *(self._chunk(i) for i in range(len(self._index.passages))))
 
-    def frame(self) -> Sequence[Chunk]:
-        """Return the chunks that are no passages."""
-        return self._ask
-
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` passages nearest to ``vector`` (cosine), best first."""
         near = self._index.nearest(np.asarray(vector, dtype=np.float32), k)

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -191,9 +192,9 @@ def test_minilm_gives_a_text_the_same_bytes_in_any_batch_and_loads_nothing_for_k
 ) -> None:
     if not is_present("minilm"):
         pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
-    from stores.home import home
+    from stores.home import cache
 
-    (tmp_path / "assets").symlink_to(home() / "assets")
+    (tmp_path / "assets").symlink_to(cache() / "assets")
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
     embedder = MiniLM().build(Resources())
     alone = embedder.embed(["a red shoe"])
@@ -214,3 +215,44 @@ def test_minilm_gives_a_text_the_same_bytes_in_any_batch_and_loads_nothing_for_k
     assert batch[:1].tobytes() == alone.tobytes()
     assert np.linalg.norm(batch, axis=1) == pytest.approx(1)
     assert batch[0] @ batch[1] > batch[0] @ batch[2] + 0.2
+
+
+MISSING = """
+import sys
+from pathlib import Path
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"torch", "sentence_transformers", "xllamacpp", "bm25s"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+from nodes.models.decoders.loading import load_backend
+from nodes.models.embedders import MiniLM
+from nodes.models.llms import EmbeddedLlm
+from nodes.resources import Resources
+from nodes.retrieval.ranking import bm25
+from nodes.retrieval.rerankers import rerank_locally
+from stores.errors import UserError
+
+resources = Resources()
+for use in (
+    lambda: load_backend(sys.argv[1]),
+    lambda: MiniLM().build(resources).embed(["a text that nobody embedded before"]),
+    lambda: EmbeddedLlm().build(resources),
+    lambda: rerank_locally("a model", "q", ["d"]),
+    lambda: bm25("q", ["d"]),
+):
+    try:
+        use()
+    except UserError as error:
+        print(error)
+"""
+
+
+def test_a_missing_package_is_one_line_that_names_its_extra(tmp_path):
+    environment = {**os.environ, "STATEGATE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", MISSING, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    fixes = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    assert fixes == ["pip install 'stategate[local]'"] * 4 + ["pip install 'stategate[qa]'"]

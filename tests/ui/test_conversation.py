@@ -4,8 +4,8 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
-from stores.memory.edit import edit_fact
-from stores.memory.long_term import Namespace, open_long_term
+from stores.memory.long_term import open_long_term
+from stores.memory.records import Namespace
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
 from ui.app.render.answers import render_sources
@@ -111,21 +111,21 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
     [fact] = memory.facts(mine)
     how = {"embed": embedder.embed, "embedder": embedder.name}
     new = {"question": "Who paints gloops?", "answer": "Ada paints gloops.", "salience": 0.9}
-    edit_fact(memory, mine, fact.id, **new, **how)
+    memory.edit(mine, fact.id, **new, **how)
     [after] = memory.facts(mine)
     assert (after.answer, after.turns) == ("Ada paints gloops.", fact.turns)
     vector = embedder.embed(["Who paints gloops?"])[0]
     assert memory.search(mine, vector, embedder.name, 1, 0.0)[0].score > 0.5
     for wrong in ({"answer": " "}, {"salience": 2.0}):
         with pytest.raises(UserError):
-            edit_fact(memory, mine, fact.id, **{**new, **wrong}, **how)
+            memory.edit(mine, fact.id, **{**new, **wrong}, **how)
     with pytest.raises(UserError, match="no fact"):
-        edit_fact(memory, Namespace("somebody else"), fact.id, **new, **how)
+        memory.edit(Namespace("somebody else"), fact.id, **new, **how)
 
 
 def test_memories_are_drawn_safely(talk):
     from stores.bank.bank import Row
-    from stores.memory.long_term import Entity, Fact, Relation
+    from stores.memory.records import Entity, Fact, Relation
 
     evil = "<img src=x>"
     turn = {"thread_id": evil, "step": 2, "at": 0.0}

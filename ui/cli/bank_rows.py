@@ -38,7 +38,7 @@ def show(
     """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
     from collections import Counter
 
-    from stores.bank.files import open_bank
+    from stores.bank.bank import open_bank
 
     bank = open_bank(folder)
     rows = bank.rows()
@@ -84,7 +84,7 @@ def search(
     from nodes.experience.grow import make_of
     from nodes.experience.states import state_text
     from nodes.resources import Resources
-    from stores.bank.files import open_bank
+    from stores.bank.bank import open_bank
     from stores.bank.state_bank import StateBank
     from stores.bank.trace_bank import TraceBank
 
@@ -115,7 +115,7 @@ def edit(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the row.")] = False,
 ) -> None:
     """Change the worth or the advice of one row, or remove it."""
-    from stores.bank.files import open_bank
+    from stores.bank.bank import open_bank
 
     bank = open_bank(folder)
     if remove:
@@ -141,7 +141,7 @@ def prune(
 ) -> None:
     """Let go of rows by worth, age or uselessness."""
     from nodes.experience.prune import prune as let_go
-    from stores.bank.files import open_bank
+    from stores.bank.bank import open_bank
 
     if keep is None and min_q is None and older_than_days is None and not useless:
         raise UserError("nothing to prune by: give --keep, --min-q, --older-than-days or --useless")
@@ -156,8 +156,8 @@ def merge(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The bank they go to.")],
 ) -> None:
     """Put banks of one make together; a row that is in several comes once."""
-    from stores.bank.files import merge as put_together
-    from stores.bank.files import open_bank
+    from stores.bank.bank import merge as put_together
+    from stores.bank.bank import open_bank
 
     sources = [open_bank(folder) for folder in folders]
     added = sum(put_together(source, out) for source in sources)
@@ -169,7 +169,7 @@ def export(
     target: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
 ) -> None:
     """Write all rows, without vectors, as JSON lines."""
-    from stores.bank.files import export_rows, open_bank
+    from stores.bank.bank import export_rows, open_bank
 
     count = export_rows(open_bank(folder), target)
     console().print(f"{count} rows in {target}", markup=False, soft_wrap=True)

@@ -94,17 +94,18 @@ def _home() -> Iterator[Finding]:
     import shutil
     import tempfile
 
-    from stores.home import home
+    from stores.home import cache, home
 
-    try:
-        folder = home()
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        yield Finding("cache", False, f"not writable ({error}): set STATEGATE_HOME")
-        return
-    free = shutil.disk_usage(folder).free / 1e9
-    yield Finding("cache", True, f"{folder} is writable, {free:.0f} GB free")
+    for name, place in (("data", home), ("cache", cache)):
+        try:
+            folder = place()
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            yield Finding(name, False, f"not writable ({error}): set STATEGATE_HOME")
+            continue
+        free = shutil.disk_usage(folder).free / 1e9
+        yield Finding(name, True, f"{folder} is writable, {free:.0f} GB free")
 
 
 def _loopback() -> Iterator[Finding]:

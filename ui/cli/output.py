@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stores import files
 from stores.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def check_target(target: str | None) -> None:
     if target is None or target == "-":
         return
     path = Path(target).expanduser()
-    partial = _partial(path)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
@@ -51,16 +52,4 @@ def write_json(target: str, value: Any) -> None:
     if target == "-":
         typer.echo(json.dumps(value, indent=2))
         return
-    path = Path(target).expanduser()
-    partial = _partial(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise UserError(f"cannot write '{target}' ({error.strerror}): name another file") from None
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{os.getpid()}.part")
+    files.write_json(target, value, indent=2)

@@ -82,12 +82,10 @@ def show(
     """Show the events of one episode, and what its contexts were made of."""
     from rich.text import Text
 
-    from stores.traces.files import exported
-
     store = _open(db)
     row = _find(store, episode)
     if as_json:
-        write_json("-", exported(store, row))
+        write_json("-", store.exported(row))
         return
     told = _contexts(store.pieces(row["episode_id"]))
     out = console()

@@ -173,61 +173,45 @@ def attend(
     documents: Documents | None = None,
     **kwargs: Any,
 ) -> "tuple[Tensor, None]":
-    """Attend to ``documents`` and to the question's own ``key`` and ``value``.
+    """Attend to ``documents`` and to the text's own ``key`` and ``value``.
 
-    ``query`` is ``(1, heads, n, size)``, the mask covers own keys only. Without documents this is
-    transformers' ordinary attention.
+    ``query`` is ``(batch, heads, n, size)``; the mask covers own keys only, and is causal where there
+    is none. Without documents and a soft cap of the scores, which the general kernel does not know,
+    this is transformers' ordinary attention.
     """
     import torch
 
     cap = kwargs.get("softcap")
-    if documents is None and cap is not None:
-        return _capped(query, key, value, attention_mask, scaling, cap), None
-    if documents is None:
+    if documents is None and cap is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(  # type: ignore[no-any-return]
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
-    _, heads, count, size = query.shape
-    groups = documents.keys.shape[0]
-    scale = size**-0.5 if scaling is None else scaling
-    asked = query.reshape(groups, heads // groups * count, size) * scale
-    far = asked @ documents.keys.transpose(1, 2)
-    near = asked @ key[0].transpose(1, 2)
-    if cap is not None:
-        far, near = cap * torch.tanh(far / cap), cap * torch.tanh(near / cap)
-    far = far + documents.bias
-    if attention_mask is not None:
-        rows = attention_mask[0].expand(groups * (heads // groups), -1, -1)
-        near = near + rows.reshape(groups, -1, near.shape[-1])
-    shares = torch.cat([far, near], dim=-1).softmax(-1)
-    split = far.shape[-1]
-    out = shares[..., :split] @ documents.values + shares[..., split:] @ value[0]
-    return out.reshape(1, heads, count, size).transpose(1, 2).contiguous(), None
 
+    def capped(scores: "Tensor") -> "Tensor":
+        return scores if cap is None else cap * torch.tanh(scores / cap)
 
-def _capped(
-    query: "Tensor",
-    key: "Tensor",
-    value: "Tensor",
-    mask: "Tensor | None",
-    scaling: float | None,
-    cap: float,
-) -> "Tensor":
-    """Attend with capped scores, which the general kernel does not know; causal without a mask."""
-    import torch
-
-    groups, count, length = query.shape[1] // key.shape[1], query.shape[2], key.shape[2]
-    keys, values = (part.repeat_interleave(groups, 1) for part in (key, value))
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    scores = cap * torch.tanh(query @ keys.transpose(2, 3) * scale / cap)
-    if mask is None:
-        mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)
-    if mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, float("-inf"))
-    scores = scores + mask
-    return (scores.softmax(-1) @ values).transpose(1, 2).contiguous()
+    batch, heads, count, size = query.shape
+    groups, length = key.shape[1:3]
+    rows = query.reshape(batch, groups, -1, size) * (size**-0.5 if scaling is None else scaling)
+    if attention_mask is None:
+        attention_mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)[
+            None, None
+        ]
+    if attention_mask.dtype == torch.bool:
+        none = torch.zeros(attention_mask.shape, dtype=query.dtype)
+        attention_mask = none.masked_fill(~attention_mask, float("-inf"))
+    own = capped(rows @ key.transpose(2, 3)).reshape(batch, groups, -1, count, length)
+    scores = (own + attention_mask[:, :, None]).flatten(2, 3)
+    if documents is not None:
+        far = capped(rows @ documents.keys.transpose(1, 2)) + documents.bias
+        scores = torch.cat([far, scores], dim=-1)
+    shares = scores.softmax(-1)
+    out = shares[..., -length:] @ value
+    if documents is not None:
+        out = shares[..., :-length] @ documents.values + out
+    return out.reshape(batch, heads, count, size).transpose(1, 2).contiguous(), None
 
 
 def _install(model: Any, name: str) -> None:

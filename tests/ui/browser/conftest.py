@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stores.home import home
+from stores.home import cache
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = '''
@@ -63,8 +63,8 @@ def place(tmp_path_factory):
     mine = folder / "home"
     mine.mkdir()
     for name in ("assets", "tiktoken"):
-        (home() / name).mkdir(exist_ok=True)
-        (mine / name).symlink_to(home() / name)
+        (cache() / name).mkdir(exist_ok=True)
+        (mine / name).symlink_to(cache() / name)
     site = folder / "site"
     info = site / "stranger_topmost-1.0.dist-info"
     info.mkdir(parents=True)

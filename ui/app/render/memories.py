@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from stores.bank.bank import Row
-from stores.memory.long_term import Entity, Fact, Relation
+from stores.memory.records import Entity, Fact, Relation
 from ui.app.render.charts import HUES
 from ui.app.render.html import el, plural, short
 

@@ -10,8 +10,7 @@ import gradio as gr
 from nodes.experience.grow import make_of
 from nodes.experience.states import state_text
 from nodes.protocols import Embedder
-from stores.bank.bank import Bank, Row
-from stores.bank.files import export_rows, open_bank
+from stores.bank.bank import Bank, Row, export_rows, open_bank
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError

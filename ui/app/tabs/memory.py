@@ -9,9 +9,8 @@ import gradio as gr
 
 from nodes.protocols import Embedder
 from stores.errors import UserError
-from stores.memory.edit import edit_fact
-from stores.memory.io import export_turns
-from stores.memory.long_term import LongTerm, Namespace, open_long_term
+from stores.memory.long_term import LongTerm, open_long_term
+from stores.memory.records import Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts
@@ -147,8 +146,8 @@ class MemoryTab:
             if fact is None:
                 raise UserError("choose a fact to edit first")
             embedder = self._embedder()
-            edit_fact(
-                self._memory(), _read(whose), fact, question=question, answer=answer,
+            self._memory().edit(
+                _read(whose), fact, question=question, answer=answer,
                 salience=salience, embed=embedder.embed, embedder=embedder.name,
             )  # fmt: skip
         except UserError as error:
@@ -164,7 +163,7 @@ class MemoryTab:
         try:
             with tempfile.TemporaryDirectory() as folder:
                 target = Path(folder) / "memory.jsonl"
-                count = export_turns(self._memory(), _read(whose), target)
+                count = self._memory().export_turns(_read(whose), target)
                 text = target.read_text(encoding="utf-8")
         except UserError as error:
             return {self.status: failed(error), self.text: ""}
