@@ -28,10 +28,11 @@ demo: setup ## run one real episode with the learned policy on the sample catalo
 test: setup check ## check, then every test
 	$(BIN)/python -m pytest
 
-check: setup ## ruff and mypy strict
+check: setup ## ruff, mypy strict and deptry
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/deptry .
 
 ui: setup ## open the Gradio app on this machine
 	$(BIN)/stategate ui

@@ -16,7 +16,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
+from stores.sqlite import connect
 
 
 class AsyncInThreads(BaseCheckpointSaver[Any]):
@@ -90,11 +91,9 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
         return _postgres(where)
     path = Path(where).expanduser()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, check_same_thread=False, timeout=30)
-        saver = SqliteCheckpoints(connection)
+        saver = SqliteCheckpoints(connect(path))
         saver.setup()
-    except (sqlite3.Error, OSError) as error:
+    except sqlite3.Error as error:
         raise UserError(
             f"cannot use '{path}' for checkpoints ({error}): name another file"
         ) from None
@@ -102,12 +101,10 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
 
 
 def _postgres(url: str) -> BaseCheckpointSaver[Any]:
-    try:
+    with needs("postgres"):
         from langgraph.checkpoint.postgres import PostgresSaver
         from psycopg import Connection, Error
         from psycopg.rows import dict_row
-    except ImportError:
-        raise UserError("PostgreSQL needs an extra: pip install 'stategate[postgres]'") from None
     try:
         connection = Connection.connect(url, autocommit=True, row_factory=dict_row)
 

@@ -5,7 +5,6 @@ comes out is exactly what went in. Recently used vectors also stay in memory.
 """
 
 import hashlib
-import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -15,16 +14,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import UserError
-from stores.home import home
-from stores.sqlite import write_ahead
+from stores.home import cache
+from stores.sqlite import SqliteFile
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]
 
-_TABLE = """CREATE TABLE IF NOT EXISTS embeddings (
-    embedder TEXT NOT NULL, text_sha256 BLOB NOT NULL, vector BLOB NOT NULL,
-    PRIMARY KEY (embedder, text_sha256)) WITHOUT ROWID"""
+_SCHEMA = """create table if not exists embeddings (
+    embedder text not null, text_sha256 blob not null, vector blob not null,
+    primary key (embedder, text_sha256)) without rowid"""
 _QUESTION_MARKS = 500  # SQLite allows 999 parameters where it is old
 _BLOCK = 64  # texts computed between two writes, so that a killed run keeps nearly all it did
 _SHOW_FROM = 128  # texts from which computing takes over two seconds
@@ -38,49 +36,40 @@ class EmbeddingCache:
 
     def __init__(self, path: Path | None = None, memory_mb: float = 64) -> None:
         """Open ``path``, by default the file in the cache folder. Raises ``UserError``."""
-        self.path = path or home() / "embeddings.sqlite"
+        self.path = path or cache() / "embeddings.sqlite"
         self._memory: OrderedDict[tuple[str, bytes], Vector] = OrderedDict()
         self._memory_bytes = 0
         self._memory_limit = int(memory_mb * 1e6)
         self._lock = threading.RLock()
-        try:
-            self._connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
-            self._connection.execute("PRAGMA busy_timeout = 30000")
-            write_ahead(self._connection)
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            with self._connection:
-                self._connection.execute(_TABLE)
-        except sqlite3.Error as error:
-            raise UserError(
-                f"cannot use the embedding cache {self.path} ({error}): delete it"
-            ) from error
+        self._file = SqliteFile(self.path, "embedding cache", (_SCHEMA,), fix="delete it")
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        self._file.close()
 
     def get(self, embedder: str, texts: Sequence[str]) -> dict[str, Vector]:
         """Return the known vectors among ``texts``, by text."""
         keys = {_digest(text): text for text in texts}
-        found: dict[str, Vector] = {}
+        vectors: dict[str, Vector] = {}
         with self._lock:
             for key, text in keys.items():
                 if (embedder, key) in self._memory:
                     self._memory.move_to_end((embedder, key))
-                    found[text] = self._memory[embedder, key]
-            wanted = [key for key, text in keys.items() if text not in found]
+                    vectors[text] = self._memory[embedder, key]
+            wanted = [key for key, text in keys.items() if text not in vectors]
             for start in range(0, len(wanted), _QUESTION_MARKS):
                 part = wanted[start : start + _QUESTION_MARKS]
                 marks = ",".join("?" * len(part))
-                rows = self._connection.execute(
-                    "SELECT text_sha256, vector FROM embeddings "  # noqa: S608 (question marks only)
-                    f"WHERE embedder = ? AND text_sha256 IN ({marks})",
+                rows = self._file.query(
+                    "select text_sha256, vector from embeddings "  # noqa: S608 (question marks only)
+                    f"where embedder = ? and text_sha256 in ({marks})",
                     [embedder, *part],
                 )
                 for key, blob in rows:
-                    found[keys[key]] = vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
+                    vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
+                    vectors[keys[key]] = vector
                     self._remember(embedder, key, vector)
-        return found
+        return vectors
 
     def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
         """Keep one row of ``vectors`` (n, dimension) per text; the first vector of a text stays."""
@@ -89,10 +78,8 @@ class EmbeddingCache:
             for text, vector in zip(texts, vectors, strict=True)
         ]
         with self._lock:
-            with self._connection:
-                self._connection.executemany(
-                    "INSERT OR IGNORE INTO embeddings VALUES (?, ?, ?)", rows
-                )
+            with self._file.transaction() as db:
+                db.executemany("insert or ignore into embeddings values (?, ?, ?)", rows)
             for _, key, blob in rows:
                 self._remember(embedder, key, np.frombuffer(blob, dtype="<f4").astype(np.float32))
 
@@ -123,9 +110,7 @@ class EmbeddingCache:
 
     def __len__(self) -> int:
         """Return the number of vectors in the file."""
-        with self._lock:
-            (count,) = self._connection.execute("SELECT count(*) FROM embeddings").fetchone()
-        return int(count)
+        return int(self._file.query("select count(*) from embeddings")[0][0])
 
     def _remember(self, embedder: str, key: bytes, vector: Vector) -> None:
         vector.flags.writeable = False
@@ -149,4 +134,4 @@ def _open(path: Path) -> EmbeddingCache:
 
 def embedding_cache() -> EmbeddingCache:
     """Return this process's cache in the cache folder of the moment."""
-    return _open(home() / "embeddings.sqlite")
+    return _open(cache() / "embeddings.sqlite")

@@ -1,31 +1,64 @@
-"""JSON lines files, written whole or not at all."""
+"""Files written whole or not at all: bytes, text, JSON, JSON lines, and whole folders.
+
+What is written goes beside the target under a name of this process and thread, then takes the target's
+place; a failure, or a kill, leaves the target as it was. ``OSError`` becomes ``UserError``.
+"""
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
 
 
-def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write ``rows``, one JSON object a line; returns how many. A failure leaves ``path`` as it was.
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Yield a name to write a file or a folder under; it then replaces ``path``, file or folder.
 
-    Lone surrogates (a model's broken emoji) become "?". Raises ``UserError`` if writing fails.
+    Folders above are made. Raises ``UserError`` for an ``OSError``, inside or at the end.
     """
     target = Path(path).expanduser()
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-    count = 0
+    partial = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8", errors="replace") as lines:
-            for row in rows:
-                lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-                count += 1
+        yield partial
+        if partial.is_dir() and target.is_dir():
+            shutil.rmtree(target)
         partial.replace(target)
     except OSError as error:
-        raise UserError(f"cannot write '{path}' ({error.strerror}): name another file") from None
+        reason = error.strerror or error
+        raise UserError(f"cannot write '{path}' ({reason}): name another file") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file."""
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a UTF-8 file; lone surrogates (a model's broken emoji) become "?"."""
+    write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
+    """Write one JSON value, and a line break."""
+    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+
+
+def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write ``rows``, one JSON object a line; returns how many."""
+    count = 0
+    with replacing(path) as partial, partial.open("w", encoding="utf-8", errors="replace") as lines:
+        for row in rows:
+            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
     return count

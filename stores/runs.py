@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
+from stores.files import write_text
 
 _PACKAGES: tuple[str, ...] = (
     "stategate",
@@ -31,7 +32,7 @@ _PACKAGES: tuple[str, ...] = (
     "langchain-openai",
     "torch",
 )
-_PACKAGES += ("sentence-transformers", "spacy", "thefuzz", "xllamacpp", "numpy")
+_PACKAGES += ("sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy")
 #: What may differ between a run and its resumption.
 _VOLATILE = ("command", "commit", "versions", "resumed")
 _ROOT = Path(__file__).resolve().parents[1]
@@ -86,7 +87,7 @@ class RunDirectory:
         rows = self.rows(name)
         kept = [row for row in rows if wanted(row)]
         if len(kept) < len(rows):
-            _replace(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
+            write_text(self.folder / f"{name}.jsonl", "".join(_line(row) for row in kept))
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
@@ -188,13 +189,7 @@ def parse_numbers(text: str, what: str = "goals") -> list[int]:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of one."""
     text = json.dumps(_strict(value), indent=2, ensure_ascii=False, allow_nan=False)
-    _replace(path, text + "\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    write_text(path, text + "\n")
 
 
 def _line(row: Mapping[str, Any]) -> str:

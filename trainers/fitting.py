@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from stores.errors import UserError
+from stores.files import replacing, write_json
 from trainers.settings import Settings
 
 #: One row of figures an epoch, by name.
@@ -136,12 +137,9 @@ def _keep(
     if is_best:
         files.append(("best.safetensors", {k: t.clone() for k, t in weights.items()}))
     for name, tensors in files:
-        partial = folder / f"{name}.part"
-        save_file(tensors, partial)
-        partial.replace(folder / name)
-    partial = folder / "history.json.part"
-    partial.write_text(json.dumps(history, indent=1) + "\n", "utf-8")
-    partial.replace(folder / "history.json")
+        with replacing(folder / name) as partial:
+            save_file(tensors, partial)
+    write_json(folder / "history.json", history, indent=1)
 
 
 def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> History:

@@ -20,6 +20,10 @@ COLORS = (
 ).split()
 
 
+#: The original's comparison drops these characters, so that "café" is "caf".
+_LATIN_1 = dict.fromkeys(range(128, 256))
+
+
 def score(
     bought: Product, goal: Mapping[str, Any], price: float, options: Mapping[str, str]
 ) -> tuple[float, dict[str, Any]]:
@@ -46,6 +50,46 @@ def score(
     if affordable is not None:
         parts |= {"r_price": affordable, "w_price": 1 / total}
     return reward, parts
+
+
+def outcome(
+    bought: Product,
+    options: Mapping[str, str],
+    goal: Mapping[str, Any] | None,
+    parts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a purchase for people's eyes: the reward's parts, and bought beside wanted.
+
+    A part without a weight is a factor of the whole reward.
+    """
+    named = [("attributes", "att"), ("options", "option"), ("price", "price"), ("type", "type")]
+    shown = [
+        {"name": name, "value": parts[f"r_{key}"], "weight": parts.get(f"w_{key}")}
+        for name, key in named
+        if f"r_{key}" in parts
+    ]
+    cards = [
+        {
+            "name": "Bought",
+            "title": bought.name,
+            "amount": bought.price_tag,
+            "facts": _pairs(options),
+        }
+    ]
+    if goal is not None:
+        limit = f"below ${goal['price_upper']:.2f}" if goal["price_upper"] > 0 else ""
+        cards.append(
+            {
+                "name": "Wanted", "title": goal["name"], "amount": limit,
+                "facts": _pairs(goal["goal_options"]), "tags": list(goal["attributes"]),
+            }
+        )  # fmt: skip
+    return {"parts": shown, "cards": cards}
+
+
+def _pairs(options: Any) -> list[str]:
+    is_named = isinstance(options, Mapping)
+    return [f"{k}: {v}" for k, v in options.items()] if is_named else [str(o) for o in options]
 
 
 def type_parts(bought: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,9 +143,11 @@ def _close(chosen: str, wanted: Any) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _ratio(first: str, second: str) -> int:
-    from thefuzz import fuzz
+    """Return what ``thefuzz.fuzz.token_set_ratio`` does: 0 to 100, letters of Latin-1 left out."""
+    from rapidfuzz import fuzz, utils
 
-    return int(fuzz.token_set_ratio(first, second))
+    plain = (utils.default_process(text.translate(_LATIN_1)) for text in (first, second))
+    return round(fuzz.token_set_ratio(*plain))
 
 
 def _categories(path: str) -> set[str]:

@@ -18,7 +18,7 @@ from envs.webshop.bm25 import Bm25
 from envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
 from envs.webshop.goals import draw_prices, human_goals, synthetic_goals
 from envs.webshop.pages import SEARCH
-from envs.webshop.reward import score
+from envs.webshop.reward import outcome, score
 from envs.webshop.session import Frozen, restore, start
 from stores.errors import UserError
 
@@ -130,6 +130,9 @@ class WebShop:
         reward = 0.0
         if here["page"] == "done":
             reward, info["reward"] = self._reward(here)
+            wanted = None if here["goal"] is None else self.goals[here["goal"]]
+            bought = self.products[here["asin"]]
+            info["outcome"] = outcome(bought, here["options"], wanted, info["reward"] or {})
         return Observation(self._draw(here, nodes), actions, reward, here["page"] == "done", info)
 
     def instruction(self, session: Session) -> str:

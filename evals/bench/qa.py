@@ -28,7 +28,8 @@ from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document
 from stores.corpus.vectors import Vectors
 from stores.errors import UserError
-from stores.memory.long_term import LongTerm, Namespace, Turn
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace, Turn
 
 _WORDS, _QUERIES, _DIMENSION = 60, 100, 384
 

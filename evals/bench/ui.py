@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
-from stores.home import home
+from stores.home import cache
 from stores.runs import with_errors
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -71,17 +71,17 @@ def measure_ui(goals: Sequence[int] = (5, 40, 80), pages: int = 5) -> list[dict[
 
 def _play(page: Any, goal: int) -> Iterator[float]:
     """Play a goal by the Step button; yield the seconds from each click to the drawn step."""
-    box = page.locator("#sg-goal-words").locator("textarea, input").first
+    box = page.locator("#sg-task-words").locator("textarea, input").first
     box.fill("")
-    page.get_by_role("button", name="Browse goals", exact=True).click()
-    page.locator("#sg-goals .sg-goal").first.wait_for()
-    while not page.locator(f'#sg-goals [data-goal="{goal}"]').count():
-        shown = page.locator("#sg-goals .sg-goal").first.inner_text()
+    page.get_by_role("button", name="Browse tasks", exact=True).click()
+    page.locator("#sg-tasks .sg-task").first.wait_for()
+    while not page.locator(f'#sg-tasks [data-task="{goal}"]').count():
+        shown = page.locator("#sg-tasks .sg-task").first.inner_text()
         page.get_by_role("button", name="more ›").click()
         page.wait_for_function(
-            "was => document.querySelector('#sg-goals .sg-goal').innerText !== was", arg=shown
+            "was => document.querySelector('#sg-tasks .sg-task').innerText !== was", arg=shown
         )
-    page.locator(f'#sg-goals [data-goal="{goal}"]').click()
+    page.locator(f'#sg-tasks [data-task="{goal}"]').click()
     page.wait_for_function("!document.querySelector('#sg-trail .sg-stop')")
     page.wait_for_timeout(500)
     count = 0
@@ -100,8 +100,8 @@ def _server() -> Iterator[tuple[str, float]]:
     """Start ``stategate ui``; yield its address and the seconds until it answered."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         for name in ("assets", "tiktoken"):
-            (home() / name).mkdir(exist_ok=True)
-            (Path(folder) / name).symlink_to(home() / name)
+            (cache() / name).mkdir(exist_ok=True)
+            (Path(folder) / name).symlink_to(cache() / name)
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()

@@ -118,7 +118,8 @@ class Player:
         return {"context": values["context"], "memory": writers}
 
     def _forget(self, user: str) -> None:
-        from stores.memory.long_term import Namespace, open_long_term
+        from stores.memory.long_term import open_long_term
+        from stores.memory.records import Namespace
 
         if any(item.kind == "long_term" for item in self.config.memory):
             open_long_term(self._memory).forget(Namespace(user))

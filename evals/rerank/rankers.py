@@ -37,7 +37,7 @@ from nodes.protocols import Embedder
 from nodes.retrieval.ranking import bm25, cosine, weighted_parts
 from stores.errors import UserError
 from stores.runs import provenance, shown_path
-from stores.states.packing import Dtype
+from stores.states.documents import Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
 STEPPED = ("multistep", "warm_bm25", "warm_minilm")

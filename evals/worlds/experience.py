@@ -14,8 +14,7 @@ from typing import Any
 
 from evals.core.run_directory import read_run
 from evals.worlds.live import run_live
-from stores.bank.bank import Bank
-from stores.bank.files import open_bank
+from stores.bank.bank import Bank, open_bank
 from stores.errors import UserError
 from stores.runs import mean, write_json
 

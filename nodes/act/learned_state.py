@@ -17,7 +17,7 @@ from nodes.models.decoders.loading import shared_backend
 from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.retrieval.quoting import unquote
-from stores.states.packing import Dtype
+from stores.states.documents import Dtype
 
 if TYPE_CHECKING:
     from nodes.resources import Resources

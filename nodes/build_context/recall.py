@@ -36,7 +36,8 @@ from stores.traces import Event
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
-    from stores.memory.long_term import Fact, LongTerm
+    from stores.memory.long_term import LongTerm
+    from stores.memory.records import Fact
 
 _WHO = {"OBS": "User", "ACT": "You"}
 _ANSWER_TOKENS = 80  # of a remembered answer that a prompt shows

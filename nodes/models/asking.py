@@ -71,10 +71,10 @@ def response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
 
 def asking_problems() -> tuple[type[Exception], ...]:
     """Return what a model call may raise that is no fault of this program."""
-    import httpx
+    import httpx2
     import openai
 
-    return (openai.OpenAIError, httpx.HTTPError, UserError)
+    return (openai.OpenAIError, httpx2.HTTPError, UserError)
 
 
 def json_in(reply: str, wanted: type) -> Any:

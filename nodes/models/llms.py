@@ -156,6 +156,6 @@ def own_client(base_url: str, *, is_async: bool = False) -> Any:
     """
     if not on_loopback(base_url):
         return None
-    import httpx
+    import httpx2
 
-    return (httpx.AsyncClient if is_async else httpx.Client)(trust_env=False)
+    return (httpx2.AsyncClient if is_async else httpx2.Client)(trust_env=False)

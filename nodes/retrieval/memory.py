@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from stores.memory.long_term import LongTerm, Namespace
+    from stores.memory.long_term import LongTerm
+    from stores.memory.records import Namespace
 
 
 class MemoryPlace(BaseModel):
@@ -28,6 +29,6 @@ class MemoryPlace(BaseModel):
     @property
     def namespace(self) -> "Namespace":
         """The part of the memory that is read and written."""
-        from stores.memory.long_term import Namespace
+        from stores.memory.records import Namespace
 
         return Namespace(self.user, self.agent)

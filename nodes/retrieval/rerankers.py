@@ -18,20 +18,20 @@ def rerank_at(
     Raises ``ModelUnavailable`` where it does not answer, ``UserError`` where the answer makes no
     sense.
     """
-    import httpx
+    import httpx2
 
     if not url:
         raise UserError("rerank=endpoint needs rerank_url, such as http://127.0.0.1:8000/v1/rerank")
     body = {"model": model, "query": query, "documents": list(documents)}
     try:
         # A proxy named in the environment must not see what is meant for this machine.
-        with httpx.Client(timeout=timeout, trust_env=not on_loopback(url)) as client:
+        with httpx2.Client(timeout=timeout, trust_env=not on_loopback(url)) as client:
             answer = client.post(url, json=body)
             answer.raise_for_status()
             results = answer.json()["results"]
         scores = {int(item["index"]): float(item["relevance_score"]) for item in results}
         return [scores[i] for i in range(len(documents))]
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise ModelUnavailable(f"the reranker at {url} does not answer ({error})") from None
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"the reranker at {url} answers in another form ({error!r})") from None

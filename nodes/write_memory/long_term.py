@@ -34,7 +34,7 @@ class LongTermMemory(MemoryParams):
             if said is None or record.decision.fallback is not None:
                 return
             from nodes.build_context.follow_up import subject
-            from stores.memory.long_term import Turn
+            from stores.memory.records import Turn
 
             embedder = resources.embedder
             before = [event for event in record.events if event.t < record.turn]

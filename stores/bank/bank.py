@@ -8,22 +8,23 @@ its rows, and ids are unique: a build that was killed goes on without a double o
 processes may write at once.
 """
 
-import contextlib
+import json
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.bank.rows import Entry, Row, Vector, blobs, fold, to_json, to_row
 from stores.errors import UserError
-from stores.sqlite import write_ahead
+from stores.files import write_lines
+from stores.sqlite import SqliteFile
 
-__all__ = ["Bank", "Entry", "Row", "Vector"]
+Vector = NDArray[np.float32]
 _SCHEMA = """
 create table if not exists meta (key text primary key, value text) without rowid;
 create table if not exists rows (
@@ -40,6 +41,35 @@ create table if not exists sources (id text primary key) without rowid;
 """
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BLOCK = 8192  # vectors read at once
+_MERGED = 500  # rows merged at once
+
+
+@dataclass(frozen=True)
+class Row:
+    """One piece of experience.
+
+    ``task`` groups rows that must not advise each other in a test, ``q`` is the worth (0 to 10),
+    ``data`` whatever the kind of bank keeps (plain JSON), ``uses`` how often it was given as
+    advice and ``helped`` the mean reward of the episodes that it was given in.
+    """
+
+    id: str
+    task: str
+    q: float
+    data: Mapping[str, Any]
+    created: float = 0.0
+    uses: int = 0
+    helped: float = 0.0
+    used: float | None = None
+    n: int = -1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row to add and its vectors by key; each key may have several, shape ``(m, dimension)``."""
+
+    row: Row
+    vectors: Mapping[str, Vector] = field(default_factory=dict)
 
 
 class Bank:
@@ -59,57 +89,25 @@ class Bank:
             raise UserError(
                 f"no bank in '{folder}': make one with stategate bank build TRACES --out '{folder}'"
             )
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot keep a bank in '{folder}' ({error.strerror})") from None
-        self._lock = threading.RLock()
-        self._db: sqlite3.Connection | None = None
+        self._file = SqliteFile(
+            self.path, "bank", (_SCHEMA,), fix="build another folder", patience=_PATIENCE
+        )
         with self.transaction() as db:
-            for statement in _SCHEMA.split(";"):
-                db.execute(statement)
             is_new = db.execute("select 1 from meta").fetchone() is None
             self._check(db, {"kind": kind, "format": "1"}, is_new)
             self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection in a write transaction: all of it happens, or nothing."""
-        with self._lock:
-            try:
-                if self._db is None:
-                    self._db = sqlite3.connect(
-                        self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
-                    )
-                    self._db.row_factory = sqlite3.Row
-                    write_ahead(self._db, _PATIENCE)
-                    self._db.execute("pragma synchronous = normal")
-                self._db.execute("begin immediate")
-                try:
-                    yield self._db
-                except BaseException:
-                    self._db.execute("rollback")
-                    raise
-                self._db.execute("commit")
-            except sqlite3.Error as error:
-                raise self._unusable(error) from None
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a write transaction on the bank's file: all of it happens, or nothing."""
+        return self._file.transaction()
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Read rows."""
-        with self._lock:
-            try:
-                if self._db is None:
-                    raise sqlite3.ProgrammingError("closed")
-                return self._db.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                raise self._unusable(error) from None
+        return self._file.query(statement, values)
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            if self._db is not None:
-                self._db.close()
-                self._db = None
+        self._file.close()
 
     def add(
         self,
@@ -133,7 +131,7 @@ class Bank:
                     "insert or ignore into rows (id, task, q, data, created, uses, helped, used)"
                     " values (?, ?, ?, ?, ?, ?, ?, ?)",
                     (
-                        row.id, row.task, float(row.q), to_json(row.data), row.created or time.time(),
+                        row.id, row.task, float(row.q), _to_json(row.data), row.created or time.time(),
                         row.uses, row.helped, row.used,
                     ),
                 )  # fmt: skip
@@ -141,9 +139,9 @@ class Bank:
                     added += 1
                     db.executemany(
                         "insert into vectors values (?, ?, ?, ?)",
-                        blobs(int(done.lastrowid or 0), entry.vectors),
+                        _blobs(int(done.lastrowid or 0), entry.vectors),
                     )
-            changed = sum(fold(db, id_, q) for id_, q in folded)
+            changed = sum(_fold(db, id_, q) for id_, q in folded)
             if added or changed:
                 _bump(db, "version")
         return added
@@ -167,12 +165,12 @@ class Bank:
     def change(self, id_: str, *, q: float | None = None, **data: Any) -> Row:
         """Change the worth or the data of one row and return it. Raises ``UserError`` if unknown."""
         with self.transaction() as db:
-            found = db.execute("select * from rows where id = ?", (id_,)).fetchone()
-            if found is not None:
-                row = to_row(found)
+            known = db.execute("select * from rows where id = ?", (id_,)).fetchone()
+            if known is not None:
+                row = _to_row(known)
                 db.execute(
                     "update rows set q = ?, data = ? where n = ?",
-                    (row.q if q is None else q, to_json({**row.data, **data}), row.n),
+                    (row.q if q is None else q, _to_json({**row.data, **data}), row.n),
                 )
                 _bump(db, "version")
         return self.row(id_)
@@ -188,52 +186,50 @@ class Bank:
 
     def row(self, id_: str) -> Row:
         """Return a row by its id. Raises ``UserError`` if there is none."""
-        found = self.query("select * from rows where id = ?", (id_,))
-        if not found:
+        matches = self.query("select * from rows where id = ?", (id_,))
+        if not matches:
             raise UserError(f"no row '{id_}' in '{self.folder}': see stategate bank show")
-        return to_row(found[0])
+        return _to_row(matches[0])
 
     def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
         """Return rows by number, in that order (those that are gone left out); all without."""
         if numbers is None:
-            return [to_row(found) for found in self.query("select * from rows order by n")]
+            return [_to_row(line) for line in self.query("select * from rows order by n")]
         marks = ",".join("?" * len(numbers))
         query = f"select * from rows where n in ({marks})"  # noqa: S608 - question marks only
-        found = {row["n"]: to_row(row) for row in self.query(query, [int(n) for n in numbers])}
-        return [found[n] for n in numbers if n in found]
+        by_number = {row["n"]: _to_row(row) for row in self.query(query, [int(n) for n in numbers])}
+        return [by_number[n] for n in numbers if n in by_number]
 
     def numbers_of(self, tasks: Sequence[str]) -> set[int]:
         """Return the numbers of the rows of ``tasks``."""
-        found: set[int] = set()
-        for task in tasks:
-            found |= {row["n"] for row in self.query("select n from rows where task = ?", (task,))}
-        return found
+        query = "select n from rows where task = ?"
+        return {row["n"] for task in tasks for row in self.query(query, (task,))}
 
     def vectors(self, key: str, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
         """Yield blocks of (row numbers, vectors) of ``key`` beyond row ``after``, by number."""
         place = 0
         while True:
-            found = self.query(
+            block = self.query(
                 "select n, place, vector from vectors where key = ? and (n > ? or (n = ? and"
                 " place > ?)) order by n, place limit ?",
                 (key, after, after, place - 1 if place else 1 << 40, _BLOCK),
             )
-            if not found:
+            if not block:
                 return
-            blob = b"".join(row["vector"] for row in found)
-            numbers = np.array([row["n"] for row in found], dtype=np.int64)
-            yield numbers, np.frombuffer(blob, dtype="<f4").reshape(len(found), -1)
-            after, place = int(found[-1]["n"]), int(found[-1]["place"]) + 1
+            blob = b"".join(row["vector"] for row in block)
+            numbers = np.array([row["n"] for row in block], dtype=np.int64)
+            yield numbers, np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
+            after, place = int(block[-1]["n"]), int(block[-1]["place"]) + 1
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
-        found = self.query("select value from meta where key = ?", (key,))
-        return str(found[0]["value"]) if found else default
+        stored = self.query("select value from meta where key = ?", (key,))
+        return str(stored[0]["value"]) if stored else default
 
     def makes(self) -> dict[str, str]:
         """Return what the bank's vectors are made with, by key."""
-        found = self.query("select key, value from meta where key like 'make:%'")
-        return {row["key"].removeprefix("make:"): row["value"] for row in found}
+        facts = self.query("select key, value from meta where key like 'make:%'")
+        return {row["key"].removeprefix("make:"): row["value"] for row in facts}
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -243,21 +239,117 @@ class Bank:
         for key, value in facts.items():
             if value is None:
                 continue
-            found = db.execute("select value from meta where key = ?", (key,)).fetchone()
-            if found is None and create:
+            stored = db.execute("select value from meta where key = ?", (key,)).fetchone()
+            if stored is None and create:
                 db.execute("insert into meta values (?, ?)", (key, value))
-            elif found is None or found["value"] != value:
-                there = found["value"] if found else "nothing of the kind"
+            elif stored is None or stored["value"] != value:
+                there = stored["value"] if stored else "nothing of the kind"
                 raise UserError(
                     f"the bank in '{self.folder}' has {key.replace('make:', 'vectors of ')} "
                     f"'{there}', not '{value}': use what it was built with, or build another"
                 )
 
-    def _unusable(self, error: Exception) -> UserError:
-        return UserError(f"cannot use the bank '{self.path}' ({error}): build another folder")
+
+def open_bank(folder: str | Path) -> Bank:
+    """Open a bank of either kind, without checking what its vectors are made with."""
+    for kind in ("state", "trace"):
+        try:
+            return Bank(folder, kind, {})
+        except UserError as error:
+            if "has kind" not in str(error):
+                raise
+    raise UserError(f"'{folder}' holds a bank of an unknown kind")
+
+
+def merge(source: Bank, target_folder: str | Path) -> int:
+    """Add the rows of ``source`` to the bank in a folder, made if it is not there.
+
+    Rows that are there already (by id) are left alone; returns how many are new. Raises
+    ``UserError`` where the vectors are made with something else.
+    """
+    if Path(target_folder).expanduser().resolve() == source.folder.resolve():
+        raise UserError("a bank cannot be merged into itself: name another --out")
+    target = Bank(target_folder, source.kind, source.makes(), create=True)
+    if target.makes() != source.makes():
+        raise UserError(
+            f"'{target_folder}' holds {sorted(target.makes())} vectors, '{source.folder}' "
+            f"{sorted(source.makes())}: merge into a new folder"
+        )
+    added = 0
+    try:
+        for part in _parts(source):
+            added += target.add(part)
+        for row in source.query("select id from sources"):
+            target.add([], source=row["id"])
+    finally:
+        target.close()
+    return added
+
+
+def export_rows(bank: Bank, path: str | Path) -> int:
+    """Write all rows (without vectors) as JSON lines, whole or not at all; returns how many."""
+    shown = (
+        {**{k: v for k, v in vars(row).items() if k not in ("data", "n")}, **row.data}
+        for row in bank.rows()
+    )
+    return write_lines(path, shown)
 
 
 def _bump(db: sqlite3.Connection, key: str) -> None:
     db.execute(
         "insert into meta values (?, '1') on conflict (key) do update set value = value + 1", (key,)
     )
+
+
+def _fold(db: sqlite3.Connection, id_: str, q: float) -> int:
+    """Count ``q`` into the mean worth of a row; returns 0 where the row is gone."""
+    row = db.execute("select n, q, data from rows where id = ?", (id_,)).fetchone()
+    if row is None:
+        return 0
+    data = json.loads(row["data"])
+    seen = int(data.get("seen", 1))
+    db.execute(
+        "update rows set q = ?, data = ? where n = ?",
+        ((row["q"] * seen + q) / (seen + 1), _to_json({**data, "seen": seen + 1}), row["n"]),
+    )
+    return 1
+
+
+def _blobs(n: int, vectors: Mapping[str, Vector]) -> Iterator[tuple[int, str, int, bytes]]:
+    """Yield what table ``vectors`` holds of row ``n``. Raises ``UserError`` without a direction."""
+    for key, rows in vectors.items():
+        for place, vector in enumerate(np.atleast_2d(rows)):
+            length = float(np.linalg.norm(vector))
+            if not np.isfinite(length) or length == 0:
+                raise UserError(f"a vector of '{key}' has no direction (zero or not finite)")
+            yield n, key, place, np.asarray(vector / length, dtype="<f4").tobytes()
+
+
+def _to_json(data: Mapping[str, Any]) -> str:
+    """Return ``data`` as the text of a row."""
+    return json.dumps(dict(data))  # ASCII, so that lone surrogates of a broken model fit in
+
+
+def _to_row(line: sqlite3.Row) -> Row:
+    """Return what a line of table ``rows`` says."""
+    facts = (line["created"], line["uses"], line["helped"], line["used"], line["n"])
+    return Row(line["id"], line["task"], line["q"], json.loads(line["data"]), *facts)
+
+
+def _parts(bank: Bank) -> Iterator[list[Entry]]:
+    rows: list[Row] = bank.rows()
+    for start in range(0, len(rows), _MERGED):
+        part = rows[start : start + _MERGED]
+        marks = ",".join("?" * len(part))
+        lines = bank.query(
+            f"select * from vectors where n in ({marks}) order by n, key, place",  # noqa: S608
+            [row.n for row in part],
+        )
+        vectors: dict[int, dict[str, list[np.ndarray]]] = {}
+        for row in lines:
+            vector = np.frombuffer(row["vector"], dtype="<f4")
+            vectors.setdefault(row["n"], {}).setdefault(row["key"], []).append(vector)
+        yield [
+            Entry(row, {key: np.stack(v) for key, v in vectors.get(row.n, {}).items()})
+            for row in part
+        ]

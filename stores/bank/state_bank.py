@@ -42,12 +42,11 @@ class StateBank:
         embedder: str | None = None,
         updater: str | None = None,
         create: bool = False,
-        chroma_from: int = 5_000_000,
     ) -> None:
         self.bank = Bank(folder, KIND, {"text": embedder, "state": updater}, create)
         self._known: dict[int, Row] = {}
         self._read_at = ""
-        self._searchers = {key: Searcher(self.bank, key, chroma_from) for key in ("text", "state")}
+        self._searchers = {key: Searcher(self.bank, key) for key in ("text", "state")}
 
     def search(
         self,
@@ -76,11 +75,11 @@ class StateBank:
                     "--updater, or search with key=text"
                 )
         if len(keys) == 1:
-            found = self._searchers[keys[0]].search(query[keys[0]], k, left_out)
+            scored = self._searchers[keys[0]].search(query[keys[0]], k, left_out)
         else:
-            found = self._both(query, k, left_out)
-        rows = self._rows([n for n, _ in found])
-        return [Hit(rows[n], score) for n, score in found if n in rows]
+            scored = self._both(query, k, left_out)
+        rows = self._rows([n for n, _ in scored])
+        return [Hit(rows[n], score) for n, score in scored if n in rows]
 
     def nearest_text(self, vector: Vector, k: int = 1) -> list[Hit]:
         """Return the nearest states by text alone."""

@@ -18,10 +18,9 @@ class TraceBank:
         folder: str | Path,
         embedder: str | None = None,
         create: bool = False,
-        chroma_from: int = 5_000_000,
     ) -> None:
         self.bank = Bank(folder, KIND, {"text": embedder}, create)
-        self._searcher = Searcher(self.bank, "text", chroma_from)
+        self._searcher = Searcher(self.bank, "text")
 
     def search(self, queries: Vector, k: int, without: Collection[str] = ()) -> list[Hit]:
         """Return ``k`` episodes, best first, no two of one task: each by its best cosine.
@@ -35,11 +34,11 @@ class TraceBank:
                 best[n] = max(score, best.get(n, -1.0))
         order = sorted(best, key=lambda n: (-best[n], n))
         rows = {row.n: row for row in self.bank.rows(order)}
-        found: dict[str, Hit] = {}
+        hits: dict[str, Hit] = {}
         for n in order:
             if n in rows:
-                found.setdefault(rows[n].task, Hit(rows[n], best[n]))
-        return list(found.values())[:k]
+                hits.setdefault(rows[n].task, Hit(rows[n], best[n]))
+        return list(hits.values())[:k]
 
     def refresh(self) -> None:
         """Make the search files now rather than at the first search."""

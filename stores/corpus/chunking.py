@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from stores.tokens import count_tokens, encoding
 
 _FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
@@ -49,8 +49,8 @@ class Chunking:
     @classmethod
     def parse(cls, text: str) -> "Chunking":
         """Read ``"fixed-256-50"``. Raises ``UserError`` naming the form."""
-        found = _FORM.fullmatch(text.strip())
-        return cls(found[1], int(found[2]), int(found[3])) if found else cls("", 0, 0)
+        form = _FORM.fullmatch(text.strip())
+        return cls(form[1], int(form[2]), int(form[3])) if form else cls("", 0, 0)
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.size}-{self.overlap}"
@@ -65,16 +65,16 @@ class Chunking:
         tokens = encoding().encode_ordinary(text)
         # A character's first token holds its offset, so a window never starts inside a character.
         _, offsets = encoding().decode_with_offsets(tokens)
-        found = []
+        spans = []
         for start in range(0, len(tokens), self.size - self.overlap):
             stop = start + self.size
-            found.append((offsets[start], offsets[stop] if stop < len(tokens) else len(text)))
+            spans.append((offsets[start], offsets[stop] if stop < len(tokens) else len(text)))
             if stop >= len(tokens):
                 break
-        return found
+        return spans
 
     def _recursive(self, text: str) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         first, end = -1, 0
         for part in _splitter(self.size, self.overlap).split_text(text):
             # The splitter tells no places. A passage begins after the last one began and leaves at
@@ -85,13 +85,14 @@ class Chunking:
             first = text.rfind(part, begin, (latest.end() if latest else end) + len(part))
             first = text.index(part, begin) if first < 0 else first
             end = first + len(part)
-            found.append((first, end))
-        return found
+            spans.append((first, end))
+        return spans
 
 
 @lru_cache(maxsize=8)
 def _splitter(size: int, overlap: int) -> Any:
-    from langchain_text_splitters import RecursiveCharacterTextSplitter
+    with needs("qa"):
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
 
     return RecursiveCharacterTextSplitter(
         chunk_size=size, chunk_overlap=overlap, length_function=count_tokens

@@ -6,9 +6,7 @@ Ingesting again changes what changed and removes what is gone from the same orig
 
 import hashlib
 import re
-import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -17,13 +15,17 @@ from stores.corpus.chunking import Chunking, Passage, cut
 from stores.corpus.documents import Document, Skipped
 from stores.errors import UserError
 from stores.home import home
-from stores.sqlite import write_ahead
+from stores.sqlite import SqliteFile
 
-_SCHEMA = """CREATE TABLE IF NOT EXISTS documents (
-    id TEXT NOT NULL, origin TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
-    url TEXT NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (origin, id)) WITHOUT ROWID"""
-#: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder looked.
-_META = "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+#: In ``meta``, ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder
+#: looked.
+_SCHEMA = """
+create table if not exists documents (
+    id text not null, origin text not null, title text not null, text text not null,
+    url text not null, sha256 text not null, primary key (origin, id)
+) without rowid;
+create table if not exists meta (key text primary key, value text not null) without rowid;
+"""
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
 
@@ -46,41 +48,21 @@ class Corpus:
             raise UserError(f"'{name}' is no corpus name: letters, digits, '-', '_' and '.'")
         self.name = name
         self.folder = folder or corpora() / name
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with self._database() as db:
-                write_ahead(db)
-                db.execute(_SCHEMA)
-                db.execute(_META)
-        except OSError as error:
-            raise UserError(f"cannot keep a corpus in '{self.folder}' ({error})") from None
-
-    @contextmanager
-    def _database(self) -> Iterator[sqlite3.Connection]:
         path = self.folder / "corpus.sqlite"
-        try:
-            db = sqlite3.connect(path, timeout=30)
-            try:
-                with db:
-                    yield db
-            finally:
-                db.close()
-        except sqlite3.Error as error:
-            raise UserError(f"cannot use the corpus '{path}' ({error})") from None
+        self._file = SqliteFile(path, "corpus", (_SCHEMA,), fix="name another", durable=True)
 
-    def sync(self, origin: str, found: Iterable[Document | Skipped], look: str = "") -> Changes:
+    def sync(self, origin: str, items: Iterable[Document | Skipped], look: str = "") -> Changes:
         """Make ``origin``'s part of the corpus what ``found`` says, in one transaction.
 
         A file that is skipped now but was read before keeps its earlier text: it is not gone.
         ``look`` is remembered as what the origin looked like (see :meth:`looked`).
         """
         changes = Changes()
-        with self._database() as db:
-            db.execute("BEGIN IMMEDIATE")
-            query = "SELECT id, sha256 FROM documents WHERE origin = ?"
-            known = dict(db.execute(query, (origin,)).fetchall())
+        with self._file.transaction() as db:
+            query = "select id, sha256 from documents where origin = ?"
+            known = {row["id"]: row["sha256"] for row in db.execute(query, (origin,))}
             seen = set()
-            for item in found:
+            for item in items:
                 seen.add(item.id)
                 if isinstance(item, Skipped):
                     changes.skipped.append(item)
@@ -90,17 +72,17 @@ class Corpus:
                     changes.unchanged.append(item.id)
                     continue
                 (changes.added if old is None else changes.updated).append(item.id)
-                told = (item.id, origin, item.title, item.text, item.url, item.sha256)
-                row = [value.encode("utf-8", "replace").decode() for value in told]
-                db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
+                values = (item.id, origin, item.title, item.text, item.url, item.sha256)
+                row = [value.encode("utf-8", "replace").decode() for value in values]
+                db.execute("insert or replace into documents values (?, ?, ?, ?, ?, ?)", row)
             changes.removed = sorted(set(known) - seen)
             db.executemany(
-                "DELETE FROM documents WHERE origin = ? AND id = ?",
+                "delete from documents where origin = ? and id = ?",
                 [(origin, id_) for id_ in changes.removed],
             )
             if changes.added or changes.updated or changes.removed:
-                db.execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", (uuid4().hex,))
-            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"seen:{origin}", look))
+                db.execute("insert or replace into meta values ('revision', ?)", (uuid4().hex,))
+            db.execute("insert or replace into meta values (?, ?)", (f"seen:{origin}", look))
         return changes
 
     def looked(self, origin: str) -> str:
@@ -108,22 +90,18 @@ class Corpus:
         return self._meta(f"seen:{origin}")
 
     def _meta(self, key: str) -> str:
-        with self._database() as db:
-            row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return str(row[0]) if row else ""
+        rows = self._file.query("select value from meta where key = ?", (key,))
+        return str(rows[0]["value"]) if rows else ""
 
     def documents(self) -> list[Document]:
         """Return all documents, by id."""
-        with self._database() as db:
-            rows = db.execute(
-                "SELECT id, origin, title, text, url FROM documents ORDER BY id, origin"
-            ).fetchall()
-        return [Document(*row) for row in rows]
+        query = "select id, origin, title, text, url from documents order by id, origin"
+        return [Document(*row) for row in self._file.query(query)]
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
-        made = (p for d in self.documents() for p in cut(d.id, d.title, d.text, chunking))
-        return list({passage.id: passage for passage in made}.values())
+        cuts = (cut(d.id, d.title, d.text, chunking) for d in self.documents())
+        return list({passage.id: passage for part in cuts for passage in part}.values())
 
     def fingerprint(self) -> str:
         """Return a word that changes whenever a document does: cheap to ask before each question."""
@@ -136,9 +114,8 @@ class Corpus:
     def content(self) -> str:
         """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
         total = hashlib.sha256()
-        with self._database() as db:
-            for row in db.execute("SELECT id, origin, sha256 FROM documents ORDER BY id, origin"):
-                total.update(repr(row).encode("utf-8", "replace"))
+        for row in self._file.query("select id, origin, sha256 from documents order by id, origin"):
+            total.update(repr(tuple(row)).encode("utf-8", "replace"))
         return total.hexdigest()
 
 

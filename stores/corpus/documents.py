@@ -4,14 +4,17 @@ What cannot be read is told with its reason and harms nothing else. Document tex
 in it is ever run, rendered or followed.
 """
 
+import codecs
 import hashlib
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
@@ -47,9 +50,9 @@ def files_in(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"no folder or file '{folder}': name one, a URL, or wikipedia:TITLE")
-    found = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
-    hidden = [p for p in found if any(part.startswith(".") for part in p.relative_to(folder).parts)]
-    return [path for path in found if path not in hidden]
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
+    hidden = [p for p in files if any(part.startswith(".") for part in p.relative_to(folder).parts)]
+    return [path for path in files if path not in hidden]
 
 
 def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
@@ -104,8 +107,8 @@ def read_file(path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES) -> 
     try:
         size = path.stat().st_size
         if size > max_bytes:
-            told = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
-            return Skipped(id_, told)
+            why = f"{size / 1e6:.0f} MB, over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)"
+            return Skipped(id_, why)
         raw = path.read_bytes()
     except OSError as error:
         return Skipped(id_, str(error.strerror or error))
@@ -118,16 +121,26 @@ def fallback_title(stem: str) -> str:
 
 
 def from_bytes(
-    raw: bytes, suffix: str, id_: str, origin: str, title: str, url: str = ""
+    raw: bytes,
+    suffix: str,
+    id_: str,
+    origin: str,
+    title: str,
+    url: str = "",
+    charset: str | None = None,
 ) -> Document | Skipped:
-    """Turn a file's or a page's bytes into a document by ``suffix`` (".html", ".pdf", …)."""
+    """Turn a file's or a page's bytes into a document by ``suffix`` (".html", ".pdf", …).
+
+    ``charset`` is what came with them, such as a web server's word; it goes before the page's own.
+    """
     try:
         if suffix == ".pdf":
             own, text = _pdf(raw)
+        elif suffix in (".html", ".htm"):
+            own, text = _html(raw, charset)
         else:
-            content = decode(raw)
-            reader = {".html": _html, ".htm": _html, ".json": _json, ".md": _markdown}
-            own, text = reader.get(suffix, _plain)(content)
+            content = decode(raw, charset)
+            own, text = {".json": _json, ".md": _markdown}.get(suffix, _plain)(content)
     except _Unreadable as problem:
         return Skipped(id_, str(problem))
     text = text.replace("\r\n", "\n").replace("\x00", "")
@@ -140,24 +153,38 @@ class _Unreadable(Exception):
     """Why a file gives no text."""
 
 
-def decode(raw: bytes) -> str:
-    """Decode text: UTF-8 or UTF-16 with a mark, else UTF-8, else Windows-1252 if that looks right."""
+def decode(raw: bytes, charset: str | None = None) -> str:
+    """Decode text: by its byte order mark, else by ``charset``, else as UTF-8 or as Windows-1252."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            return raw.decode("utf-16")
-        except UnicodeDecodeError:
-            raise _Unreadable("says it is UTF-16, but is not") from None
-    if b"\x00" in raw[:8192]:
+        charset = "utf-16"
+    is_wide = _codec(charset).startswith(("utf-16", "utf-32"))
+    if b"\x00" in raw[:8192] and not is_wide:
         raise _Unreadable("a binary file")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        pass
+    if is_wide:
+        try:
+            return raw.decode(_codec(charset))
+        except ValueError:
+            raise _Unreadable(f"says it is {_codec(charset).upper()}, but is not") from None
+    with suppress(ValueError):
+        return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else _codec(charset))
+    if _codec(charset) not in ("utf-8", "cp1252"):
+        with suppress(ValueError):
+            return raw.decode(_codec(charset), "replace")
     odd = sum(byte < 32 and byte not in (9, 10, 12, 13) for byte in raw[:8192])
     high = sum(byte > 126 for byte in raw[:8192])
     if odd or high > 0.3 * len(raw[:8192]):
         raise _Unreadable("neither UTF-8 nor readable as Windows-1252: save it as UTF-8")
     return raw.decode("cp1252", "replace")
+
+
+def _codec(charset: str | None) -> str:
+    """Return Python's name for a charset, UTF-8 if unknown; on the web Latin-1 is Windows-1252."""
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+        "".encode(name)  # refused for what is no charset, such as "hex"
+    except (LookupError, ValueError):
+        return "utf-8"
+    return "cp1252" if name in ("iso8859-1", "ascii") else name
 
 
 def _plain(content: str) -> tuple[str, str]:
@@ -171,9 +198,16 @@ def _markdown(content: str) -> tuple[str, str]:
     return "", content
 
 
-def _html(content: str) -> tuple[str, str]:
-    from bs4 import BeautifulSoup
+def _html(raw: bytes, charset: str | None) -> tuple[str, str]:
+    """Read a page in the charset that came with it, else in the one that it declares."""
+    with needs("qa"):
+        from bs4 import BeautifulSoup
+        from bs4.dammit import EncodingDetector
 
+    declared = EncodingDetector.find_declared_encoding(raw, is_html=True) or ""
+    if declared.lower().startswith("utf-16"):  # then it could not have been read here
+        declared = "utf-8"
+    content = re.sub(r"^\s*<\?xml[^>]*>", "", decode(raw, charset or declared))
     soup = BeautifulSoup(content, "html.parser")
     for tag in soup(["script", "style", "noscript", "template", "nav", "footer"]):
         tag.decompose()
@@ -202,7 +236,8 @@ def _pdf(raw: bytes) -> tuple[str, str]:
     import io
     import logging
 
-    from pypdf import PdfReader
+    with needs("qa"):
+        from pypdf import PdfReader
 
     # What is wrong with a file is told by its reason, once; pypdf's own remarks are noise beside it.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)

@@ -7,7 +7,6 @@ chunking and the libraries that cut and index are the same; a hash of all these 
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import astuple
 from importlib.metadata import version
@@ -16,6 +15,8 @@ from pathlib import Path
 from stores.corpus.chunking import Chunking, Passage
 from stores.corpus.corpus import Corpus
 from stores.corpus.lexical import Lexical
+from stores.errors import UserError
+from stores.files import replacing
 
 _FORMAT = "1"
 _MAKERS = ("bm25s", "langchain-text-splitters", "PyStemmer", "tiktoken")
@@ -36,9 +37,9 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
     """
     folder = corpus.folder / "prepared"
     place = folder / f"{chunking}-{key[:16]}"
-    kept = _load(place)
-    if kept is not None:
-        return kept
+    loaded = _load(place)
+    if loaded is not None:
+        return loaded
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
     if prepared_key(corpus, chunking) != key:  # changed while it was cut
@@ -48,7 +49,7 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
         for old in folder.glob(f"{chunking}-*"):
             if old != place:
                 shutil.rmtree(old, ignore_errors=True)
-    except OSError:
+    except UserError:
         shutil.rmtree(place, ignore_errors=True)
     return passages, lexical
 
@@ -69,14 +70,8 @@ def _load(place: Path) -> tuple[list[Passage], Lexical] | None:
 
 
 def _keep(place: Path, passages: Sequence[Passage], lexical: Lexical) -> None:
-    """Write all files, then rename their folder: a killed process leaves no half of it."""
-    place.parent.mkdir(exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix="part-", dir=place.parent))
-    try:
+    with replacing(place) as partial:
+        partial.mkdir()
         lines = "".join(json.dumps(astuple(passage)) + "\n" for passage in passages)
         (partial / _PASSAGES).write_text(lines, encoding="utf-8")
         lexical.save(partial / _WORDS)
-        shutil.rmtree(place, ignore_errors=True)
-        partial.rename(place)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 
 Vector = NDArray[np.float32]
 _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
@@ -100,7 +100,7 @@ class Vectors:
         if k <= 0 or not size:
             return []
         try:
-            found = self._collection.query(
+            answer = self._collection.query(
                 query_embeddings=[np.asarray(vector, dtype=np.float32)],
                 n_results=min(k, size),
                 where=dict(where) if where else None,
@@ -110,8 +110,8 @@ class Vectors:
             if not where:
                 raise
             raise UserError(f"the metadata filter {where} is not Chroma's: {error}") from None
-        distances = (found["distances"] or [[]])[0]
-        return [(id_, 1 - float(d)) for id_, d in zip(found["ids"][0], distances, strict=True)]
+        distances = (answer["distances"] or [[]])[0]
+        return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 
 
 def is_server(where: str) -> bool:
@@ -121,8 +121,9 @@ def is_server(where: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _client(where: str) -> Any:
-    import chromadb
-    from chromadb.config import Settings
+    with needs("qa"):
+        import chromadb
+        from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
     try:
@@ -140,6 +141,6 @@ def _client(where: str) -> Any:
 
 
 def _unusable(where: str | Path, error: Exception) -> UserError:
-    told = " ".join(str(error).split())[:160] or type(error).__name__
+    reason = " ".join(str(error).split())[:160] or type(error).__name__
     fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
-    return UserError(f"cannot use the vector store at '{where}' ({told}): {fix}")
+    return UserError(f"cannot use the vector store at '{where}' ({reason}): {fix}")

@@ -3,18 +3,21 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
-from stores.home import home
+from stores.files import write_json
+from stores.home import cache
 from stores.loopback import on_loopback
 
 #: Another Wikipedia, or a mirror: ``STATEGATE_WIKIPEDIA=https://de.wikipedia.org/w/api.php``.
 API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
 _AGENT = "stategate (a research agent; it keeps the pages it has read)"
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
 
 
@@ -33,31 +36,27 @@ def read_web(
     get = fetch or _fetch
     cached = _cache_file(name)
     if cached.exists() and not fresh:
-        kept = json.loads(cached.read_text("utf-8"))
-        return Document(name, name, kept["title"], kept["text"], kept["url"])
+        page = json.loads(cached.read_text("utf-8"))
+        return Document(name, name, page["title"], page["text"], page["url"])
     try:
-        found = _wikipedia(name, get) if name.lower().startswith("wikipedia:") else _page(name, get)
+        read = _wikipedia if name.lower().startswith("wikipedia:") else _page
+        document = read(name, get)
     except OSError as error:
         return Skipped(name, " ".join(str(error).split()) or type(error).__name__)
-    if isinstance(found, Skipped):
-        return found
-    if len(found.text.encode("utf-8", "replace")) > max_bytes:
+    if isinstance(document, Skipped):
+        return document
+    if len(document.text.encode("utf-8", "replace")) > max_bytes:
         return Skipped(name, f"over the limit of {max_bytes / 1e6:.0f} MB (--max-mb)")
-    partial = cached.with_suffix(".part")
-    kept = {"title": found.title, "text": found.text, "url": found.url}
-    partial.write_text(json.dumps(kept), encoding="utf-8")
-    partial.replace(cached)
-    return found
+    write_json(cached, {"title": document.title, "text": document.text, "url": document.url})
+    return document
 
 
 def _cache_file(name: str) -> Path:
-    folder = home() / "pages"
-    folder.mkdir(exist_ok=True)
     # One title means other articles in other Wikipedias.
-    told = (
+    identity = (
         name if _api() == API or not name.lower().startswith("wikipedia:") else f"{_api()} {name}"
     )
-    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+    return cache() / "pages" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
 def _api() -> str:
@@ -87,15 +86,16 @@ def _page(url: str, get: Fetch) -> Document | Skipped:
     suffix = Path(urlsplit(url).path).suffix.lower()
     for word, of_kind in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
         suffix = of_kind if word in kind else suffix
-    return from_bytes(raw, suffix, url, url, url, url)
+    charset = _CHARSET.search(kind)
+    return from_bytes(raw, suffix, url, url, url, url, charset[1] if charset else None)
 
 
 def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
     """Return content type and bytes. Raises ``OSError`` with the reason."""
-    import httpx
+    import httpx2
 
     try:
-        with httpx.stream(
+        with httpx2.stream(
             "GET", url, params=query or None, follow_redirects=True, timeout=30,
             headers={"User-Agent": _AGENT}, trust_env=not on_loopback(url),
         ) as answer:  # fmt: skip
@@ -108,10 +108,10 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
                     raise OSError(f"more than {MAX_BYTES / 1e6:.0f} MB")
                 parts.append(part)
             return answer.headers.get("content-type", ""), b"".join(parts)
-    except httpx.HTTPStatusError as error:
+    except httpx2.HTTPStatusError as error:
         code = error.response.status_code
         raise OSError(
             f"the server answers {code} {error.response.reason_phrase}".strip()
         ) from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise OSError(str(error) or type(error).__name__) from error

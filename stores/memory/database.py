@@ -1,6 +1,7 @@
-"""The database under long-term memory: SQLite in WAL by default, PostgreSQL by URL."""
+"""The database under long-term memory: its tables and their versions, in SQLite or PostgreSQL."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,104 @@ from typing import Any
 import sqlalchemy as sa
 
 from stores.errors import UserError
-from stores.memory import schema as tables
 from stores.memory.records import Namespace
-from stores.sqlite import write_ahead
+from stores.sqlite import prepare
+
+metadata = sa.MetaData()
+
+
+def _column(name: str, kind: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False)
+
+
+versions = sa.Table(
+    "schema_versions", metadata,
+    sa.Column("version", sa.Integer, primary_key=True), _column("at", sa.Float),
+)  # fmt: skip
+
+#: Every turn that was written, once: (episode, step) is what makes a retried write harmless.
+turns = sa.Table(
+    "turns", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("thread_id", sa.String(300)),
+    _column("episode_id", sa.String(300)), _column("step", sa.Integer),
+    _column("question", sa.Text), _column("answer", sa.Text),
+    _column("about", sa.Text), _column("at", sa.Float),
+    sa.UniqueConstraint("user", "agent", "episode_id", "step"),
+)  # fmt: skip
+
+facts = sa.Table(
+    "facts", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("question", sa.Text), _column("answer", sa.Text),
+    _column("salience", sa.Float), _column("success", sa.Boolean),
+    _column("created", sa.Float), _column("updated", sa.Float),
+    _column("times", sa.Integer), _column("embedder", sa.String(200)),
+    _column("vector", sa.LargeBinary),
+    sa.Index("facts_by_namespace", "user", "agent"),
+)  # fmt: skip
+
+#: Provenance: which turns a fact came from (several where near-duplicates were merged).
+fact_turns = sa.Table(
+    "fact_turns", metadata,
+    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
+)  # fmt: skip
+
+#: Facts that answer one question differently; both are kept, with their times.
+contradictions = sa.Table(
+    "contradictions", metadata,
+    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("other_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
+    _column("at", sa.Float),
+)  # fmt: skip
+
+entities = sa.Table(
+    "entities", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("kind", sa.String(20)), _column("name", sa.String(300)),
+    _column("attributes", sa.Text), _column("times", sa.Integer),
+    _column("updated", sa.Float),
+    sa.UniqueConstraint("user", "agent", "kind", "name"),
+)  # fmt: skip
+
+entity_relations = sa.Table(
+    "entity_relations", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("subject_id", sa.ForeignKey("entities.id", ondelete="CASCADE")),
+    _column("relation", sa.String(40)),
+    _column("object_id", sa.ForeignKey("entities.id", ondelete="CASCADE")),
+    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="SET NULL")),
+    _column("times", sa.Integer), _column("updated", sa.Float),
+    sa.UniqueConstraint("subject_id", "relation", "object_id"),
+)  # fmt: skip
+
+#: Which entities a fact names; what goes with the fact when it is forgotten.
+fact_entities = sa.Table(
+    "fact_entities", metadata,
+    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("entity_id", sa.ForeignKey("entities.id", ondelete="CASCADE"), primary_key=True),
+)  # fmt: skip
+
+#: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store).
+items = sa.Table(
+    "items", metadata,
+    sa.Column("namespace", sa.String(500), primary_key=True),
+    sa.Column("key", sa.String(300), primary_key=True),
+    _column("value", sa.Text), _column("searched", sa.Text),
+    _column("created", sa.Float), _column("updated", sa.Float),
+)  # fmt: skip
+
+#: What each version adds, in order; a version that was released is never changed.
+MIGRATIONS: tuple[Sequence[sa.Table], ...] = (
+    (turns, facts, fact_turns),
+    (entities, entity_relations, fact_entities),
+    (contradictions,),
+    (items,),
+)
 
 
 class Database:
@@ -21,7 +117,7 @@ class Database:
         try:
             self._engine = _engine(url)
             with self.transaction(None) as db:
-                tables.migrate(db)
+                _migrate(db)
         except (sa.exc.SQLAlchemyError, OSError, ImportError) as error:
             raise _unusable(url, error) from None
 
@@ -52,9 +148,9 @@ def within(table: sa.Table, namespace: Namespace) -> tuple[Any, Any]:
     return table.c.user == namespace.user, table.c.agent == namespace.agent
 
 
-def key_of(made: sa.CursorResult[Any]) -> int:
+def key_of(inserted: sa.CursorResult[Any]) -> int:
     """Return the id of the row that was just inserted."""
-    return int((made.inserted_primary_key or (0,))[0])
+    return int((inserted.inserted_primary_key or (0,))[0])
 
 
 def _engine(url: str) -> sa.Engine:
@@ -71,14 +167,30 @@ def _engine(url: str) -> sa.Engine:
         # The driver's own BEGIN comes too late and too weak; `transaction` sends it (SQLAlchemy's
         # documented recipe for SQLite).
         connection.isolation_level = None
-        write_ahead(connection, 60.0)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA busy_timeout = 60000")
+        prepare(connection, 60.0)
 
     return engine
 
 
 def _unusable(url: str, error: Exception) -> UserError:
     shown = sa.engine.make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    told = " ".join(str(getattr(error, "orig", None) or error).split())[:160]
-    return UserError(f"cannot use the long-term memory {shown} ({told}): name another")
+    reason = " ".join(str(getattr(error, "orig", None) or error).split())[:160]
+    return UserError(f"cannot use the long-term memory {shown} ({reason}): name another")
+
+
+def _migrate(connection: sa.Connection) -> None:
+    """Bring the database up to this version, each step once. Raises ``UserError`` if it is newer."""
+    versions.create(connection, checkfirst=True)
+    done = set(connection.scalars(sa.select(versions.c.version)))
+    if done and max(done) > len(MIGRATIONS):
+        raise UserError(
+            f"the memory is of version {max(done)}, this Stategate knows {len(MIGRATIONS)}: update it"
+        )
+    known = set(sa.inspect(connection).get_table_names())
+    for version, new in enumerate(MIGRATIONS, 1):
+        if version in done:
+            continue
+        for table in new:
+            if table.name not in known:
+                table.create(connection)
+        connection.execute(versions.insert().values(version=version, at=time.time()))

@@ -1,5 +1,6 @@
 """Facts of long-term memory: found by meaning, merged where they say the same, or contradicted."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stores.memory import schema as tables
+from stores.memory import database as tables
 from stores.memory.database import key_of, within
-from stores.memory.records import Fact, Namespace, Turn, Vector, ask_alike, numbers, told
+from stores.memory.records import Fact, Namespace, Turn, Vector
 
 #: Cosines from which two questions, and two answers, say the same.
 SAME_QUESTION, SAME_ANSWER = 0.92, 0.9
@@ -17,6 +18,7 @@ SAME_QUESTION, SAME_ANSWER = 0.92, 0.9
 HALF_LIFE = 90.0
 TOP_SALIENCE = 0.7
 _DAY = 86400.0
+_ASKING = re.compile(r"\b(?:who|whom|whose|when|where|why|how|which|what)\b")
 
 
 def decayed(salience: float, seconds: float) -> float:
@@ -31,7 +33,7 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
     """
     rows, similar = _similar(db, namespace, turn.vector, turn.embedder)
     ids = [row.id for row, score in zip(rows, similar, strict=True) if score >= SAME_QUESTION]
-    near = [row for row in _whole(db, ids) if ask_alike(row.question, told(turn))]
+    near = [row for row in _whole(db, ids) if _ask_alike(row.question, _told(turn))]
     same = [row for row in near if row.success == turn.success and _agree(row, turn)]
     f = tables.facts.c
     if same:
@@ -40,15 +42,15 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
         change = {"times": fact.times + 1, "updated": now, "salience": salience}
         db.execute(tables.facts.update().where(f.id == fact.id).values(**change))
         return int(fact.id)
-    made = db.execute(
+    inserted = db.execute(
         tables.facts.insert().values(
-            **vars(namespace), question=told(turn), answer=turn.answer,
+            **vars(namespace), question=_told(turn), answer=turn.answer,
             salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
             embedder=turn.embedder,
             vector=_pack(turn.vector, turn.answer_vector),
         )
     )  # fmt: skip
-    fact_id = key_of(made)
+    fact_id = key_of(inserted)
     for other in near:
         if other.success and turn.success:
             pairs = [(fact_id, other.id), (other.id, fact_id)]
@@ -101,6 +103,28 @@ def all_turns(db: sa.Connection, namespace: Namespace) -> list[dict[str, Any]]:
     query = sa.select(*columns, f.salience, f.success).select_from(joined)
     rows = db.execute(query.where(*within(tables.turns, namespace)).order_by(t.at, t.id))
     return [dict(row._mapping) for row in rows]
+
+
+def forget_facts(db: sa.Connection, namespace: Namespace, ids: Sequence[int] | None) -> int:
+    """Delete facts (all of the namespace without ``ids``) and all that only they knew.
+
+    Returns how many facts went.
+    """
+    f, ft = tables.facts.c, tables.fact_turns.c
+    c, fe = tables.contradictions.c, tables.fact_entities.c
+    query = sa.select(f.id).where(*within(tables.facts, namespace))
+    doomed = list(db.scalars(query if ids is None else query.where(f.id.in_(list(ids)))))
+    turns = list(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(doomed))))
+    entities = list(db.scalars(sa.select(fe.entity_id).where(fe.fact_id.in_(doomed))))
+    contradicted = sa.or_(c.fact_id.in_(doomed), c.other_id.in_(doomed))
+    db.execute(tables.contradictions.delete().where(contradicted))
+    db.execute(tables.fact_entities.delete().where(fe.fact_id.in_(doomed)))
+    db.execute(tables.fact_turns.delete().where(ft.fact_id.in_(doomed)))
+    db.execute(tables.facts.delete().where(f.id.in_(doomed)))
+    _forget_turns(db, turns)
+    used = set(db.scalars(sa.select(fe.entity_id).where(fe.entity_id.in_(entities))))
+    _forget_entities(db, [id_ for id_ in entities if id_ not in used])
+    return len(doomed)
 
 
 def _similar(
@@ -156,8 +180,42 @@ def _agree(row: Any, turn: Turn) -> bool:
         return True  # two failures to answer one question are one fact
     answer = np.frombuffer(row.vector, dtype="<f2").astype(np.float32).reshape(2, -1)[1]
     near = float(answer @ np.asarray(turn.answer_vector, dtype=np.float32)) >= SAME_ANSWER
-    return near and numbers(row.answer) == numbers(turn.answer)
+    return near and _numbers(row.answer) == _numbers(turn.answer)
 
 
 def _pack(question: Vector, answer: Vector) -> bytes:
     return np.stack([question, answer]).astype("<f2").tobytes()
+
+
+def _forget_turns(db: sa.Connection, turns: Sequence[int]) -> None:
+    r = tables.entity_relations.c
+    db.execute(tables.entity_relations.delete().where(r.turn_id.in_(turns)))
+    db.execute(tables.turns.delete().where(tables.turns.c.id.in_(turns)))
+
+
+def _forget_entities(db: sa.Connection, entities: Sequence[int]) -> None:
+    r = tables.entity_relations.c
+    touching = sa.or_(r.subject_id.in_(entities), r.object_id.in_(entities))
+    db.execute(tables.entity_relations.delete().where(touching))
+    db.execute(tables.entities.delete().where(tables.entities.c.id.in_(entities)))
+
+
+def _told(turn: Turn) -> str:
+    """Return the question as it can be read outside its conversation."""
+    about = turn.about.strip().rstrip(".")
+    return f"{turn.question} (about: {about})" if about else turn.question
+
+
+def _numbers(text: str) -> set[str]:
+    """Return the numbers that ``text`` names."""
+    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
+
+
+def _ask_alike(one: str, other: str) -> bool:
+    """Say whether two questions ask for the same kind of thing, about the same numbers.
+
+    "Who placed the buoy?" and, of the same buoy, "When was that?" are near in meaning, but another
+    answer to the second is no contradiction of the first.
+    """
+    words = [set(_ASKING.findall(text.partition(" (about: ")[0].lower())) for text in (one, other)]
+    return words[0] == words[1] and _numbers(one) == _numbers(other)

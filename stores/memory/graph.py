@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stores.memory import schema as tables
+from stores.memory import database as tables
 from stores.memory.database import key_of, within
 from stores.memory.records import Entity, Fact, Namespace, Relation, Turn
 
@@ -42,10 +42,10 @@ def _write_entity(db: sa.Connection, namespace: Namespace, entity: Entity, now: 
     if known is None:
         attributes = json.dumps(dict(entity.attributes))
         values = {"kind": entity.kind, "name": entity.name, "attributes": attributes}
-        made = db.execute(
+        inserted = db.execute(
             tables.entities.insert().values(**vars(namespace), **values, times=1, updated=now)
         )
-        return key_of(made)
+        return key_of(inserted)
     merged = json.dumps(_merged(json.loads(known.attributes), entity.attributes))
     change = {"times": known.times + 1, "updated": now, "attributes": merged}
     db.execute(tables.entities.update().where(e.id == known.id).values(**change))
@@ -94,7 +94,7 @@ def read_graph(
     chosen = [*named, *(row for row in rows if row.id in by_fact and row not in named)][:entities]
     known = {row.id: Entity(row.kind, row.name, json.loads(row.attributes)) for row in rows}
     ids = [row.id for row in chosen]
-    found = db.execute(
+    touching = db.execute(
         sa.select(tables.entity_relations)
         .where(sa.or_(r.subject_id.in_(ids), r.object_id.in_(ids)))
         .order_by(r.times.desc(), r.id)
@@ -102,7 +102,7 @@ def read_graph(
     )
     related = [
         Relation(known[row.subject_id], row.relation, known[row.object_id])
-        for row in found
+        for row in touching
         if row.subject_id in known and row.object_id in known
     ]
     return [known[row.id] for row in chosen], related

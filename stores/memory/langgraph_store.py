@@ -30,8 +30,9 @@ from langgraph.store.base.embed import get_text_at_path
 from numpy.typing import NDArray
 
 from stores.errors import UserError
-from stores.memory.long_term import Fact, LongTerm, Namespace
-from stores.memory.schema import items
+from stores.memory.database import items
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Fact, Namespace
 
 FACTS = "facts"
 _JOIN = "."  # LangGraph refuses labels with a period
@@ -111,12 +112,12 @@ class LongTermStore(BaseStore):
                 return
             value = {"value": json.dumps(op.value), "searched": _searched(op), "updated": now}
             if not db.execute(items.update().where(*here).values(**value)).rowcount:
-                made = {"namespace": label, "key": op.key, "created": now, **value}
-                db.execute(items.insert().values(**made))
+                row = {"namespace": label, "key": op.key, "created": now, **value}
+                db.execute(items.insert().values(**row))
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         if op.namespace_prefix[:1] == (FACTS,):
-            found = self._facts(op)
+            ranked = self._facts(op)
         else:
             prefix = _label(op.namespace_prefix)
             query = sa.select(items).order_by(items.c.updated.desc(), items.c.key)
@@ -125,8 +126,8 @@ class LongTermStore(BaseStore):
                 query = query.where(sa.or_(items.c.namespace == prefix, below))
             with self._memory.transaction(None, writes=False) as db:
                 rows = list(db.execute(query))
-            found = self._ranked(op.query, rows)
-        kept = [item for item in found if _matches(item.value, op.filter or {})]
+            ranked = self._ranked(op.query, rows)
+        kept = [item for item in ranked if _matches(item.value, op.filter or {})]
         return kept[op.offset : op.offset + op.limit]
 
     def _ranked(self, query: str | None, rows: list[Any]) -> list[SearchItem]:
@@ -135,14 +136,14 @@ class LongTermStore(BaseStore):
         texts = [json.loads(row.searched) for row in rows]
         flat = [text for parts in texts for text in parts]
         scores = self._embedder.embed(flat) @ self._embedder.embed([query])[0] if flat else []
-        given = iter(scores)
-        best = [max((float(next(given)) for _ in parts), default=None) for parts in texts]
+        remaining = iter(scores)
+        best = [max((float(next(remaining)) for _ in parts), default=None) for parts in texts]
         scored = [(s, r) for s, r in zip(best, rows, strict=True) if s is not None]
         scored.sort(key=lambda item: -item[0])
         return [_item(row, score) for score, row in scored]
 
     def _facts(self, op: SearchOp) -> list[SearchItem]:
-        found: list[SearchItem] = []
+        ranked: list[SearchItem] = []
         for place in self._memory.namespaces():
             path = (FACTS, place.user, place.agent)
             if path[: len(op.namespace_prefix)] != op.namespace_prefix:
@@ -151,8 +152,8 @@ class LongTermStore(BaseStore):
             if op.query is not None and self._embedder is not None:
                 vector, name = self._embedder.embed([op.query])[0], self._embedder.name
             facts = self._memory.search(place, vector, name, op.limit + op.offset, 0.0)
-            found += [_fact_item(path, fact) for fact in facts]
-        return sorted(found, key=lambda item: -(item.score or 0.0))
+            ranked += [_fact_item(path, fact) for fact in facts]
+        return sorted(ranked, key=lambda item: -(item.score or 0.0))
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Path]:
         with self._memory.transaction(None, writes=False) as db:
@@ -178,10 +179,10 @@ def _searched(op: PutOp) -> str:
     if op.index is False:
         return "[]"
     paths = op.index if isinstance(op.index, list) else ["$"]
-    found: list[str] = []
+    texts: list[str] = []
     for path in paths:
-        found += get_text_at_path(op.value, path)
-    return json.dumps(found)
+        texts += get_text_at_path(op.value, path)
+    return json.dumps(texts)
 
 
 def _item(row: Any, score: float | None) -> SearchItem:

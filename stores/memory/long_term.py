@@ -4,26 +4,34 @@ SQLite (in WAL) by default, PostgreSQL by URL. Everything belongs to a namespace
 turn is one transaction, keyed by (episode, step): written once or not at all, however often tried.
 """
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
+from stores.errors import UserError
+from stores.files import write_lines
 from stores.home import home
-from stores.memory import schema as tables
+from stores.memory import database as tables
 from stores.memory.database import Database, key_of, within
-from stores.memory.facts import all_facts, all_turns, decayed, search_facts, write_fact
-from stores.memory.forget import forget_facts
+from stores.memory.entities import Extractor
+from stores.memory.facts import (
+    all_facts,
+    all_turns,
+    forget_facts,
+    search_facts,
+    write_fact,
+)
 from stores.memory.graph import read_graph, write_graph
 from stores.memory.records import Entity, Fact, Namespace, Relation, Turn, Vector, tidy
 
-__all__ = [
-    "Entity", "Fact", "LongTerm", "Namespace", "Relation", "Turn", "Vector", "decayed",
-    "default_url", "open_long_term",
-]  # fmt: skip
+Embed = Callable[[Sequence[str]], Vector]
+_FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
 
 
 class LongTerm(Database):
@@ -36,14 +44,14 @@ class LongTerm(Database):
         with self.transaction(namespace) as db:
             if _is_written(db, namespace, turn):
                 return None
-            made = db.execute(
+            inserted = db.execute(
                 tables.turns.insert().values(
                     **vars(namespace), thread_id=turn.thread_id, episode_id=turn.episode_id,
                     step=turn.step, question=turn.question, answer=turn.answer,
                     about=turn.about, at=now,
                 )
             )  # fmt: skip
-            turn_id = key_of(made)
+            turn_id = key_of(inserted)
             fact_id = write_fact(db, namespace, turn, now)
             db.execute(tables.fact_turns.insert().values(fact_id=fact_id, turn_id=turn_id))
             write_graph(db, namespace, turn, fact_id, turn_id, now)
@@ -87,8 +95,8 @@ class LongTerm(Database):
         """Return every user and agent of whom facts are remembered."""
         f = tables.facts.c
         with self.transaction(None, writes=False) as db:
-            found = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
-            return [Namespace(*row) for row in found]
+            pairs = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
+            return [Namespace(*row) for row in pairs]
 
     def forget(self, namespace: Namespace, ids: Sequence[int] | None = None) -> int:
         """Delete facts (all of the namespace without ``ids``), their turns, and entities left alone.
@@ -97,6 +105,75 @@ class LongTerm(Database):
         """
         with self.transaction(namespace) as db:
             return forget_facts(db, namespace, ids)
+
+    def edit(
+        self,
+        namespace: Namespace,
+        fact: int,
+        *,
+        question: str,
+        answer: str,
+        salience: float,
+        embed: Embed,
+        embedder: str,
+    ) -> None:
+        """Correct fact number ``fact`` by hand; it is found by the new words.
+
+        Where it came from stays: its turns are not rewritten. Raises ``UserError`` for an unknown
+        fact, empty words, or a salience that is no share.
+        """
+        question, answer = question.strip(), answer.strip()
+        if not question or not answer:
+            raise UserError("a fact needs a question and an answer: forget it instead")
+        if not 0 <= salience <= 1:
+            raise UserError(f"salience is a share from 0 to 1, not {salience}")
+        rows = np.asarray(embed([question, answer]), dtype=np.float32)
+        f = tables.facts.c
+        with self.transaction(namespace) as db:
+            changed = db.execute(
+                tables.facts.update()
+                .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
+                .values(
+                    question=question, answer=answer, salience=salience, success=True,
+                    updated=time.time(), embedder=embedder, vector=rows.astype("<f2").tobytes(),
+                )
+            )  # fmt: skip
+            if not changed.rowcount:
+                raise UserError(f"no fact {fact} in this memory: it may have been forgotten")
+
+    def export_turns(self, namespace: Namespace, target: Path) -> int:
+        """Write every turn to JSON lines with what its fact says, oldest first; returns how many."""
+        return write_lines(target, self.turns(namespace))
+
+    def import_turns(
+        self, namespace: Namespace, source: Path, embed: Embed, embedder: str, extract: Extractor
+    ) -> int:
+        """Write the turns of a file, embedded and read for entities anew.
+
+        Returns how many were not there yet. Raises ``UserError`` naming the line that is wrong,
+        before anything is written.
+        """
+        try:
+            lines = source.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"cannot read '{source}' ({error}): name a file of `memory export`"
+            ) from None
+        rows = [_row(line, n, source) for n, line in enumerate(lines, 1) if line.strip()]
+        written = 0
+        for row in rows:
+            about = str(row.get("about", ""))
+            asked = f"{about} {row['question']}".strip()
+            vectors = embed([asked, row["answer"]])
+            entities, relations = extract(f"{asked}\n{row['answer']}")
+            turn = Turn(
+                **{name: row[name] for name in _FIELDS},
+                vector=vectors[0], answer_vector=vectors[1], embedder=embedder,
+                success=bool(row.get("success", True)), salience=float(row.get("salience", 0.5)),
+                entities=tuple(entities), relations=tuple(relations), at=float(row["at"]), about=about,
+            )  # fmt: skip
+            written += self.write(namespace, turn) is not None
+        return written
 
 
 def _is_written(db: sa.Connection, namespace: Namespace, turn: Turn) -> bool:
@@ -123,3 +200,17 @@ def open_long_term(url: str | None = None) -> LongTerm:
 @lru_cache(maxsize=16)
 def _opened(url: str) -> LongTerm:
     return LongTerm(url)
+
+
+def _row(line: str, number: int, source: Path) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        if not all(isinstance(row[name], int if name == "step" else str) for name in _FIELDS):
+            raise TypeError("a field has another type")
+        float(row["at"]), float(row.get("salience", 0.5))
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"'{source}' line {number} is no turn ({error}): see memory export"
+        ) from None
+    checked: dict[str, Any] = row
+    return checked

@@ -1,6 +1,5 @@
 """What long-term memory keeps: whose it is, a turn as it is written, a fact as it is read."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -104,30 +103,6 @@ def tidy(turn: Turn) -> Turn:
 
 def _tidy_entity(entity: Entity) -> Entity:
     return Entity(entity.kind, clean(entity.name)[:300], entity.attributes)
-
-
-_ASKING = re.compile(r"\b(?:who|whom|whose|when|where|why|how|which|what)\b")
-
-
-def told(turn: Turn) -> str:
-    """Return the question as it can be read outside its conversation."""
-    about = turn.about.strip().rstrip(".")
-    return f"{turn.question} (about: {about})" if about else turn.question
-
-
-def numbers(text: str) -> set[str]:
-    """Return the numbers that ``text`` names."""
-    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
-
-
-def ask_alike(one: str, other: str) -> bool:
-    """Say whether two questions ask for the same kind of thing, about the same numbers.
-
-    "Who placed the buoy?" and, of the same buoy, "When was that?" are near in meaning, but another
-    answer to the second is no contradiction of the first.
-    """
-    words = [set(_ASKING.findall(text.partition(" (about: ")[0].lower())) for text in (one, other)]
-    return words[0] == words[1] and numbers(one) == numbers(other)
 
 
 def clean(text: str) -> str:

@@ -14,17 +14,38 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stores.errors import UserError
-from stores.states.packing import Dtype, Entry, entry_of, pack, unpack
+from stores.files import write_bytes, write_json
 
 Arrays = Mapping[str, NDArray[Any]]
 _VERSION = 1
+Dtype = Literal["fp32", "fp16", "int8"]
+_NUMPY: dict[str, str] = {"fp32": "<f4", "fp16": "<f2", "int8": "<i1"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array of a document."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a document's arrays lie: ``size`` bytes from ``offset`` of a shard."""
+
+    shard: int
+    offset: int
+    size: int
+    parts: tuple[Part, ...]
 
 
 def document_key(text: str) -> str:
@@ -60,9 +81,7 @@ class DocumentStates:
             if head.exists():
                 self._check(json.loads(head.read_text("utf-8")), wanted)
             else:
-                partial = head.with_name(f"index.{os.getpid()}.part")
-                partial.write_text(json.dumps(wanted) + "\n", "utf-8")
-                partial.replace(head)
+                write_json(head, wanted)
             self._read_entries()
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(
@@ -106,7 +125,7 @@ class DocumentStates:
             self._write(shard, offset, blob)
             row = {"key": key, "at": [shard, offset, len(blob)], "parts": parts}
             self._log(row)
-            self._entries[key] = entry_of(row)
+            self._entries[key] = _entry_of(row)
             self._end = (shard, offset + len(blob))
 
     def delete(self, keys: Iterable[str]) -> int:
@@ -150,27 +169,25 @@ class DocumentStates:
             parts = [[part.name, list(part.shape)] for part in entry.parts]
             lines.append(_line_of({"key": key, "at": [shard, offset, len(blob)], "parts": parts}))
             offset += len(blob)
-        partial = self.folder / f"entries.{os.getpid()}.part"
-        partial.write_bytes(b"".join(lines))
-        partial.replace(self.folder / "entries.jsonl")
+        write_bytes(self.folder / "entries.jsonl", b"".join(lines))
         self._maps.clear()
         for path in old:
             path.unlink()
         self._read_entries()
         return before - sum(path.stat().st_size for path in self.folder.glob("shard-*.bin"))
 
-    def _check(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-        if found.get("version") != wanted["version"]:
-            raise ValueError(f"its format is {found.get('version')}, not {wanted['version']}")
-        if found.get("fingerprint") != wanted["fingerprint"]:
+    def _check(self, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+        if head.get("version") != wanted["version"]:
+            raise ValueError(f"its format is {head.get('version')}, not {wanted['version']}")
+        if head.get("fingerprint") != wanted["fingerprint"]:
             raise UserError(
                 f"the document states in '{self.folder}' are those of another model or text format "
-                f"({found.get('fingerprint')}, not {wanted['fingerprint']}): name another folder"
+                f"({head.get('fingerprint')}, not {wanted['fingerprint']}): name another folder"
             )
-        if found.get("dtype") != wanted["dtype"]:
+        if head.get("dtype") != wanted["dtype"]:
             raise UserError(
-                f"the document states in '{self.folder}' are kept as {found.get('dtype')}: "
-                f"ask for {found.get('dtype')}, or name another folder"
+                f"the document states in '{self.folder}' are kept as {head.get('dtype')}: "
+                f"ask for {head.get('dtype')}, or name another folder"
             )
 
     def _read_entries(self) -> None:
@@ -187,7 +204,7 @@ class DocumentStates:
             if row.get("deleted"):
                 entries.pop(row["key"], None)
                 continue
-            entry = entry_of(row)
+            entry = _entry_of(row)
             entries[row["key"]] = entry
             end = max(end, (entry.shard, entry.offset + entry.size))
         self._entries, self._end, self._log_size = entries, end, len(raw)
@@ -226,12 +243,49 @@ class DocumentStates:
 
     def _map(self, shard: int, end: int) -> NDArray[np.uint8]:
         """Return a shard's bytes, mapped again if it grew (another process may write) past it."""
-        found = self._maps.get(shard)
-        if found is None or len(found) < end:
-            found = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
-            self._maps[shard] = found
-        return found
+        mapped = self._maps.get(shard)
+        if mapped is None or len(mapped) < end:
+            mapped = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
+            self._maps[shard] = mapped
+        return mapped
 
 
 def _line_of(row: Mapping[str, Any]) -> bytes:
     return json.dumps(row).encode() + b"\n"
+
+
+def _entry_of(row: Mapping[str, Any]) -> Entry:
+    """Read a line of the log."""
+    parts = tuple(Part(str(name), tuple(map(int, shape))) for name, shape in row["parts"])
+    shard, offset, size = (int(value) for value in row["at"])
+    return Entry(shard, offset, size, parts)
+
+
+def pack(array: NDArray[Any], dtype: Dtype) -> bytes:
+    """Return an array's bytes as ``dtype``; int8 has one scale for each matrix (last two axes)."""
+    if dtype == "fp16":  # what it cannot hold becomes the largest it can, never infinity
+        array = np.clip(array, -65504, 65504)
+    if dtype != "int8":
+        return np.ascontiguousarray(array, dtype=_NUMPY[dtype]).tobytes()
+    values = np.asarray(array, dtype=np.float32)
+    axes = tuple(range(max(values.ndim - 2, 0), values.ndim))
+    top = np.abs(values).max(axis=axes, keepdims=True, initial=0.0)
+    scale = np.where(top > 0, top / 127, 1).astype("<f4")
+    return bytes(scale.tobytes() + np.rint(values / scale).astype("<i1").tobytes())
+
+
+def unpack(
+    blob: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype
+) -> tuple[NDArray[np.float32], int]:
+    """Return the array at the head of ``blob``, and how many bytes it took."""
+    count = int(np.prod(shape))
+    width = np.dtype(_NUMPY[dtype]).itemsize
+    if dtype != "int8":
+        used = count * width
+        return blob[:used].view(_NUMPY[dtype]).astype(np.float32).reshape(shape), used
+    lead = shape[:-2] if len(shape) >= 2 else ()
+    scales = int(np.prod(lead)) if lead else 1
+    scale = blob[: 4 * scales].view("<f4").reshape(*lead, *(1,) * (len(shape) - len(lead)))
+    used = 4 * scales + count
+    values = blob[4 * scales : used].view("<i1").reshape(shape)
+    return (values * scale).astype(np.float32), used

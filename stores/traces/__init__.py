@@ -1,4 +1,4 @@
-"""Events, and the store that keeps every event of every episode."""
+"""What happens in an episode: events, and what became of each context (kept by ``traces.store``)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,11 +44,3 @@ class ContextPiece:
     score: float | None
     tokens_before: int
     tokens_after: int
-
-
-def __getattr__(name: str) -> Any:
-    if name == "TraceStore":  # the store imports Event from here
-        from stores.traces.store import TraceStore
-
-        return TraceStore
-    raise AttributeError(f"module 'stores.traces' has no attribute '{name}'")

@@ -4,21 +4,18 @@ Beside the events of a step stands what became of each chunk in its context, wit
 (:class:`~stores.traces.ContextPiece`); the context's text is not kept.
 """
 
-import contextlib
 import json
-import os
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from stores.errors import UserError
-from stores.sqlite import write_ahead
-from stores.traces import ContextPiece, Event
-from stores.traces.files import export_jsonl, import_jsonl, insert_pieces, storable
+from stores.files import write_lines
+from stores.sqlite import SqliteFile
+from stores.traces import ContextPiece, Event, EventKind
 
 _SCHEMA = """
 create table if not exists episodes (
@@ -34,9 +31,6 @@ create table if not exists pieces (
     tokens_before integer, tokens_after integer, primary key (episode_id, step, place)
 );
 """
-_PATIENCE = 30.0  # seconds to wait for another writer
-#: Connections that came with a fork of the process: neither used nor closed (sqlite.org/howtocorrupt).
-_INHERITED: list[sqlite3.Connection] = []
 
 
 class TraceStore:
@@ -47,14 +41,8 @@ class TraceStore:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser()
-        self._local = threading.local()
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._unusable(error) from None
-        with self._transaction() as db:
-            db.executescript(_SCHEMA)
+        self._file = SqliteFile(path, "traces", (_SCHEMA,))
+        self.path = self._file.path
 
     def write_step(
         self,
@@ -74,13 +62,13 @@ class TraceStore:
 
         Later steps go because a step written again was stepped back to: its old future is gone.
         """
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             db.execute("delete from events where episode_id = ? and step >= ?", (episode_id, step))
             db.execute("delete from pieces where episode_id = ? and step >= ?", (episode_id, step))
-            insert_pieces(db, episode_id, [replace(piece, t=step) for piece in pieces])
+            _insert_pieces(db, episode_id, [replace(piece, t=step) for piece in pieces])
             db.executemany(
                 "insert into events values (?, ?, ?, ?, ?)",
-                [(episode_id, step, i, e.kind, storable(e.text)) for i, e in enumerate(events)],
+                [(episode_id, step, i, e.kind, _storable(e.text)) for i, e in enumerate(events)],
             )
             db.execute(
                 "insert into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (episode_id)"
@@ -88,7 +76,7 @@ class TraceStore:
                 " instruction = excluded.instruction, agent = excluded.agent,"
                 " reward = excluded.reward, done = excluded.done, steps = excluded.steps",
                 (
-                    episode_id, thread_id, json.dumps(dict(task or {})), storable(instruction),
+                    episode_id, thread_id, json.dumps(dict(task or {})), _storable(instruction),
                     json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
                 ),
             )  # fmt: skip
@@ -100,7 +88,7 @@ class TraceStore:
         """
         if source == target:
             return
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             db.execute("delete from events where episode_id = ?", (target,))
             db.execute("delete from pieces where episode_id = ?", (target,))
             copied = (target, source, steps)
@@ -135,10 +123,8 @@ class TraceStore:
         )
         floor = -1e308 if min_reward is None else min_reward
         wanted = None if done is None else int(done)
-        with self._transaction() as db:
-            rows = db.execute(query, (floor, wanted, wanted)).fetchall()
         found = []
-        for row in rows:
+        for row in self._file.query(query, (floor, wanted, wanted)):
             episode = dict(row)
             episode |= {"task": json.loads(row["task"]), "agent": json.loads(row["agent"])}
             episode["done"] = bool(row["done"])
@@ -148,59 +134,108 @@ class TraceStore:
 
     def events(self, episode_id: str) -> list[Event]:
         """Return an episode's events in order ([] if there is no such episode)."""
-        with self._transaction() as db:
-            rows = db.execute(
-                "select kind, text, step from events where episode_id = ? order by step, place",
-                (episode_id,),
-            ).fetchall()
+        rows = self._file.query(
+            "select kind, text, step from events where episode_id = ? order by step, place",
+            (episode_id,),
+        )
         return [Event(row["kind"], row["text"], row["step"]) for row in rows]
 
     def pieces(self, episode_id: str) -> list[ContextPiece]:
         """Return what became of the chunks of an episode's contexts, in order ([] if unknown)."""
-        with self._transaction() as db:
-            rows = db.execute(
-                "select step, id, kind, score, tokens_before, tokens_after from pieces"
-                " where episode_id = ? order by step, place",
-                (episode_id,),
-            ).fetchall()
+        rows = self._file.query(
+            "select step, id, kind, score, tokens_before, tokens_after from pieces"
+            " where episode_id = ? order by step, place",
+            (episode_id,),
+        )
         return [ContextPiece(*row) for row in rows]
 
     def export_jsonl(self, path: str | Path, episodes: Sequence[str] | None = None) -> int:
-        """Write episodes to JSON lines (:func:`stores.traces.files.export_jsonl`)."""
-        return export_jsonl(self, path, episodes)
+        """Write episodes (all by default), oldest first, one JSON object a line; returns how many.
+
+        Each line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward"}`` and the
+        episode's other facts, with ``pieces`` where contexts were kept. Nothing is left at ``path``
+        if writing fails.
+        """
+        wanted = None if episodes is None else set(episodes)
+        return write_lines(
+            path,
+            (
+                self.exported(episode)
+                for episode in reversed(self.episodes())
+                if wanted is None or episode["episode_id"] in wanted
+            ),
+        )
+
+    def exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an episode, a row of :meth:`episodes`, with its events and pieces as plain values."""
+        name = episode["episode_id"]
+        row: dict[str, Any] = {
+            "episode_id": name,
+            "events": [{"event_type": e.kind, "text": e.text, "t": e.t} for e in self.events(name)],
+            "reward": episode["reward"],
+        }
+        if pieces := self.pieces(name):
+            row["pieces"] = [asdict(piece) for piece in pieces]
+        return {**row, **{k: v for k, v in episode.items() if k not in row}}
 
     def import_jsonl(self, path: str | Path) -> int:
         """Read an export back, whole or not at all; returns how many episodes replaced or new."""
-        with self._transaction() as db:
-            return import_jsonl(db, path)
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield this thread's connection inside a transaction that commits or leaves no mark."""
-        owner, db = getattr(self._local, "connection", (0, None))
-        if db is not None and owner != os.getpid():
-            _INHERITED.append(db)
-            db = None
+        count = number = 0
         try:
-            if db is None:
-                db = _connect(self.path)
-                self._local.connection = (os.getpid(), db)
-            with db:
-                yield db
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+            # Only "\n" ends a line: text may hold U+2028 and its like, at which splitlines() splits.
+            with (
+                Path(path).open(encoding="utf-8", newline="\n") as lines,
+                self._file.transaction() as db,
+            ):
+                for number, line in enumerate(lines, 1):  # noqa: B007 - named in the error
+                    if line.strip():
+                        _import(db, json.loads(line))
+                        count += 1
+        except OSError as error:
+            raise UserError(f"cannot read '{path}': {error.strerror}") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise UserError(f"'{path}' line {number} is no exported episode ({problem})") from None
+        return count
 
-    def _unusable(self, error: Exception) -> UserError:
-        return UserError(f"cannot keep traces in '{self.path}' ({error}): name another file")
+
+def _insert_pieces(db: sqlite3.Connection, episode: str, pieces: Sequence[ContextPiece]) -> None:
+    """Add ``pieces`` of ``episode`` in their order."""
+    db.executemany(
+        "insert into pieces values (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (episode, p.t, place, _storable(p.id), p.kind, p.score, p.tokens_before, p.tokens_after)
+            for place, p in enumerate(pieces)
+        ],
+    )
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=_PATIENCE)
-    db.row_factory = sqlite3.Row
-    try:
-        write_ahead(db, _PATIENCE)
-    except sqlite3.Error:
-        db.close()
-        raise
-    db.execute("pragma synchronous = normal")
-    return db
+def _storable(text: str) -> str:
+    """Return ``text`` without lone surrogates (a model's broken emoji), which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _import(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
+    episode = str(row["episode_id"])
+    events = [(str(e["event_type"]), _storable(str(e["text"])), int(e["t"])) for e in row["events"]]
+    unknown = {kind for kind, _, _ in events} - set(get_args(EventKind))
+    if unknown:
+        raise ValueError(f"no event type '{min(unknown)}'")
+    db.execute("delete from events where episode_id = ?", (episode,))
+    db.executemany(
+        "insert into events values (?, ?, ?, ?, ?)",
+        [(episode, t, place, kind, text) for place, (kind, text, t) in enumerate(events)],
+    )
+    pieces = [ContextPiece(**piece) for piece in row.get("pieces") or ()]
+    db.execute("delete from pieces where episode_id = ?", (episode,))
+    _insert_pieces(db, episode, pieces)
+    steps = row.get("steps", 1 + max((t for _, _, t in events), default=-1))
+    db.execute(
+        "insert or replace into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            episode, row.get("thread_id", ""), json.dumps(dict(row.get("task") or {})),
+            _storable(row.get("instruction") or ""), json.dumps(dict(row.get("agent") or {})),
+            float(row.get("started") or time.time()), float(row["reward"]),
+            int(row.get("done", True)), int(steps),
+        ),
+    )  # fmt: skip

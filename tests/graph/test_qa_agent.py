@@ -9,7 +9,8 @@ from langchain_core.messages import HumanMessage
 from graph import build_graph, load_config
 from nodes.protocols import BuiltContext
 from stores.errors import UserError
-from stores.memory.long_term import LongTerm, Namespace
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace
 from stores.tokens import count_tokens
 from stores.traces import Event
 

@@ -8,7 +8,8 @@ import pytest
 
 from graph import build_graph, load_config
 from stores.memory import long_term
-from stores.memory.long_term import LongTerm, Namespace
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace
 
 CONFIG = {"configurable": {"thread_id": "k"}}
 QUESTION = "What is a brinicle?"

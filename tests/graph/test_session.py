@@ -205,7 +205,7 @@ def play(where, kill_at):
 
 @pytest.mark.parametrize("kill_at", [1, 3, 4, 5, 9])
 def test_a_killed_episode_goes_on_to_the_same_end(tmp_path, kill_at):
-    from stores.traces import TraceStore
+    from stores.traces.store import TraceStore
 
     whole = play(tmp_path / "whole", 0)
     assert whole.returncode == 0, whole.stderr

@@ -192,9 +192,9 @@ def test_minilm_gives_a_text_the_same_bytes_in_any_batch_and_loads_nothing_for_k
 ) -> None:
     if not is_present("minilm"):
         pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
-    from stores.home import home
+    from stores.home import cache
 
-    (tmp_path / "assets").symlink_to(home() / "assets")
+    (tmp_path / "assets").symlink_to(cache() / "assets")
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
     embedder = MiniLM().build(Resources())
     alone = embedder.embed(["a red shoe"])

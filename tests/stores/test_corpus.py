@@ -145,6 +145,64 @@ def test_text_in_other_encodings_is_read():
     assert decode(b"\xef\xbb\xbfplain") == "plain"
 
 
+RUSSIAN, POLISH = "Живая вода и мёртвая вода", "Zażółć gęślą jaźń"
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "head"),
+    [
+        (RUSSIAN, "windows-1251", '<meta charset="windows-1251">'),
+        (RUSSIAN, "koi8-r", '<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">'),
+        (POLISH, "iso-8859-2", "<meta charset='ISO-8859-2'>"),
+        (POLISH, "iso-8859-2", '<?xml version="1.0" encoding="iso-8859-2"?>'),
+        (POLISH, "utf-16", ""),
+        (POLISH, "utf-8-sig", '<meta charset="iso-8859-1">'),
+        ("Café — “naïve”", "cp1252", '<meta charset="iso-8859-1">'),
+        ("Café — naïve", "utf-8", '<meta charset="utf-16">'),
+        ("Café — naïve", "cp1252", '<meta charset="utf-8">'),
+        ("Café — naïve", "utf-8", '<meta charset="no-such-charset">'),
+        ("Café — naïve", "utf-8", '<meta charset="hex">'),
+    ],
+)
+def test_a_page_is_read_in_the_charset_that_it_declares(tmp_path, text, codec, head):
+    path = tmp_path / "page.html"
+    path.write_bytes(f"{head}<title>{text}</title><body><p>{text}</p>".encode(codec))
+    page = read_file(path, "page.html", "here")
+    assert isinstance(page, Document), page
+    assert (page.title, page.text) == (text, text)
+
+
+def test_a_page_with_one_broken_letter_keeps_the_others(tmp_path):
+    raw = b'<meta charset="windows-1251"><p>' + RUSSIAN.encode("cp1251") + b" \x98</p>"
+    (tmp_path / "page.html").write_bytes(raw)
+    assert read_file(tmp_path / "page.html", "page.html", "here").text == f"{RUSSIAN} \ufffd"
+
+
+def test_a_servers_charset_goes_before_the_pages_own():
+    def fetch(url, query):
+        raw = f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251")
+        return 'text/html; charset="windows-1251"', raw
+
+    assert read_web("https://example.org/x", fetch=fetch).text == RUSSIAN
+
+
+def test_one_page_read_at_once_by_many_is_kept_whole():
+    raw = f"<p>{'word ' * 100_000}</p>".encode()
+    found, start = [], threading.Barrier(6)
+
+    def read():
+        start.wait(30)
+        found.append(read_web("https://example.org/x", fresh=True, fetch=lambda *_: ("html", raw)))
+
+    threads = [threading.Thread(target=read) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == 6
+    assert read_web("https://example.org/x") == found[0]
+
+
 def test_lone_surrogates_and_nul_do_not_break_a_corpus():
     corpus = Corpus("odd")
     corpus.sync("x", [Document("a", "x", "T\ud800", "text \udfff end")])

@@ -11,9 +11,9 @@ from nodes.resources import Resources
 from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
 from stores.memory.entities import other_names
-from stores.memory.long_term import LongTerm, Namespace
+from stores.memory.long_term import LongTerm
 from stores.memory.names import kind_of, plain, sentences
-from stores.memory.records import Entity, Relation
+from stores.memory.records import Entity, Namespace, Relation
 from tests.stores.test_long_term import turn
 
 SAMPLE = Path(envs.qa.sample.__file__).parent

@@ -10,7 +10,8 @@ from langgraph.store.memory import InMemoryStore
 from nodes.models.embedders import HashingEmbedder
 from stores.errors import UserError
 from stores.memory.langgraph_store import LongTermStore
-from stores.memory.long_term import LongTerm, Namespace, Turn
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace, Turn
 
 EMBEDDER = HashingEmbedder()
 

@@ -12,8 +12,9 @@ import pytest
 from nodes.models.embedders import HashingEmbedder
 from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
-from stores.memory.io import export_turns, import_turns
-from stores.memory.long_term import LongTerm, Namespace, Turn, decayed
+from stores.memory.facts import decayed
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace, Turn
 from tests.graph.test_postgres import postgres  # noqa: F401 - a fixture
 
 EMBEDDER = HashingEmbedder()
@@ -123,10 +124,10 @@ def test_export_and_import_bring_a_memory_elsewhere_once(tmp_path, memory):
     memory.write(ME, turn("Where is it?", "In Oslo.", 0, about="Lake"))
     memory.write(ME, turn("And who?", "Nobody knows.", 1, success=False))
     target = tmp_path / "out.jsonl"
-    assert export_turns(memory, ME, target) == 2
+    assert memory.export_turns(ME, target) == 2
     there = LongTerm(f"sqlite:///{tmp_path / 'there.sqlite'}")
     for new in (2, 0):
-        assert import_turns(there, ME, target, EMBEDDER.embed, EMBEDDER.name, RULES) == new
+        assert there.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, RULES) == new
     ours, theirs = memory.facts(ME), there.facts(ME)
     assert [(f.question, f.answer, f.success, f.updated) for f in ours] == [
         (f.question, f.answer, f.success, f.updated) for f in theirs
@@ -136,11 +137,11 @@ def test_export_and_import_bring_a_memory_elsewhere_once(tmp_path, memory):
 def test_a_damaged_export_is_refused_by_line_and_nothing_is_written(tmp_path, memory):
     memory.write(ME, turn("Where?", "Here."))
     target = tmp_path / "out.jsonl"
-    export_turns(memory, ME, target)
+    memory.export_turns(ME, target)
     target.write_text(target.read_text() + json.dumps({"question": 3}) + "\n")
     empty = LongTerm(f"sqlite:///{tmp_path / 'empty.sqlite'}")
     with pytest.raises(UserError, match="line 2"):
-        import_turns(empty, ME, target, EMBEDDER.embed, EMBEDDER.name, RULES)
+        empty.import_turns(ME, target, EMBEDDER.embed, EMBEDDER.name, RULES)
     assert empty.facts(ME) == []
 
 

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from stores.errors import UserError
-from stores.traces import ContextPiece, Event, TraceStore
+from stores.traces import ContextPiece, Event
+from stores.traces.store import TraceStore
 
 
 def events(step, *, last=False):
@@ -84,6 +85,7 @@ def test_a_database_from_before_pieces_were_kept_gets_them(tmp_path):
     write(TraceStore(path), "old")
     with sqlite3.connect(path) as db:
         db.execute("drop table pieces")
+        db.execute("pragma user_version = 0")
     store = TraceStore(path)
     assert store.pieces("old") == []
     store.write_step("old", 2, events(2), pieces=weighed(2))
@@ -177,7 +179,8 @@ def test_a_database_damaged_inside_is_one_clear_line(tmp_path):
 
 _AT_ONCE = """
 import multiprocessing, sys
-from stores.traces import ContextPiece, Event, TraceStore
+from stores.traces import ContextPiece, Event
+from stores.traces.store import TraceStore
 
 context = multiprocessing.get_context("fork")
 
@@ -201,15 +204,16 @@ def test_many_make_a_new_database_at_once(tmp_path):
 
 _FORKED = """
 import os, sys
-from stores.traces import ContextPiece, Event, TraceStore
+from stores.traces import ContextPiece, Event
+from stores.traces.store import TraceStore
 
 store = TraceStore(sys.argv[1])
 store.write_step("parent", 0, [Event("ACT", "x", 0)])
-mine = store._local.connection[1]
+mine = store._file._local.connection[1]
 child = os.fork()
 store.write_step("child" if child == 0 else "parent", 1, [Event("ACT", "y", 1)])
 if child == 0:
-    os._exit(int(store._local.connection[1] is mine))
+    os._exit(int(store._file._local.connection[1] is mine))
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 

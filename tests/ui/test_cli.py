@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from nodes.protocols import SLOTS
 from nodes.registry import registry
+from ui.cli.kinds import catalogue, markdown
 from ui.cli.main import app
 
 BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
@@ -118,7 +121,9 @@ def test_set_wins_over_the_shortcuts(agent):
         (["--out", "x"], "--episodes"),
         (["--episodes", "2", "--thread", "t"], "--out"),
         (["--episodes", "2", "--actor", "human"], "a person plays one"),
-        (["--episodes", "2", "--start", "99999"], "no goal"),
+        (["--episodes", "2", "--start", "99999"], "no task"),
+        (["--task", "goal"], "KEY=VALUE"),
+        (["--task", "goal=3", "--goal", "4"], "leave --goal"),
         (["--thread", "t", "--resume"], "nothing to resume"),
         (["--json", "/proc/x/y"], "/proc/x/y"),
         (["--gaol", "3"], "--gaol"),
@@ -134,7 +139,7 @@ def test_more_mistakes(tmp_path):
     assert "the slots are" in refused("kinds", "nosuch")
     assert "no trace database" in refused("traces", "list", "--db", tmp_path / "none.sqlite")
     assert "--from" in refused("data", "webshop", "--from", tmp_path / "none")
-    assert "goals" in refused("eval", "live", "--agents", "full", "--goals", "x", "--out", tmp_path)
+    assert "tasks" in refused("eval", "live", "--agents", "full", "--goals", "x", "--out", tmp_path)
 
 
 def test_nothing_is_half_written_when_a_run_is_refused(agent, tmp_path):
@@ -162,10 +167,10 @@ def test_a_thread_is_resumed_where_it_stopped(agent, home):
 
 
 def test_a_person_acts_by_number_words_and_action(agent):
-    answers = ["foo", "99", "1", "search desk lamp", "", "1", "search[chair]"]
+    answers = ["foo[bar]", "99", "1", "search desk lamp", "", "1", "search[chair]"]
     result = call("run", agent, "--actor", "human", stdin="\n".join(answers) + "\n")
     assert result.exit_code == 0, result.output
-    assert "illegal action 'foo'" in result.output
+    assert "illegal action 'foo[bar]'" in result.output
     assert "no number 99" in result.output
     assert "to search, type" in result.output
     for action in BUY_NOTHING:
@@ -253,6 +258,47 @@ def test_kinds_lists_every_kind_with_parameters_and_what_is_broken(monkeypatch):
     assert list(only["slots"]) == ["actor"]
 
 
+def test_the_readme_shows_the_kinds_that_there_are():
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    shown = readme.partition("<!-- kinds -->\n")[2].partition("\n<!-- /kinds -->")[0]
+    made = markdown(catalogue(registry(), SLOTS), "stategate")
+    assert shown == made, "README is behind: put in what `stategate kinds --markdown` prints"
+    assert call("kinds", "env", "--markdown").output.startswith("| slot | kind |")
+
+
+def test_doctor_names_a_package_that_hides_one_of_our_folders(tmp_path, monkeypatch):
+    (tmp_path / "graph").mkdir()
+    (tmp_path / "graph" / "__init__.py").write_text("")
+    info = tmp_path / "othergraph-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: othergraph\nVersion: 1.0\n")
+    (info / "RECORD").write_text("graph/__init__.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = call("doctor", "--json")
+    assert result.exit_code == 1
+    wrong = [f["text"] for f in json.loads(result.output)["findings"] if f["ok"] is False]
+    assert len(wrong) == 1
+    assert wrong[0].startswith(f"'graph' is read from {tmp_path / 'graph'}, not from here:")
+    assert "pip uninstall othergraph" in wrong[0]
+
+
+def test_doctor_names_a_folder_that_is_no_packages(tmp_path, monkeypatch):
+    (tmp_path / "configs.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "leave it off the path" in call("doctor", "--json").output
+
+
+def test_the_app_without_its_part_is_one_line():
+    code = "import sys; sys.modules['gradio'] = None; sys.argv = ['x', 'ui']; import ui.cli.main"
+    words = [sys.executable, "-c", f"{code}; ui.cli.main.main()"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "stategate: 'gradio' is not installed: pip install 'stategate[ui]'"
+    )
+    assert done.stderr.count("\n") == 1
+
+
 def test_doctor_is_well_here_and_says_what_is_wrong(monkeypatch):
     result = call("doctor")
     assert result.exit_code == 0, result.output
@@ -260,7 +306,7 @@ def test_doctor_is_well_here_and_says_what_is_wrong(monkeypatch):
     monkeypatch.setitem(registry().broken, "stranger: odd", "ImportError: no luck")
     sick = call("doctor", "--json")
     assert sick.exit_code == 1
-    wrong = [f["told"] for f in json.loads(sick.output)["findings"] if f["ok"] is False]
+    wrong = [f["text"] for f in json.loads(sick.output)["findings"] if f["ok"] is False]
     assert wrong == ["stranger: odd: ImportError: no luck"]
 
 
@@ -269,7 +315,7 @@ def test_doctor_names_a_cache_folder_that_cannot_be_written(monkeypatch, tmp_pat
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "file"))
     result = call("doctor", "--json")
     assert result.exit_code == 1
-    told = {finding["what"]: finding["told"] for finding in json.loads(result.output)["findings"]}
+    told = {finding["what"]: finding["text"] for finding in json.loads(result.output)["findings"]}
     assert "set STATEGATE_HOME" in told["cache"]
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
-from stores.memory.edit import edit_fact
-from stores.memory.long_term import Namespace, open_long_term
+from stores.memory.long_term import open_long_term
+from stores.memory.records import Namespace
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
 from ui.app.render.answers import render_sources
@@ -50,8 +50,8 @@ def test_a_question_over_a_file_and_the_conversation_after_a_restart(talk, open_
     assert "This is the first turn" in drawn
     again = open_server().of("one")
     assert again.messages == talk.messages
-    assert again.options["corpus"] == talk.options["corpus"]
-    again.begin_anew()
+    assert again.settings["corpus"] == talk.settings["corpus"]
+    again.restart()
     assert again.messages == []
 
 
@@ -68,17 +68,17 @@ def test_a_question_that_hangs_is_left_with_the_turns_before_it(talk):
 def test_tabs_have_memories_of_their_own(talk, open_server):
     talk.ask("Where is the zorbling made?")
     other = open_server().of("two")
-    assert other.options["user"] != talk.options["user"]
+    assert other.settings["user"] != talk.settings["user"]
     memory = open_long_term()
-    assert len(memory.facts(Namespace(talk.options["user"]))) == 1
-    assert memory.facts(Namespace(other.options["user"])) == []
+    assert len(memory.facts(Namespace(talk.settings["user"]))) == 1
+    assert memory.facts(Namespace(other.settings["user"])) == []
 
 
 def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
-    before = dict(talk.options)
+    before = dict(talk.settings)
     with pytest.raises(UserError):
         talk.choose(actor="nobody")
-    assert talk.options == before
+    assert talk.settings == before
     with pytest.raises(UserError, match="empty"):
         talk.ask("  ")
 
@@ -106,26 +106,26 @@ def test_files_that_cannot_be_read_are_told_and_a_second_file_is_added(talk, tmp
 
 def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(talk):
     talk.ask("At how many hertz does the zorbling hum?")
-    memory, mine = open_long_term(), Namespace(talk.options["user"])
+    memory, mine = open_long_term(), Namespace(talk.settings["user"])
     embedder = talk.graph.agent.bound().resources.embedder
     [fact] = memory.facts(mine)
     how = {"embed": embedder.embed, "embedder": embedder.name}
     new = {"question": "Who paints gloops?", "answer": "Ada paints gloops.", "salience": 0.9}
-    edit_fact(memory, mine, fact.id, **new, **how)
+    memory.edit(mine, fact.id, **new, **how)
     [after] = memory.facts(mine)
     assert (after.answer, after.turns) == ("Ada paints gloops.", fact.turns)
     vector = embedder.embed(["Who paints gloops?"])[0]
     assert memory.search(mine, vector, embedder.name, 1, 0.0)[0].score > 0.5
     for wrong in ({"answer": " "}, {"salience": 2.0}):
         with pytest.raises(UserError):
-            edit_fact(memory, mine, fact.id, **{**new, **wrong}, **how)
+            memory.edit(mine, fact.id, **{**new, **wrong}, **how)
     with pytest.raises(UserError, match="no fact"):
-        edit_fact(memory, Namespace("somebody else"), fact.id, **new, **how)
+        memory.edit(Namespace("somebody else"), fact.id, **new, **how)
 
 
 def test_memories_are_drawn_safely(talk):
     from stores.bank.bank import Row
-    from stores.memory.long_term import Entity, Fact, Relation
+    from stores.memory.records import Entity, Fact, Relation
 
     evil = "<img src=x>"
     turn = {"thread_id": evil, "step": 2, "at": 0.0}

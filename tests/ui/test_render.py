@@ -6,17 +6,20 @@ import pytest
 from langchain_core.messages import HumanMessage
 from markupsafe import Markup
 
+from envs.plain import PlainActions, PlainView
+from envs.protocols import Chunk, Observation
+from envs.webshop.view import WebShopView
 from graph import Session, build_graph, load_config
-from nodes.observe.webshop import chunk_page
-from nodes.protocols import BuiltContext, Chunk, Decision, Piece
-from ui.app.render.actions import action_chip, action_label, split_action
+from nodes.protocols import BuiltContext, Decision, Piece
+from ui.actions import label, reward_parts, split_action, typed_action
+from ui.app.render.actions import action_chip
 from ui.app.render.charts import Cell, Path, bars, heatmap, scatter
 from ui.app.render.context import fold_history, render_context, shading
 from ui.app.render.episode import Stop, render_reward, render_trail
-from ui.app.render.frame import render_goals, render_pipeline
+from ui.app.render.frame import render_pipeline, render_tasks
 from ui.app.render.html import brief, el, percent, safe
 from ui.app.render.lanes import Lane, piece_order, render_lanes
-from ui.app.render.page import render_page
+from ui.app.render.page import render_outcome, render_page
 from ui.app.render.state import render_allocation, render_foresight, render_similarity
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
@@ -49,58 +52,91 @@ def test_text_is_escaped_wherever_it_stands():
 
 
 @pytest.mark.parametrize(
-    ("action", "parts", "label"),
+    ("action", "parts", "shown"),
     [
         ("click[buy now]", ("click", "buy now"), "buy now"),
-        ("search[a [b]]", ("search", "a [b]"), "search[a [b]]"),
+        ("search[a [b]]", ("search", "a [b]"), "a [b]"),
         ("search[<query>]", ("search", "<query>"), "search …"),
         ("dance", ("", "dance"), "dance"),
     ],
 )
-def test_actions_read_as_verb_and_object(action, parts, label):
+def test_actions_read_as_verb_and_object(action, parts, shown):
     assert split_action(action) == parts
-    assert action_label(action) == label
+    assert label(action) == shown
     assert "sg-act" in action_chip(action)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("take lamp", "take lamp"),
+        ("open[door]", "open[door]"),
+        ("DOOR", "open[door]"),
+        ("say good  morning", "say[good morning]"),
+        ("fly away", "fly away"),
+    ],
+)
+def test_what_a_person_types_becomes_an_action(text, meant):
+    page = Observation("A room.", ("take lamp", "open[door]", "say[<words>]"))
+    assert typed_action(text, page, PlainActions()) == meant
+    alone = Observation("Well?", ("answer[<text>]",))
+    assert typed_action("in 1911", alone, PlainActions()) == "answer[in 1911]"
 
 
 def test_a_page_draws_cards_chips_and_the_chosen_one():
     graph = build_graph(load_config("webshop", ["updater.kind=none", "embedder.kind=hashing"]))
+    view = WebShopView()
     session = Session(graph, "t", task={"goal": 3})
+    first = session.observation
     session.step()
     seen = session.observation
-    page = render_page(chunk_page(seen), EVIL, taken=seen.actions[2], hidden=seen.actions[3:4])
+    how = {"taken": seen.actions[2], "hidden": seen.actions[3:4], "forms": first.actions}
+    page = render_page(view, seen, EVIL, **how)
     assert "<img" not in page
-    assert page.count("sg-product") == 10
+    assert page.count("sg-entry") == 10
     assert page.count("sg-taken") == page.count("sg-unseen") == 1
     assert 'data-verb="search"' in page
+    assert "Page 1 (Total results: 50)<" in page
     session.act(next(a for a in seen.actions if a.startswith("click[b0")))
-    options = [c for c in chunk_page(session.observation) if c.kind == "options"]
-    session.act(options[0].actions[0])
-    chosen = render_page(chunk_page(session.observation), "x")
+    choices = [c for c in view.chunks(session.observation) if c.choice is not None]
+    session.act(choices[0].actions[0])
+    chosen = render_page(view, session.observation, "x")
     assert chosen.count("sg-chosen") == 1
     assert 'aria-pressed="true"' in chosen
-    assert "sg-primary" in chosen
-    past = render_page(chunk_page(session.observation), "x", live=False)
+    assert chosen.count("sg-primary") == 1
+    past = render_page(view, session.observation, "x", live=False)
     assert past.count("<button") == past.count("disabled")
 
 
-def test_an_unknown_worlds_page_is_cards_with_buttons():
-    chunks = [Chunk("a", "riddle", EVIL, ("open[door]",), {"title": "A door"})]
-    page = render_page(chunks, "get out")
-    assert 'data-action="open[door]"' in page
-    assert "A door" in page
-    assert "<img" not in page
+class Riddles(PlainView):
+    """A view that says no more than it must."""
+
+    def chunks(self, observation):
+        return [Chunk("a", "riddle", observation.text, observation.actions, {"title": "A door"})]
+
+
+def test_an_unknown_worlds_page_is_text_with_buttons():
+    seen = Observation(EVIL, ("open[door]", "say[<words>]"))
+    for view in (Riddles(), PlainView()):
+        page = render_page(view, seen, "get out")
+        assert 'data-action="open[door]"' in page
+        assert 'data-verb="say"' in page
+        assert page.count("<button") == 2
+        assert "<img" not in page
+    assert "A door" in render_page(Riddles(), seen, "get out")
+    past = render_page(PlainView(), seen, "x", taken="say[mellon]", live=False)
+    assert 'value="mellon"' in past
 
 
 def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     built = context(
         piece("instruction", "instruction", "Instruction: x\n", score=99.0),
-        piece("product:A", "product", "a b c\n", 0.9, before=9, kept=("click[a]",)),
-        piece("product:B", "product", "", 0.1, before=7, lost=("click[b]",)),
+        piece("entry:A", "entry", "a b c\n", 0.9, before=9, kept=("click[a]",)),
+        piece("entry:B", "entry", "", 0.1, before=7, lost=("click[b]",)),
         piece("history", "history", "Actions:\n"),
         piece("history:0", "history", "1. one\n"),
     )
-    drawn = render_context(built, 4, [Chunk("product:B", "passage", "gone words")])
+    drawn = render_context(built, 4, {"entry:B": "gone words"})
     assert ">3</b>/9" in drawn
     assert ">0</b>/7" in drawn
     assert "1 of 2 affordances dropped" in drawn
@@ -130,20 +166,17 @@ def test_lanes_stand_in_one_grid_row_by_row():
         piece("instruction", "instruction", "I\n"),
         piece("a", "product", "a\n"),
         piece("b", "product", "", before=1),
-        piece("chosen", "chosen", "c\n"),
+        piece("status", "status", "c\n"),
     )
-    chunks = [
-        Chunk("a", "passage", "a", ("click[a]",), {"title": "Lamp"}),
-        Chunk("b", "passage", "b"),
-    ]
-    assert piece_order([first, second], chunks) == ["instruction", "a", "b", "chosen"]
+    whole = {"a": "a", "b": "b"}
+    assert piece_order([first, second], list(whole)) == ["instruction", "a", "b", "status"]
     lanes = [
         Lane("full", "full", 9, first, Decision("click[a]"), 0.1, 0.2),
         Lane("x", "x", 9, second, Decision("click[z]", fallback="why")),
         Lane("y", "y", 9, problem=EVIL),
         Lane("z", "z", 9, waiting=True),
     ]
-    drawn = render_lanes(lanes, chunks, "Step 2")
+    drawn = render_lanes(lanes, whole, {"click[a]": "Lamp"}, "Step 2")
     assert drawn.count("sg-piece sg-absent") == 2 + 0 + 4 + 4
     assert "2 different actions" in drawn
     assert "Lamp" in drawn
@@ -152,16 +185,25 @@ def test_lanes_stand_in_one_grid_row_by_row():
 
 
 def test_rewards_tell_their_parts():
-    parts = {"r_type": 0.5, "r_att": 1.0, "w_att": 0.5, "r_price": True, "w_price": 0.25}
+    parts = [
+        {"name": "attributes", "value": 1.0, "weight": 0.5},
+        {"name": "limit", "value": True, "weight": 0.25},
+        {"name": "type", "value": 0.5, "weight": None},
+    ]
     drawn = render_reward(0.375, parts)
-    for told in ("0.38", "attributes", "yes", "× 0.50", "sg-reward-warn"):
-        assert told in drawn
-    assert "options" not in drawn
-    assert "step limit" in render_reward(0.0, None, done=False)
-    assert "sg-reward-good" in render_reward(1.0, None)
+    for part in ("0.38", "attributes", "yes · weight 0.25", "× 0.50", "sg-reward-warn"):
+        assert part in drawn
+    assert "step limit" in render_reward(0.0, done=False)
+    assert "sg-reward-good" in render_reward(1.0)
+    plain = Observation("end", (), 1.0, True, {"reward": {"room": True}})
+    assert reward_parts(plain) == [{"name": "room", "value": True, "weight": None}]
+    assert reward_parts(Observation("end", ())) == []
+    cards = [{"name": "Got", "title": EVIL, "facts": ["red"], "tags": ["warm"]}]
+    assert "<img" not in render_outcome(cards)
+    assert render_outcome(cards).count("sg-chip") == 3
 
 
-def test_trails_goals_and_the_pipeline():
+def test_trails_tasks_and_the_pipeline():
     stops = [
         Stop(0, "search[x]", "full", 12, 0.5),
         Stop(1, "click[y]", "full", 9, 0.0, by_hand=True),
@@ -172,11 +214,10 @@ def test_trails_goals_and_the_pipeline():
     assert "the end" in trail
     assert "you" in trail
     assert not render_trail([], None, over=False)
-    goals = render_goals([(6, EVIL)], 20, 6)
-    assert 'data-goal="6"' in goals
-    assert goals.count("data-turn") == 2
-    assert "<img" not in goals
-    assert "No goal" in render_goals([], 0, 0)
+    tasks = render_tasks([(6, EVIL)], "7–7 of 20 tasks", 6, more=True)
+    assert 'data-task="6"' in tasks
+    assert tasks.count("data-turn") == 2
+    assert "<img" not in tasks
     assert "a, b" in render_pipeline({"memory": ["a", "b"], "context": "full"})
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 from langchain_core.messages import HumanMessage
 from rich.console import Console
 
-from envs.protocols import Observation
+from envs.plain import PlainView
+from envs.protocols import Chunk, Observation
+from envs.webshop.view import WebShopView
 from graph import Session, build_graph, load_config
-from nodes.protocols import BuiltContext, Chunk, Decision, Piece
-from ui.cli.episode import episode_dict, futile
+from nodes.protocols import BuiltContext, Decision, Piece
+from ui.cli.run import episode_dict, futile
 from ui.cli.transcript import Transcript, cut, kept_line, page_lines, reward_line
 
 ACTIONS = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
@@ -30,12 +32,12 @@ def played(show="page", **values):
     session = Session(build_graph(load_config(settings)), "t", task={"goal": 3})
     steps = session.run()
     screen = Console(file=io.StringIO(), width=80, highlight=False)
-    transcript = Transcript(screen, session.agent.config, show)
+    transcript = Transcript(screen, session.agent.config, WebShopView(), show)
     transcript.head({"env": "webshop", "goal": 3}, "Find me a [bold] lamp")
     for step in steps:
         transcript.step(step, futile(session, step))
     episode = episode_dict(session, steps)
-    transcript.end(episode)
+    transcript.end(episode, session.observation)
     return screen.file.getvalue(), episode
 
 
@@ -64,26 +66,35 @@ def test_a_step_shows_the_advice_and_what_fell_back():
     lost = Piece("fallback:rerank: gone", "fallback", "", (), 0, 0)
     changed = replace(step, context=replace(step.context, pieces=(told, lost)))
     screen = Console(file=io.StringIO(), width=80, highlight=False)
-    Transcript(screen, session.agent.config).step(changed, None)
+    Transcript(screen, session.agent.config, WebShopView()).step(changed, None)
     lines = {" ".join(line.split()) for line in screen.file.getvalue().splitlines()}
     assert {"advice Look [twice].", "fallback rerank: gone"} <= lines
 
 
 def test_reward_line_tells_the_parts():
-    parts = {"r_type": 1.0, "r_att": 0.5, "r_option": None, "r_price": False, "w_att": 0.1}
-    told = reward_line(0.5, parts)
-    assert told == "0.50  (type 1.00, attributes 0.50, options –, price no)"
-    assert reward_line(0.0, None) == "0.00"
+    parts = [("type", 1.0), ("attributes", 0.5), ("colour", None), ("limit", False)]
+    named = [{"name": name, "value": value, "weight": None} for name, value in parts]
+    end = Observation("end", (), 0.5, True, {"outcome": {"parts": named}})
+    assert reward_line(0.5, end) == "0.50  (type 1.00, attributes 0.50, colour –, limit no)"
+    assert reward_line(0.0, Observation("end", ())) == "0.00"
 
 
-def test_page_lines_leave_the_instruction_out_and_count_the_rest():
-    chunks = [Chunk("i", "instruction", "Find me a lamp")]
-    chunks += [Chunk(str(i), "paragraph", f"line {i}\n") for i in range(7)]
-    assert page_lines(chunks, limit=3) == ["line 0", "line 1", "… and 5 more lines"]
-    assert page_lines(chunks[:3], limit=3) == ["line 0", "line 1"]
+class Pages(PlainView):
+    def chunks(self, observation):
+        lines = observation.text.splitlines(keepends=True)
+        rest = [Chunk(str(i), "line", line) for i, line in enumerate(lines[1:])]
+        return [Chunk("i", "instruction", lines[0], role="frame"), *rest]
 
 
-def test_cut_keeps_the_price():
+def test_page_lines_leave_the_frame_out_and_count_the_rest():
+    text = "Find me a lamp\n" + "".join(f"line {i}\n" for i in range(7))
+    seen = Observation(text, ())
+    assert page_lines(Pages(), seen, limit=3) == ["line 0", "line 1", "… and 5 more lines"]
+    short = Observation("Find me a lamp\nline 0\nline 1", ())
+    assert page_lines(Pages(), short, limit=3) == ["line 0", "line 1"]
+
+
+def test_cut_keeps_a_short_last_column():
     line = f"b00000abcd | {'Very Long Title ' * 8}| $12.50"
     assert len(cut(line)) <= 68
     assert cut(line).endswith("… | $12.50")
@@ -132,7 +143,7 @@ def test_a_worldly_reward_is_shown_with_its_thought_and_usage():
 
     step = StepResult(0, seen, context(piece("a", "x", 1, 1)), decision, seen, 0.5)
     screen = Console(file=io.StringIO(), width=80)
-    Transcript(screen, load_config({}), "none").step(step, "the reply was no action")
+    Transcript(screen, load_config({}), PlainView(), "none").step(step, "the reply was no action")
     text = screen.file.getvalue()
     for told in ("[i]why", "7 tokens in, 2 out", "2 attempts", "the reply was no action"):
         assert told in text

@@ -8,7 +8,7 @@ from graph import load_config
 from stores.errors import UserError
 from ui.app.agents import Agents
 from ui.app.tab_sessions import TabSessions
-from ui.app.tabs.webshop_view import draw
+from ui.app.tabs.episode_view import draw
 from ui.app.workspace import Workspaces
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]

@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage
 
 from nodes.experience.episode import Episode
 from nodes.models.asking import ask, asking_problems
+from stores.files import write_json
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ class Captions:
         from filelock import FileLock
 
         with FileLock(f"{self._path}.lock"):
-            partial = self._path.with_name(f"{self._path.name}.part")
-            partial.write_text(json.dumps({**self._known(), key: caption}), encoding="utf-8")
-            partial.replace(self._path)
+            write_json(self._path, {**self._known(), key: caption})
 
 
 def image_parts(images: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:

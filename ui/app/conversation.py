@@ -23,6 +23,7 @@ from stores.corpus.documents import read_documents
 from stores.corpus.prepared import titled
 from stores.errors import UserError
 from ui.app.tab_sessions import TabSessions
+from ui.memory import of_user
 
 #: Passages embedded at once while files are indexed.
 _BATCH = 16
@@ -45,32 +46,24 @@ class Conversation:
         #: Counts the questions that were left; who waits for an answer sees it change.
         self.epoch = 0
         self.last: StepResult | None = None
-        self.options: dict[str, Any] = {
+        self.settings: dict[str, Any] = {
             "corpus": "sample", "context": "recall", "actor": "extract", "user": user_of(tab),
         }  # fmt: skip
         self.thread = _new_thread()
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None
         if kept is not None:
             self.thread = str(kept.get("thread") or self.thread)
-            self.options.update(kept.get("options") or {})
+            self.settings.update(kept.get("settings") or {})
 
     @property
     def config(self) -> Config:
         """The agent: the preset ``qa`` with this tab's choices, and the models of its settings."""
-        place = {"user": self.options["user"]}
-        values: dict[str, Any] = load_config(
-            "qa",
-            [f"actor.kind={self.options['actor']}", f"context.kind={self.options['context']}"],
-        ).model_dump(mode="json")
-        values["env"]["corpus"] = self.options["corpus"]
-        models = self._models().model_dump(mode="json")
-        values |= {slot: models[slot] for slot in ("llm", "embedder")}
-        if "memory" in values["context"]:
-            values["context"]["memory"] = {"place": place}
-        for writer in values["memory"]:
-            if "place" in writer:
-                writer["place"] = place
-        return load_config(values)
+        own = self.settings
+        kinds = [f"actor.kind={own['actor']}", f"context.kind={own['context']}"]
+        config = load_config("qa", [*kinds, f"env.corpus={own['corpus']}"])
+        models = self._models()
+        config = config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
+        return of_user(config, str(own["user"]))
 
     @property
     def graph(self) -> Graph:
@@ -86,14 +79,14 @@ class Conversation:
         roles = {"human": "user", "ai": "assistant"}
         return [{"role": roles.get(m.type, "user"), "content": str(m.text)} for m in said]
 
-    def choose(self, **options: Any) -> None:
+    def choose(self, **settings: Any) -> None:
         """Set corpus, context, actor or user; the conversation goes on."""
-        before = dict(self.options)
-        self.options.update({k: v for k, v in options.items() if v not in (None, "")})
+        before = dict(self.settings)
+        self.settings.update({k: v for k, v in settings.items() if v not in (None, "")})
         try:
             _ = self.config
         except UserError:
-            self.options = before
+            self.settings = before
             raise
         self.keep()
 
@@ -133,7 +126,7 @@ class Conversation:
             write_head(new.graph, new.config, {**values, "done": True}, "observe")
         self.keep()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Begin another conversation; what is in long-term memory stays."""
         self._turn = threading.Lock()
         self.thread, self.last = _new_thread(), None
@@ -145,7 +138,7 @@ class Conversation:
         The sample and folders are not added to: a corpus of the tab's own is made. A file of the same
         name replaces the earlier one. ``progress(what, done, total)`` may raise to stop.
         """
-        name = str(self.options["corpus"])
+        name = str(self.settings["corpus"])
         is_place = name == "sample" or Path(name).expanduser().exists()
         corpus = Corpus(f"uploads-{uuid.uuid4().hex[:6]}" if is_place else name)
         total = Changes()
@@ -180,7 +173,7 @@ class Conversation:
     def keep(self) -> None:
         """Write down which thread this tab is on."""
         if self._tabs is not None:
-            values: Mapping[str, Any] = {"thread": self.thread, "options": self.options}
+            values: Mapping[str, Any] = {"thread": self.thread, "settings": self.settings}
             self._tabs.write(f"{self.tab}/qa", values)
 
     def _is_open(self, session: Session, question: str) -> bool:

@@ -38,9 +38,9 @@ def fields_of(kind: type[Params]) -> list[Field]:
 
 
 def _field(name: str, spec: Mapping[str, Any], required: bool, known: Mapping[str, Any]) -> Field:
-    options = [_resolved(option, known) for option in spec.get("anyOf", ())]
-    nullable = any(option.get("type") == "null" for option in options)
-    rest = [option for option in options if option.get("type") != "null"]
+    variants = [_resolved(variant, known) for variant in spec.get("anyOf", ())]
+    nullable = any(variant.get("type") == "null" for variant in variants)
+    rest = [variant for variant in variants if variant.get("type") != "null"]
     inner = {**spec, **rest[0]} if len(rest) == 1 else _resolved(spec, known)
     choices = tuple(inner.get("enum", ())) or ((inner["const"],) if "const" in inner else ())
     control: Control = "yaml"

@@ -6,12 +6,12 @@ and which builder each step was read with. One small JSON file a tab, named by t
 
 import hashlib
 import json
-import os
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from stores.files import write_json
 
 #: Files of tabs that nobody came back to are removed after so many days.
 KEPT_DAYS = 30
@@ -23,7 +23,6 @@ class TabSessions:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
 
     def read(self, tab: str) -> dict[str, Any] | None:
         """Return what was kept for ``tab``, None if nothing was."""
@@ -35,11 +34,7 @@ class TabSessions:
 
     def write(self, tab: str, values: Mapping[str, Any]) -> None:
         """Keep ``values`` for ``tab``, replacing what was kept; whole or not at all."""
-        path = self._path(tab)
-        partial = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
-        partial.write_text(json.dumps(dict(values)), encoding="utf-8")
-        with self._lock:
-            partial.replace(path)
+        write_json(self._path(tab), dict(values))
 
     def prune(self, days: float = KEPT_DAYS) -> int:
         """Remove tabs not written for ``days``; returns how many."""

@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from importlib.resources import files
 from typing import Any
 
 import gradio as gr
@@ -16,14 +15,14 @@ from ui.app.agents import Agents
 from ui.app.conversation import Conversations
 from ui.app.render.frame import render_head
 from ui.app.tab_sessions import TabSessions
-from ui.app.tabs.common import App
+from ui.app.tabs.common import App, asset
 from ui.app.tabs.compare import CompareTab
+from ui.app.tabs.episode import EpisodeTab
 from ui.app.tabs.memory import MemoryTab
 from ui.app.tabs.qa import QaTab
 from ui.app.tabs.runs import RunsTab
 from ui.app.tabs.settings import SettingsTab
 from ui.app.tabs.state import StateTab
-from ui.app.tabs.webshop import WebShopTab
 from ui.app.workspace import Workspaces
 
 #: The browser itself refuses to fetch anything from elsewhere, whatever a page or a model says.
@@ -32,29 +31,6 @@ CONTENT_POLICY = (
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'self'; form-action 'self'"
 )
-#: Names the browser tab: survives a reload, is no other tab's (a duplicated tab gets its own name).
-TAB_JS = """
-async () => {
-  const key = 'stategate-tab';
-  const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))]
-    .map(b => b.toString(16).padStart(2, '0')).join('');
-  let id = sessionStorage.getItem(key);
-  const line = new BroadcastChannel('stategate-tabs');
-  if (id) {
-    const taken = await new Promise(done => {
-      line.onmessage = e => { if (e.data.taken === id) done(true); };
-      line.postMessage({asks: id});
-      setTimeout(() => done(false), 120);
-    });
-    if (taken) id = null;
-  }
-  id = id || fresh();
-  sessionStorage.setItem(key, id);
-  line.onmessage = e => { if (e.data.asks === id) line.postMessage({taken: id}); };
-  window.stategateTab = line;
-  return id;
-}
-"""
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -96,30 +72,24 @@ def make_theme() -> Any:
         spacing_size=gr.themes.sizes.spacing_sm,
         text_size=gr.themes.sizes.text_sm,
     )
-    return theme.set(
-        block_title_background_fill="transparent",
-        block_title_background_fill_dark="transparent",
-        block_title_text_color="*neutral_500",
-        block_title_text_color_dark="*neutral_400",
-        block_title_padding="0",
-        block_label_background_fill="transparent",
-        block_label_background_fill_dark="transparent",
-        block_label_text_color="*neutral_500",
-        block_label_text_color_dark="*neutral_400",
-        block_shadow="none",
-        block_border_width="1px",
-        block_border_color="*neutral_200",
-        block_border_color_dark="*neutral_700",
-        input_border_width="1px",
-        input_border_color="*neutral_200",
-        input_border_color_dark="*neutral_600",
-        input_shadow="none",
-        button_primary_shadow="none",
-        button_secondary_shadow="none",
-        button_border_width="1px",
-        button_secondary_border_color="*neutral_200",
-        button_secondary_border_color_dark="*neutral_600",
-    )
+    both = {  # in light and dark alike
+        "block_title_background_fill": "transparent",
+        "block_label_background_fill": "transparent",
+        "block_title_text_color": ("*neutral_500", "*neutral_400"),
+        "block_label_text_color": ("*neutral_500", "*neutral_400"),
+        "block_border_color": ("*neutral_200", "*neutral_700"),
+        "input_border_color": ("*neutral_200", "*neutral_600"),
+        "button_secondary_border_color": ("*neutral_200", "*neutral_600"),
+    }
+    pairs = {
+        name: value if isinstance(value, tuple) else (value,) * 2 for name, value in both.items()
+    }
+    light = {name: pair[0] for name, pair in pairs.items()}
+    dark = {f"{name}_dark": pair[1] for name, pair in pairs.items()}
+    shadows = ("block", "input", "button_primary", "button_secondary")
+    none = {f"{name}_shadow": "none" for name in shadows}
+    widths = {f"{name}_border_width": "1px" for name in ("block", "input", "button")}
+    return theme.set(block_title_padding="0", **light, **dark, **none, **widths)
 
 
 def make_app(config: Config, agents: Agents) -> gr.Blocks:
@@ -133,8 +103,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             gr.HTML(render_head(), scale=3, min_width=300)
             pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
         with gr.Tabs(elem_id="sg-tabs") as places:
-            with gr.Tab("WebShop", id="webshop"):
-                webshop = WebShopTab(app, pipeline)
+            with gr.Tab("Episode", id="episode"):
+                episode = EpisodeTab(app, pipeline)
             with gr.Tab("Fork and compare", id="compare") as compare_tab:
                 compare = CompareTab(app)
             with gr.Tab("State", id="state") as state_tab:
@@ -147,20 +117,20 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
             with gr.Tab("Settings", id="settings") as settings_tab:
-                SettingsTab(app, webshop.show, webshop.outputs).wire(settings_tab)
+                SettingsTab(app, episode.show, episode.outputs).wire(settings_tab)
         compare.wire(
             compare_tab,
-            lambda workspace: {**webshop.show(workspace), places: gr.Tabs(selected="webshop")},
-            [*webshop.outputs, places],
+            lambda workspace: {**episode.show(workspace), places: gr.Tabs(selected="episode")},
+            [*episode.outputs, places],
         )
 
         def open_page(tab: str) -> Iterator[dict[Any, Any]]:
-            for update in webshop.load(tab):
+            for update in episode.load(tab):
                 yield {app.tab: tab, **update}
 
         blocks.load(
-            open_page, [app.tab], [app.tab, *webshop.outputs],
-            js=TAB_JS, show_progress="hidden", api_visibility="private",
+            open_page, [app.tab], [app.tab, *episode.outputs],
+            js=asset("tab.js"), show_progress="hidden", api_visibility="private",
         )  # fmt: skip
     app_blocks: gr.Blocks = blocks
     return app_blocks
@@ -194,7 +164,7 @@ def serve(
             footer_links=[],
             prevent_thread_lock=True,
             theme=make_theme(),
-            css=files("ui").joinpath("assets", "style.css").read_text(encoding="utf-8"),
+            css=asset("style.css"),
             app_kwargs={"middleware": [Middleware(ContentPolicy)]},
             max_file_size="50mb",
         )

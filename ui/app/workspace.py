@@ -9,14 +9,16 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from envs.protocols import Observation, View, World, fill, takes_text
 from graph.build import Graph
 from graph.config import Config, load_config
 from graph.session import Preview, Session, StepResult
+from nodes.resources import Resources
 from stores.errors import UserError
 from ui.app.tab_sessions import TabSessions
 
@@ -53,7 +55,7 @@ class Workspace:
         self.epoch = 0
         self.lanes: list[Any] = []
         self.compared_at: int | None = None
-        self.compared_chunks: Sequence[Any] = ()
+        self.compared_page: Observation | None = None
         self.compared_label = ""
         self._tabs = tabs
         self._turn = threading.Lock()
@@ -65,6 +67,31 @@ class Workspace:
         """The agent's config, with what this tab swapped for the running episode."""
         base: Config = self.graph.agent.config  # type: ignore[attr-defined]
         return base.model_copy(update=self.overrides)
+
+    @property
+    def view(self) -> View:
+        """How the tab's world is read."""
+        return self.resources.view
+
+    @property
+    def resources(self) -> Resources:
+        """What the tab's agent has built, and its models."""
+        resources: Resources = self.graph.agent.resources  # type: ignore[attr-defined]
+        return resources
+
+    @property
+    def world(self) -> World:
+        """The tab's world."""
+        world: World = self.graph.agent.bound(None).world  # type: ignore[attr-defined]
+        return world
+
+    @property
+    def slots(self) -> list[str]:
+        """Affordances that take words, of earlier pages, that the world takes on this one, too."""
+        here = self.running.observation
+        seen = [a for step in self.trail for a in step.result.observation.actions if takes_text(a)]
+        actions = self.view.actions
+        return [a for a in dict.fromkeys(seen) if actions.accepts(fill(a, "words"), here)]
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -80,7 +107,7 @@ class Workspace:
     def running(self) -> Session:
         """The session. Raises ``UserError`` before there is one."""
         if self.session is None:
-            raise UserError("no episode yet: choose a goal, or write an instruction")
+            raise UserError("no episode yet: choose a task")
         return self.session
 
     def start(self, task: Mapping[str, Any]) -> None:
@@ -88,7 +115,7 @@ class Workspace:
         with self._move(optional=True):
             session = Session(self.graph, self._new_thread(), context=_dumped(self._overrides))
             session.start(task)
-            _ = session.observation  # an unknown goal fails here, before the old episode is left
+            _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
             self.lanes, self.compared_at = [], None
             self._was_used = True
@@ -110,8 +137,9 @@ class Workspace:
     def look(self, context: Mapping[str, Any], step: int | None) -> Preview:
         """Say what a builder makes of this moment, or of where ``step`` began."""
         with self._move() as session:
-            seen: Preview = session.look({"context": context}, step)
-            return seen
+            asks = self.config.actor.kind != "human"
+            preview: Preview = session.look({"context": context}, step, act=asks)
+            return preview
 
     def swap(self, slots: Mapping[str, Any]) -> None:
         """Go on with other nodes in :data:`SWAPPABLE` slots (``{"context": {...}}``)."""
@@ -134,7 +162,7 @@ class Workspace:
     def abandon(self) -> None:
         """Leave a step that does not end: go on from before it, on a copy.
 
-        The forsaken call may still end by itself, on a thread that nobody looks at any more.
+        The call that was left may still end by itself, on a thread that nobody looks at any more.
         """
         self.epoch += 1
         self._turn = threading.Lock()
@@ -153,7 +181,7 @@ class Workspace:
             self.looked_at, self._overrides = None, {}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Find the episode again that :meth:`_keep` told of, through the checkpointer."""
+        """Find the episode again that :meth:`_keep` wrote down, through the checkpointer."""
         self._was_used = True
         overrides = kept.get("overrides") or {}
         self._overrides = Session(self.graph, "unused", context=overrides).overrides
@@ -192,7 +220,7 @@ class Workspace:
             overrides = {"context": self.config.context.model_dump(mode="json")}
             overrides |= _dumped(session.overrides)
             result: StepResult = move(session)
-            if self._turn is turn:  # not forsaken in the meantime
+            if self._turn is turn:  # not left in the meantime
                 self.trail.append(Seen(result, overrides))
                 self.looked_at = None
             return result
@@ -265,7 +293,7 @@ class Workspaces:
                 workspace = Workspace(tab, self.graphs(config), self._tabs)
                 workspace.restore(kept)
             except (UserError, KeyError, TypeError):
-                pass  # its plug-in, data or checkpoints are gone: begin anew
+                pass  # its plug-in, data or checkpoints are gone: begin again
             else:
                 return workspace
         return Workspace(tab, self.graphs(self.config), self._tabs)

@@ -1,12 +1,12 @@
 """``stategate ask`` and ``stategate chat``: questions to the QA agent, its answer as it is written."""
 
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.bars import show_scores
-from ui.cli.output import check_target, console, examples, write_json
+from ui.cli.output import check_target, console, examples, show_scores, write_json
 
 if TYPE_CHECKING:
     from graph.build import Graph
@@ -14,12 +14,11 @@ if TYPE_CHECKING:
 
 ASK_EXAMPLES = examples(
     'stategate ask "Why does a brinicle grow?"',
-    'stategate ask "What did we decide about prices?" --corpus notes/',
+    'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
 )
 CHAT_EXAMPLES = examples(
-    "stategate chat --corpus notes",
-    "stategate chat --thread monday --config qa-stm",
+    "stategate chat --corpus notes", "stategate chat --thread monday --config qa-stm"
 )
 _Corpus = Annotated[
     str | None, typer.Option(metavar="FOLDER|NAME", help="A folder, or an ingested corpus.")
@@ -89,17 +88,14 @@ def chat(
 
 
 def open_agent(
-    config: str,
-    corpus: str | None,
-    user: str | None,
-    overrides: "list[str] | None",
-    is_kept: bool,
+    config: str, corpus: str | None, user: str | None, overrides: "list[str] | None", is_kept: bool
 ) -> "tuple[Graph, Config]":
     """Return the compiled agent; ``is_kept`` conversations have their checkpoints on disk."""
     from graph.build import build_graph
     from graph.config import load_config
     from stores.errors import UserError
-    from ui.cli.play import durable
+    from ui.cli.run import durable
+    from ui.memory import of_user
 
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
@@ -110,19 +106,6 @@ def open_agent(
     settled = of_user(settled, user) if user is not None else settled
     settled = durable(settled) if is_kept else settled
     return build_graph(settled), settled
-
-
-def of_user(config: "Config", user: str) -> "Config":
-    """Return ``config`` with the long-term memory of ``user`` in its reader and its writers."""
-    from graph.config import load_config
-
-    values: dict[str, Any] = config.model_dump(mode="json")
-    if values["context"].get("memory") is not None:
-        values["context"]["memory"]["place"]["user"] = user
-    for item in values["memory"]:
-        if "place" in item:
-            item["place"]["user"] = user
-    return load_config(values)
 
 
 def speak(graph: "Graph", thread: str, question: str, out: Any) -> dict[str, Any]:
@@ -149,7 +132,7 @@ def speak(graph: "Graph", thread: str, question: str, out: Any) -> dict[str, Any
         else:
             for change in item.values():
                 found.update(change or {})
-    final = str(found["action"]).removeprefix("answer[").removesuffix("]")
+    final = _answered(found)
     if written.strip() != final:
         out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
     else:
@@ -157,6 +140,14 @@ def speak(graph: "Graph", thread: str, question: str, out: Any) -> dict[str, Any
     if found.get("decision", {}).get("fallback"):
         out.print(f"({found['decision']['fallback']})", style="yellow", markup=False)
     return found
+
+
+def _answered(found: Mapping[str, Any]) -> str:
+    from envs.protocols import answered
+
+    action = str(found["action"])
+    text = answered(action)
+    return action if text is None else text
 
 
 def _open_question(graph: "Graph", values: Any) -> str:
@@ -181,7 +172,7 @@ def _answer(
     pieces = context.pieces if context is not None else ()
     return {
         "question": question,
-        "answer": str(found["action"]).removeprefix("answer[").removesuffix("]"),
+        "answer": _answered(found),
         "thread": thread,
         "pieces": [
             {**vars(piece), **({"title": names[piece.id]} if piece.id in names else {})}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.bank_rows import add_row_commands
-from ui.cli.output import console, examples
+from ui.cli.output import console, examples, say, write_json
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -35,6 +34,11 @@ Config = Annotated[str, typer.Option(help="Preset or YAML file: its embedder, ll
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Repeatable.")
 ]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many.")]
+Calls = Annotated[int, typer.Option(min=1, help="Model calls at once.")]
+PerMinute = Annotated[float, typer.Option(min=0, help="Model calls a minute; 0: any.")]
+Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
 @bank_app.callback(invoke_without_command=True)
@@ -60,9 +64,9 @@ def build(
     updater: Annotated[
         bool, typer.Option("--updater", help="Keep the recurrent states of the config's updater.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Model calls at once.")] = 1,
-    per_minute: Annotated[float, typer.Option(min=0, help="Model calls a minute; 0: any.")] = 0,
+    limit: Limit = None,
+    concurrency: Calls = 1,
+    per_minute: PerMinute = 0,
     config: Config = "webshop",
     overrides: Overrides = None,
 ) -> None:
@@ -106,9 +110,9 @@ def build(
 def hindsight(
     folder: Annotated[Path, typer.Argument(help="The state bank.")],
     traces: Traces,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Model calls at once.")] = 1,
-    per_minute: Annotated[float, typer.Option(min=0, help="Model calls a minute; 0: any.")] = 0,
+    limit: Limit = None,
+    concurrency: Calls = 1,
+    per_minute: PerMinute = 0,
     watch: Annotated[
         float, typer.Option(min=0, help="Look again every so many seconds, until stopped; 0: once.")
     ] = 0,
@@ -129,8 +133,7 @@ def hindsight(
             _tell_problems(read.problems, "not read")
             judge = _judge(resources, todo, concurrency, per_minute)
             done = upgrade(folder, todo, judge, resources.view)
-            told = f"{done.rows} rows of {done.read} episodes have a model's advice now"
-            console().print(told, markup=False)
+            say(f"{done.rows} rows of {done.read} episodes have a model's advice now")
             _tell_problems(done.problems, "left as they were")
             _tell_cost(judge)
         tried = (tried or set()) | {episode.id for episode in todo}
@@ -148,23 +151,161 @@ def hindsight(
 def practice(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Trace database; goes on if there.")],
     goals: Annotated[
-        str,
-        typer.Option(help="0-99; or of the official data: train (other products), beside (same)."),
+        str, typer.Option(help="0-99; or of the official data: train or beside.")
     ] = "0-99",
     styles: Annotated[
-        str, typer.Option(help="How the rule actor plays, comma-separated.")
-    ] = "careful,hasty,picky,no_options,kind_options,kind,slips",
+        str, typer.Option(help="How the rule actor plays, comma-separated; all ways if not given.")
+    ] = "",
     config: Config = "webshop",
     overrides: Overrides = None,
 ) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
     from trainers.webshop.practice import practise
 
-    played = practise(config, goals, out, overrides or (), styles.split(","))
-    console().print(f"{played} episodes played, in {out}", markup=False, soft_wrap=True)
+    named = {"styles": styles.split(",")} if styles else {}
+    played = practise(config, goals, out, overrides or (), **named)
+    say(f"{played} episodes played, in {out}")
 
 
-add_row_commands(bank_app)
+@bank_app.command(epilog=examples("stategate bank show banks/state --limit 5"))
+def show(
+    folder: Folder,
+    limit: Annotated[int, typer.Option(min=0, help="Rows to show, those of most worth.")] = 5,
+    episode: Annotated[str | None, typer.Option(help="Only rows of this episode.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
+    from collections import Counter
+
+    from stores.bank.bank import open_bank
+
+    bank = open_bank(folder)
+    rows = bank.rows()
+    if episode is not None:
+        rows = [row for row in rows if row.data.get("episode") == episode]
+    facts: dict[str, Any] = {
+        "kind": bank.kind,
+        "rows": len(rows),
+        "tasks": len({row.task for row in rows}),
+        "made_with": bank.makes(),
+        "version": bank.meta("version"),
+        "annotators": dict(Counter(str(row.data.get("by", "–")) for row in rows)),
+        "moves": dict(Counter(str(row.data.get("move", "–")) for row in rows).most_common()),
+        "mean_q": sum(row.q for row in rows) / len(rows) if rows else 0.0,
+        "used": sum(row.uses for row in rows),
+    }
+    best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[:limit]
+    if as_json:
+        write_json("-", {**facts, "shown": [_plain(row) for row in best]})
+        return
+    for key, value in facts.items():
+        shown = f"{value:.2f}" if isinstance(value, float) else value
+        if isinstance(shown, dict):
+            shown = ", ".join(f"{name} {count}" for name, count in shown.items())
+        say(f"{key:<11}{shown}")
+    for row in best:
+        _print(row)
+
+
+@bank_app.command(
+    epilog=examples("stategate bank search banks/state 'Find me a red wool scarf' -k 3")
+)
+def search(
+    folder: Folder,
+    text: Annotated[str, typer.Argument(help="A question, or a whole state as text.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many rows.")] = 5,
+    config: Config = "webshop",
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the rows nearest to a text."""
+    if not text.strip():
+        raise UserError("nothing to search for: give a question or a state")
+    from ui.memory import nearest_rows
+
+    settled, resources = _resources(config, overrides)
+    hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
+    if as_json:
+        write_json("-", [{"score": hit.score, **_plain(hit.row)} for hit in hits])
+        return
+    for hit in hits:
+        _print(hit.row, hit.score)
+
+
+@bank_app.command(epilog=examples("stategate bank edit banks/state 1f2e3d --q 0"))
+def edit(
+    folder: Folder,
+    row: Annotated[str, typer.Argument(help="The row's id (see show).")],
+    q: Annotated[float | None, typer.Option(min=0, max=10, help="Its new worth.")] = None,
+    experience: Annotated[str | None, typer.Option(help="Its new advice; '' for none.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the row.")] = False,
+) -> None:
+    """Change the worth or the advice of one row, or remove it."""
+    from stores.bank.bank import open_bank
+
+    bank = open_bank(folder)
+    if remove:
+        bank.remove([bank.row(row).n])
+        console().print("1 row removed")
+        return
+    if q is None and experience is None:
+        raise UserError("nothing to change: give --q, --experience or --remove")
+    changes = {} if experience is None else {"experience": experience, "by": "edited"}
+    _print(bank.change(row, q=q, **changes))
+
+
+@bank_app.command(
+    epilog=examples(
+        "stategate bank prune banks/state --keep 50000",
+        "stategate bank prune banks/state --min-q 5 --useless --older-than-days 90",
+    )
+)
+def prune(
+    folder: Folder,
+    keep: Annotated[int | None, typer.Option(min=0, help="Rows to keep at most.")] = None,
+    min_q: Annotated[float | None, typer.Option(help="Remove rows worth less.")] = None,
+    older_than_days: Annotated[
+        float | None, typer.Option(min=0, help="Remove older rows that never advised.")
+    ] = None,
+    useless: Annotated[
+        bool, typer.Option("--useless", help="Remove advice that was tried and earned nothing.")
+    ] = False,
+) -> None:
+    """Let go of rows by worth, age or uselessness."""
+    from nodes.experience.prune import prune as let_go
+    from stores.bank.bank import open_bank
+
+    if keep is None and min_q is None and older_than_days is None and not useless:
+        raise UserError("nothing to prune by: give --keep, --min-q, --older-than-days or --useless")
+    age = None if older_than_days is None else older_than_days * 86400
+    bank = open_bank(folder)
+    gone = let_go(bank, keep=keep, min_q=min_q, older_than=age, useless=useless)
+    console().print(f"{gone} rows removed, {len(bank)} left")
+
+
+@bank_app.command(epilog=examples("stategate bank merge banks/a banks/b --out banks/all"))
+def merge(
+    folders: Annotated[list[Path], typer.Argument(metavar="BANKS", help="Banks to put together.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The bank they go to.")],
+) -> None:
+    """Put banks of one make together; a row that is in several comes once."""
+    from stores.bank.bank import merge as put_together
+    from stores.bank.bank import open_bank
+
+    sources = [open_bank(folder) for folder in folders]
+    added = sum(put_together(source, out) for source in sources)
+    say(f"{added} new rows in {out}")
+
+
+@bank_app.command(epilog=examples("stategate bank export banks/state rows.jsonl"))
+def export(
+    folder: Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
+) -> None:
+    """Write all rows, without vectors, as JSON lines."""
+    from stores.bank.bank import export_rows, open_bank
+
+    count = export_rows(open_bank(folder), target)
+    say(f"{count} rows in {target}")
 
 
 def _resources(config: str, overrides: list[str] | None) -> "tuple[Any, Resources]":
@@ -185,43 +326,52 @@ def _judge(
     tokens = int(getattr(params, "n_ctx", 16_000)) - 300
     judge = Hindsight(resources.llm, resources.view, name, tokens, concurrency, per_minute)
     tokens_in, tokens_out, cost = judge.estimate(episodes)
-    price = "of unknown price" if cost is None else f"${cost:.4f}"
-    console().print(
+    money = "at an unknown cost" if cost is None else f"${cost:.4f}"
+    say(
         f"{len(episodes)} calls at most once each: about {tokens_in} tokens in, {tokens_out} out, "
-        f"{price}",
-        markup=False, soft_wrap=True,
-    )  # fmt: skip
+        f"{money}"
+    )
     return judge
 
 
 def _tell(built: "Built", folder: Path) -> None:
-    out = console()
     known = f", {built.known} were there already" if built.known else ""
     leaks = (
         f"; {built.leaks} pieces of advice told the answer and were dropped" if built.leaks else ""
     )
-    out.print(
-        f"{built.rows} rows from {built.read} episodes in {folder}{known}{leaks}",
-        markup=False, soft_wrap=True,
-    )  # fmt: skip
+    say(f"{built.rows} rows from {built.read} episodes in {folder}{known}{leaks}")
     _tell_problems(built.problems, "not added")
 
 
 def _tell_problems(problems: list[str], what: str) -> None:
-    out = console(stderr=True)
     for line in problems[:5]:
-        out.print(f"{what}: {line}", style="yellow", markup=False, soft_wrap=True)
+        say(f"{what}: {line}", "yellow", stderr=True)
     if len(problems) > 5:
-        out.print(f"… and {len(problems) - 5} more {what}", style="yellow", markup=False)
+        say(f"… and {len(problems) - 5} more {what}", "yellow", stderr=True)
 
 
 def _tell_cost(judge: "Hindsight | None") -> None:
     if judge is None:
         return
-    cost = judge.cost()
-    price = "of unknown price" if cost is None else f"${cost:.4f}"
-    used = judge.usage
-    console().print(
-        f"used: {used.calls} calls, {used.tokens_in} tokens in, {used.tokens_out} out, {price}",
-        markup=False, soft_wrap=True,
-    )  # fmt: skip
+    cost, used = judge.cost(), judge.usage
+    money = "at an unknown cost" if cost is None else f"${cost:.4f}"
+    say(f"used: {used.calls} calls, {used.tokens_in} tokens in, {used.tokens_out} out, {money}")
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    return {key: value for key, value in vars(row).items() if key != "n"}
+
+
+def _print(row: Any, score: float | None = None) -> None:
+    from rich.text import Text
+
+    out = console()
+    data = row.data
+    likeness = "" if score is None else f"  likeness {score:.3f}"
+    used = f"  used {row.uses}x, earned {row.helped:.2f}" if row.uses else ""
+    out.print(Text(f"\n{row.id}  q {row.q:.2f}{likeness}  {row.task}{used}", "bold cyan"))
+    out.print(Text(str(data.get("state") or data.get("question") or "")))
+    if "plan" in data:
+        out.print(Text(" > ".join(data["plan"]), "green"))
+    else:
+        out.print(Text(f"{data.get('action')}: {data.get('experience') or '(no advice)'}", "green"))

@@ -42,7 +42,7 @@ def webshop(
         typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
     ] = None,
 ) -> None:
-    """Fetch WebShop's official 1000 products, checked by SHA-256, from their publisher."""
+    """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
     from rich.table import Table
 
     from envs.webshop.data import fetch

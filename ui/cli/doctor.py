@@ -1,16 +1,25 @@
 """``stategate doctor``: whether everything is here that is needed."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ui.cli.output import console, examples, write_json
 
 EXAMPLES = examples("stategate doctor", "stategate doctor --json")
-_TOLD = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
+
+
+#: Our top-level folders, as other packages may call theirs, too.
+FOLDERS = (
+    "graph", "nodes", "stores", "trainers", "ui", "evals", "envs", "configs", "checkpoints",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -19,7 +28,7 @@ class Finding:
 
     what: str
     ok: bool | None
-    told: str
+    text: str
 
 
 def doctor(
@@ -44,7 +53,7 @@ def doctor(
         table.add_column(overflow="fold")
         marks = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
         for finding in found:
-            table.add_row(Text(*marks[finding.ok]), finding.what, Text(finding.told))
+            table.add_row(Text(*marks[finding.ok]), finding.what, Text(finding.text))
         out.print(table)
         out.print(f"[bold red]{wrong} wrong[/bold red]" if wrong else "[green]all is well[/green]")
     if wrong:
@@ -53,7 +62,9 @@ def doctor(
 
 def findings() -> Iterator[Finding]:
     """Look at everything, one thing at a time; a check that breaks is itself a finding."""
-    for check in (_python, _packages, _home, _loopback, _plugins, _tokens, _assets, _data):
+    for check in (
+        _python, _packages, _folders, _home, _loopback, _plugins, _tokens, _assets, _data
+    ):  # fmt: skip
         yield from _guarded(check)
 
 
@@ -86,25 +97,65 @@ def _packages() -> Iterator[Finding]:
             continue
         if not requirement.specifier.contains(found, prereleases=True):
             wrong.append(f"{requirement.name} is {found}, needed {requirement.specifier}")
-    told = ", ".join(f"{name} {version(name)}" for name in _TOLD)
-    yield Finding("packages", not wrong, "; ".join(wrong) or told)
+    versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
+    yield Finding("packages", not wrong, "; ".join(wrong) or versions)
+
+
+def _folders() -> Iterator[Finding]:
+    """Say whose each of our top-level folders is: their names are common words."""
+    from importlib.metadata import distribution, packages_distributions
+    from pathlib import Path
+
+    owners: Mapping[str, Sequence[str]] = packages_distributions()
+    root = Path(__file__).resolve().parents[2]
+    shadows = []
+    for name in FOLDERS:
+        place, ours = _place_of(name), root / name
+        others = sorted({owner for owner in owners.get(name, ()) if owner.lower() != "stategate"})
+        fix = (
+            f"pip uninstall {' '.join(others)}" if others else "rename it, or leave it off the path"
+        )
+        if place is not None and place.resolve() != ours:
+            shadows.append(f"'{name}' is read from {place}, not from here: {fix}")
+        elif any(Path(str(distribution(o).locate_file(name))).resolve() == ours for o in others):
+            shadows.append(f"files of {', '.join(others)} lie among ours in {ours}: {fix}")
+    for shadow in shadows:
+        yield Finding("folder", False, shadow)
+    if not shadows:
+        yield Finding("folders", True, f"no other package hides {', '.join(FOLDERS)}")
+
+
+def _place_of(name: str) -> "Path | None":
+    """Return the folder (or file) that ``import name`` reads, None if there is none."""
+    from importlib.machinery import PathFinder
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    spec = PathFinder.find_spec(name) or find_spec(
+        name
+    )  # the path first: what is loaded may be older
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    if spec is None or not (places or spec.origin):
+        return None
+    return Path(str(places[0] if places else spec.origin))
 
 
 def _home() -> Iterator[Finding]:
     import shutil
     import tempfile
 
-    from stores.home import home
+    from stores.home import cache, home
 
-    try:
-        folder = home()
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        yield Finding("cache", False, f"not writable ({error}): set STATEGATE_HOME")
-        return
-    free = shutil.disk_usage(folder).free / 1e9
-    yield Finding("cache", True, f"{folder} is writable, {free:.0f} GB free")
+    for name, place in (("data", home), ("cache", cache)):
+        try:
+            folder = place()
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            yield Finding(name, False, f"not writable ({error}): set STATEGATE_HOME")
+            continue
+        free = shutil.disk_usage(folder).free / 1e9
+        yield Finding(name, True, f"{folder} is writable, {free:.0f} GB free")
 
 
 def _loopback() -> Iterator[Finding]:
@@ -158,7 +209,7 @@ def _data() -> Iterator[Finding]:
     records = read_manifest(home() / "data" / "webshop")
     if records:
         official = all(record.official for record in records)
-        told = "the official files" if official else "files that differ from the official ones"
-        yield Finding("webshop", True, f"{told} are here: --set env.data=official")
+        which = "the official files" if official else "files that differ from the official ones"
+        yield Finding("webshop", True, f"{which} are here: --set env.data=official")
     else:
         yield Finding("webshop", None, "the sample ships; the real one: stategate data webshop")

@@ -376,7 +376,7 @@ def _show_table(summary: Mapping[str, Any]) -> None:
 
 
 def _show_episodes(summary: Mapping[str, Any]) -> None:
-    from ui.cli.episodes import show_summary
+    from ui.cli.output import show_summary
 
     show_summary(console(), summary, (), None)
 

@@ -3,17 +3,14 @@
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envs.protocols import SEARCH, Observation
-from nodes.protocols import Chunk
+from envs.protocols import Chunk, Observation, View, takes_text, verb_of
 from stores.errors import UserError
-from ui.cli.transcript import FAMILIAR, label
+from ui.actions import label, lead_of, typed_action
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from graph.session import Session, StepResult
-
-_HELP = "type a number, [bold]search words[/bold], an action, or [bold]q[/bold] to quit"
 
 
 def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", None, None]:
@@ -22,7 +19,7 @@ def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", 
     An illegal action is told in one line and asked for again. Raises ``UserError`` when the input
     ends in the middle.
     """
-    chunk = session.agent.config.env.chunk
+    view = session.agent.resources.view
     world = session.agent.bound().world
     shown = -1
     while not session.done:
@@ -33,15 +30,15 @@ def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", 
             out.print()
             out.rule(f"[bold]step {shown + 1}[/bold]", align="left", style="dim")
             out.print(world.instruction(values["session"]).strip(), style="bold", markup=False)
-            show_page(out, chunk(observation), observation)
-            out.print(f"[dim]{_HELP}[/dim]")
+            show_page(out, view, observation)
+            out.print(f"[dim]{_help(observation)}[/dim]")
         answer = _ask(out)
         if answer.lower() in ("q", "quit"):
             return
         if not answer:
             continue
         try:
-            result = session.act(to_action(answer, observation))
+            result = session.act(to_action(answer, observation, view))
         except UserError as error:
             out.print(f"{error}", style="red", markup=False, soft_wrap=True)
             continue
@@ -49,63 +46,70 @@ def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", 
         yield result
 
 
-def to_action(answer: str, observation: Observation) -> str:
-    """Turn ``3``, ``search red shoes``, ``buy now`` or an action into an action.
+def to_action(answer: str, observation: Observation, view: View) -> str:
+    """Turn ``3``, a verb and words, a command's label or an action into an action.
 
     Raises ``UserError`` for a number that is not on the page.
     """
-    text = " ".join(answer.split())
-    if text.isdigit():
-        choices = observation.actions
-        if not 1 <= int(text) <= len(choices):
-            raise UserError(f"no number {text}: the page has 1 to {len(choices)}")
-        if choices[int(text) - 1] == SEARCH:
-            raise UserError("to search, type: search and your words")
-        return choices[int(text) - 1]
-    head, _, words = text.partition(" ")
-    if head.lower() == "search" and words:
-        return f"search[{words}]"
-    click = f"click[{text.lower()}]"
-    return click if click in observation.actions else text
+    if not answer.strip().isdigit():
+        return typed_action(answer, observation, view.actions)
+    number, choices = int(answer), observation.actions
+    if not 1 <= number <= len(choices):
+        raise UserError(f"no number {number}: the page has 1 to {len(choices)}")
+    chosen = choices[number - 1]
+    if takes_text(chosen):
+        verb = verb_of(chosen)
+        raise UserError(f"to {verb}, type: {verb} and your words")
+    return chosen
 
 
-def show_page(out: "Console", chunks: Sequence[Chunk], observation: Observation) -> None:
+def show_page(out: "Console", view: View, observation: Observation) -> None:
     """Print the page, each choice behind the number that takes it."""
-    from nodes.build_context.render import describe
     from rich.table import Table
     from rich.text import Text
+
+    from nodes.retrieval.page import describe
 
     numbers = {action: i for i, action in enumerate(observation.actions, 1)}
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", style="bold cyan", no_wrap=True, min_width=2)
     grid.add_column(overflow="fold")
-    for chunk in chunks:
+    for chunk in view.chunks(observation):
         here = [action for action in chunk.actions if action in numbers]
-        if chunk.kind == "product" and here:
-            grid.add_row(str(numbers.pop(here[0])), Text(describe(chunk)))
+        if chunk.role == "entry" and here:
+            grid.add_row(str(numbers.pop(here[0])), Text(describe(view, chunk)))
         elif here:
-            grid.add_row("", _choices(chunk, [(numbers.pop(a), a) for a in here]))
-        elif chunk.kind not in FAMILIAR and (text := describe(chunk)):
+            if chunk.text.strip() and chunk.role in ("text", "subject"):
+                grid.add_row("", Text(chunk.text.strip()))
+            grid.add_row("", _choices(view, chunk, [(numbers.pop(a), a) for a in here]))
+        elif chunk.role != "frame" and (text := describe(view, chunk)):
             grid.add_row("", Text(text))
     if numbers:
-        grid.add_row("", _choices(None, [(n, action) for action, n in numbers.items()]))
+        grid.add_row("", _choices(view, None, [(n, action) for action, n in numbers.items()]))
     out.print(grid)
 
 
-def _choices(chunk: Chunk | None, choices: Sequence[tuple[int, str]]) -> Any:
+def _choices(view: View, chunk: Chunk | None, choices: Sequence[tuple[int, str]]) -> Any:
     from rich.text import Text
 
-    data = chunk.data if chunk is not None else {}
-    line = Text(f"{data['name']}:  " if "name" in data else "")
-    if "page" in data:
-        line.append(f"Page {data['page']} (Total results: {data['total']})  ")
+    choice = chunk.choice if chunk is not None else None
+    lead = f"{choice.name}:" if choice is not None else lead_of(view, chunk) if chunk else ""
+    line = Text(f"{lead}  " if lead else "")
+    chosen = None
+    if chunk is not None and choice is not None and choice.chosen is not None:
+        chosen = dict(zip(choice.values, chunk.actions, strict=False)).get(choice.chosen)
     for number, action in choices:
-        name = "search …" if action == SEARCH else label(action)
         line.append(f"{number} ", "bold cyan")
-        line.append(name, "bold reverse" if name == str(data.get("chosen")).lower() else "")
+        line.append(label(action), "bold reverse" if action == chosen else "")
         line.append("   ")
     line.rstrip()
     return line
+
+
+def _help(observation: Observation) -> str:
+    verbs = dict.fromkeys(verb_of(action) for action in observation.actions if takes_text(action))
+    words = "".join(f"[bold]{verb} words[/bold], " for verb in verbs)
+    return f"type a number, {words}an action, or [bold]q[/bold] to quit"
 
 
 def _ask(out: "Console") -> str:

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import console, examples, write_json
+from ui.cli.output import examples, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
 
+_COUNTED = ("added", "updated", "unchanged", "removed")
 EXAMPLES = examples(
     "stategate ingest notes/ --corpus notes",
     "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
@@ -56,30 +57,15 @@ def ingest(
     changes = _read(kept, sources, fresh, int(max_mb * 1e6))
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
     index = env.index(Resources(None, settled.embedder))
-    told = {
-        **{
-            name: len(getattr(changes, name))
-            for name in ("added", "updated", "unchanged", "removed")
-        },
-        "skipped": [{"id": s.id, "why": s.why} for s in changes.skipped],
-        "passages": len(index.passages),
-    }
+    counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     if json_target is not None:
-        write_json(json_target, told)
+        skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
+        write_json(json_target, {**counts, "skipped": skipped, "passages": len(index.passages)})
         return
-    out = console()
-    for skipped in changes.skipped:
-        told_why = f"skipped {skipped.id}: {skipped.why}"
-        out.print(told_why, style="yellow", markup=False, soft_wrap=True)
-    counts = ", ".join(
-        f"{len(getattr(changes, name))} {name}"
-        for name in ("added", "updated", "unchanged", "removed")
-    )
-    out.print(
-        f"corpus {corpus}: {counts}; {len(index.passages)} passages ({chunking})",
-        markup=False,
-        soft_wrap=True,
-    )
+    for document in changes.skipped:
+        say(f"skipped {document.id}: {document.why}", "yellow")
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+    say(f"corpus {corpus}: {summary}; {len(index.passages)} passages ({chunking})")
 
 
 def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> "Changes":
@@ -110,7 +96,7 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
                     found.extend(read_documents(path, id_, origin, max_bytes))
                     bar.update(1)
             changes = corpus.sync(origin, found)
-            for field in ("added", "updated", "unchanged", "removed", "skipped"):
+            for field in (*_COUNTED, "skipped"):
                 getattr(total, field).extend(getattr(changes, field))
     if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:
         first = total.skipped[0]

@@ -1,5 +1,6 @@
 """``stategate kinds``: what can fill each slot, with every parameter."""
 
+import re
 import types
 import typing
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from nodes.registry import Registry
 
 
-EXAMPLES = examples("stategate kinds", "stategate kinds context", "stategate kinds --json")
+EXAMPLES = examples(
+    "stategate kinds", "stategate kinds context", "stategate kinds --json",
+    "stategate kinds --markdown",
+)  # fmt: skip
 
 
 def kinds(
@@ -23,6 +27,9 @@ def kinds(
         str | None, typer.Argument(help="One slot, such as context; all of them if not given.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Write a table for a README to stdout.")
+    ] = False,
 ) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     from nodes.protocols import SLOTS
@@ -35,6 +42,8 @@ def kinds(
     slots = SLOTS if slot is None else (slot,)
     if as_json:
         write_json("-", catalogue(known, slots))
+    elif as_markdown:
+        typer.echo(markdown(catalogue(known, slots)))
     else:
         _show(catalogue(known, slots), console())
 
@@ -58,6 +67,18 @@ def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, An
         for slot in slots
     }
     return {"slots": described, "broken": dict(registry.broken)}
+
+
+def markdown(found: dict[str, Any], owner: str | None = None) -> str:
+    """Return a table: slot, kind, and the first sentence of what it is; of one ``owner``, or all."""
+    lines = ["| slot | kind | what it does |", "|---|---|---|"]
+    for slot, members in found["slots"].items():
+        for kind in members:
+            if owner is None or kind["owner"].partition(" ")[0] == owner:
+                sentence = re.split(r"(?<=\.)\s", kind["summary"], maxsplit=1)[0].rstrip(".:")
+                what = sentence.replace("``", "`").replace("|", "\\|")
+                lines.append(f"| {slot} | `{kind['kind']}` | {what} |")
+    return "\n".join(lines)
 
 
 def _parameter(name: str, info: "FieldInfo") -> dict[str, Any]:

@@ -56,21 +56,18 @@ def problem(error: BaseException) -> str | None:
     from pydantic import ValidationError
 
     from stores.errors import UserError
+    from stores.text import one_line
 
     message = getattr(error, "format_message", None)  # a usage error of typer's
     if message is not None:
-        return f"{_one_line(message())} (see --help)"
+        return f"{one_line(message())} (see --help)"
     if isinstance(error, UserError):
-        return _one_line(str(error))
+        return one_line(str(error))
     if isinstance(error, ValidationError):
         from nodes.registry import first_problem
 
-        return _one_line(first_problem(error))
+        return one_line(first_problem(error))
     return None
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _close_quietly() -> None:

@@ -10,7 +10,7 @@ from ui.cli.output import console, examples, write_json
 
 if TYPE_CHECKING:
     from nodes.retrieval.memory import MemoryPlace
-    from stores.memory.long_term import Fact
+    from stores.memory.records import Fact
 
 _EXAMPLES = examples(
     "stategate memory list",
@@ -90,8 +90,8 @@ def forget(
     # An answer may have quoted what was remembered then; whoever forgets must know where.
     quoting = [fact.id for fact in left if any(words in fact.answer for words in lost if words)]
     if quoting:
-        told = ", ".join(map(str, quoting))
-        out.print(f"still quoted in the answer of: {told} (forget those, too?)", style="yellow")
+        numbers = ", ".join(map(str, quoting))
+        out.print(f"still quoted in the answer of: {numbers} (forget those, too?)", style="yellow")
 
 
 @memory_app.command(epilog=_EXAMPLES)
@@ -102,10 +102,8 @@ def export(
     agent: _Agent = "stategate",
 ) -> None:
     """Write the memory to a JSON Lines file, one turn a line, for `import`."""
-    from stores.memory.io import export_turns
-
     place = _place(db, user, agent)
-    count = export_turns(place.open(), place.namespace, target.expanduser())
+    count = place.open().export_turns(place.namespace, target.expanduser())
     console().print(f"wrote {count} turns to {target}", soft_wrap=True, markup=False)
 
 
@@ -121,12 +119,10 @@ def import_(
     from graph.config import load_config
     from nodes.resources import Resources
     from nodes.retrieval.entities import extractor_of
-    from stores.memory.io import import_turns
 
     place = _place(db, user, agent)
     made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
-    count = import_turns(
-        place.open(),
+    count = place.open().import_turns(
         place.namespace,
         source.expanduser(),
         made.embed,

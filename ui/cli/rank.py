@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.bars import bar
-from ui.cli.output import check_target, console, examples, write_json
+from ui.cli.output import bar, check_target, console, examples, write_json
 
 if TYPE_CHECKING:
     from nodes.build_context.rico.weigh import Weighed
@@ -138,11 +137,7 @@ def _show(
 
 
 def _as_json(
-    question: str,
-    documents: "list[Document]",
-    found: "Weighed",
-    order: list[int],
-    said: str | None,
+    question: str, documents: "list[Document]", found: "Weighed", order: list[int], said: str | None
 ) -> dict[str, Any]:
     rows = [
         {

@@ -33,8 +33,7 @@ def traces(context: typer.Context) -> None:
 
 
 @traces_app.command(
-    "list",
-    epilog=examples("stategate traces list", "stategate traces list --min-reward 1 --json"),
+    "list", epilog=examples("stategate traces list", "stategate traces list --min-reward 1 --json")
 )
 def list_traces(
     db: Database = None,
@@ -82,21 +81,19 @@ def show(
     """Show the events of one episode, and what its contexts were made of."""
     from rich.text import Text
 
-    from stores.traces.files import exported
-
     store = _open(db)
     row = _find(store, episode)
     if as_json:
-        write_json("-", exported(store, row))
+        write_json("-", store.exported(row))
         return
-    told = _contexts(store.pieces(row["episode_id"]))
+    contexts = _contexts(store.pieces(row["episode_id"]))
     out = console()
     out.print(Text(row["episode_id"], "bold cyan"))
     out.print(Text(row["instruction"] or "", "bold"))
     styles = {"ACT": "bold green", "ERROR": "bold red", "REWARD": "bold yellow"}
     for event in store.events(row["episode_id"]):
-        if event.kind == "ACT" and event.t in told:
-            out.print(Text(f"{event.t + 1:>3} context {told[event.t]}", "dim"))
+        if event.kind == "ACT" and event.t in contexts:
+            out.print(Text(f"{event.t + 1:>3} context {contexts[event.t]}", "dim"))
         text = " ".join(event.text.split())
         text = text if len(text) <= 200 or event.kind != "OBS" else text[:199] + "…"
         head = f"{event.t + 1:>3} {event.kind:<7}"

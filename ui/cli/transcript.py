@@ -1,9 +1,11 @@
-"""A played episode for people (rich, readable at 80 columns) and for programs (plain dicts)."""
+"""A played episode for people, readable at 80 columns."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from nodes.protocols import BuiltContext, Chunk
+from envs.protocols import Observation, View
+from nodes.protocols import BuiltContext
+from ui.actions import label, reward_parts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -11,41 +13,36 @@ if TYPE_CHECKING:
 
     from graph.config import Config
     from graph.session import StepResult
+    from ui.cli.run import Show
 
-Show = Literal["page", "context", "none"]
 #: Lines of a page that a transcript shows.
 PAGE_LINES = 5
-#: What the transcript tells of the reward, in the paper's terms (Yao et al. 2022, section 3.1).
-_PARTS = {"r_type": "type", "r_att": "attributes", "r_option": "options", "r_price": "price"}
-#: Chunks that every page has and that the transcript's head has shown already.
-FAMILIAR = ("instruction", "header")
 
 
-def page_lines(chunks: Sequence[Chunk], limit: int = PAGE_LINES) -> list[str]:
-    """Return the first lines of a page without its instruction; the last one counts the rest."""
-    from nodes.build_context.render import describe
+def page_lines(view: View, observation: Observation, limit: int = PAGE_LINES) -> list[str]:
+    """Return a page's status and first lines; the last line counts the rest."""
+    from nodes.retrieval.page import describe
 
-    clicked = [str(chunk.data["clicked"]) for chunk in chunks if "clicked" in chunk.data]
-    rest = [c for c in chunks if c.kind not in FAMILIAR and "clicked" not in c.data]
-    told = [f"You have clicked: {', '.join(clicked)}"] if clicked else []
-    told += [describe(chunk) for chunk in rest]
-    lines = [cut(line.strip()) for text in told for line in text.splitlines() if line.strip()]
+    chunks = view.chunks(observation)
+    texts = [line.text for line in view.status(observation, chunks)]
+    texts += [describe(view, chunk) for chunk in chunks if chunk.role != "frame"]
+    lines = [cut(line.strip()) for text in texts for line in text.splitlines() if line.strip()]
     if len(lines) <= limit:
         return lines
     return [*lines[: limit - 1], f"… and {len(lines) - limit + 1} more lines"]
 
 
 def cut(line: str, width: int = 68) -> str:
-    """Shorten ``line`` to ``width`` characters; a price at its end stays."""
+    """Shorten ``line`` to ``width`` characters; a short last column stays."""
     if len(line) <= width:
         return line
-    head, bar, price = line.rpartition(" | $")
-    tail = bar + price if head and len(price) < 20 else ""
+    head, bar, last = line.rpartition(" | ")
+    tail = bar + last if head and len(last) < 20 else ""
     return line[: width - 1 - len(tail)].rstrip(" ,|") + "…" + tail
 
 
 def kept_line(context: BuiltContext, names: int = 6) -> str:
-    """Say what a context kept: ``kept 14/20 chunks, 310 of 980 tokens; dropped: buy now, …``."""
+    """Say what a context kept: ``kept 14/20 chunks, 310 of 980 tokens; dropped: look, …``."""
     before = sum(piece.tokens_before for piece in context.pieces)
     kept = sum(1 for piece in context.pieces if piece.text)
     line = f"kept {kept}/{len(context.pieces)} chunks, {context.tokens} of {before} tokens"
@@ -58,26 +55,17 @@ def kept_line(context: BuiltContext, names: int = 6) -> str:
     return line
 
 
-def label(action: str) -> str:
-    """Return what a click is on (``buy now``); other actions whole."""
-    if action.startswith("click[") and action.endswith("]"):
-        return action[len("click[") : -1]
-    return action
-
-
 def chances_line(probabilities: Mapping[str, float], names: int = 4) -> str:
-    """Say what else an actor could have done: ``.81 buy now, .10 < prev, …``, the likeliest first."""
+    """Say what else an actor could have done: ``.81 look, .10 go hall, …``, the likeliest first."""
     ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
-    told = [f"{p:.2f} {cut(label(action), 30)}".lstrip("0") for action, p in ranked[:names]]
-    return ", ".join(told) + (", …" if len(ranked) > names else "")
+    shares = [f"{p:.2f} {cut(label(action), 30)}".lstrip("0") for action, p in ranked[:names]]
+    return ", ".join(shares) + (", …" if len(ranked) > names else "")
 
 
-def reward_line(reward: float, parts: Mapping[str, Any] | None) -> str:
-    """Say the reward and its parts: ``0.67 = type 1.00, attributes 0.50, options 0.00, price yes``."""
-    told = [
-        f"{name} {_figure(parts[key])}" for key, name in _PARTS.items() if parts and key in parts
-    ]
-    return f"{reward:.2f}" + (f"  ({', '.join(told)})" if told else "")
+def reward_line(reward: float, observation: Observation) -> str:
+    """Say the reward and what it is made of: ``0.67  (type 1.00, attributes 0.50, limit yes)``."""
+    parts = [f"{part['name']} {_figure(part['value'])}" for part in reward_parts(observation)]
+    return f"{reward:.2f}" + (f"  ({', '.join(parts)})" if parts else "")
 
 
 def _figure(value: Any) -> str:
@@ -89,9 +77,10 @@ def _figure(value: Any) -> str:
 class Transcript:
     """Prints an episode as it is played."""
 
-    def __init__(self, out: "Console", config: "Config", show: Show = "page") -> None:
+    def __init__(self, out: "Console", config: "Config", view: View, show: "Show" = "page") -> None:
         self.out = out
         self.config = config
+        self.view = view
         self.show = show
 
     def head(self, task: Mapping[str, Any], instruction: str, at: int = 0) -> None:
@@ -106,8 +95,7 @@ class Transcript:
         if actor == "chat" and self.config.llm is not None:
             model = getattr(self.config.llm, "model", "")
             facts.append(f"{self.config.llm.kind} {model}".strip())
-        wish = {key: value for key, value in task.items() if key != "env"}
-        what = ", ".join(f"{key} {value}" for key, value in wish.items())
+        what = ", ".join(f"{key} {value}" for key, value in task.items() if key != "env")
         name = Text.assemble((str(task.get("env", self.config.env.kind)), "bold cyan"), f"  {what}")
         self.out.print(Text.assemble(name, (" · " + " · ".join(facts), "dim")))
         if instruction:
@@ -123,13 +111,13 @@ class Transcript:
         if self.show == "context":
             rows.add_row("prompt", _plain(result.context.text.rstrip()))
         elif self.show == "page":
-            lines = page_lines(self.config.env.chunk(result.observation))
+            lines = page_lines(self.view, result.observation)
             rows.add_row("page", _plain("\n".join(lines)))
         rows.add_row("context", _plain(kept_line(result.context)))
         for piece in result.context.pieces:
             if piece.kind == "experience" and piece.text:
-                told = piece.text.strip().removeprefix("Experience: ")
-                rows.add_row("advice", _plain(told, "magenta"))
+                advice = piece.text.strip().removeprefix("Experience: ")
+                rows.add_row("advice", _plain(advice, "magenta"))
             elif piece.kind == "fallback":
                 rows.add_row("fallback", _plain(piece.id.removeprefix("fallback:"), "bold red"))
         rows.add_row("action", _plain(result.decision.action, "bold green"))
@@ -142,25 +130,25 @@ class Transcript:
         rows.add_row("took", _plain(_took(result), "dim"))
         self.out.print(rows)
 
-    def end(self, episode: Mapping[str, Any]) -> None:
-        """Print the outcome and the totals of :func:`episode_dict`."""
+    def end(self, episode: Mapping[str, Any], last: Observation) -> None:
+        """Print the outcome on the ``last`` page and the totals of an ``episode_dict``."""
         totals = episode["totals"]
         self.out.print()
         self._rule("end")
         rows = _rows()
         won = totals["reward"] == 1.0
         style = "bold green" if won else "bold yellow" if totals["reward"] else "bold red"
-        rows.add_row("reward", _plain(reward_line(totals["reward"], totals["reward_parts"]), style))
+        rows.add_row("reward", _plain(reward_line(totals["reward"], last), style))
         if not totals["done"]:
             steps = totals["steps"]
             why = "the step cap" if steps >= self.config.max_steps else "stopped by hand"
             rows.add_row("", _plain(f"not finished: {why}", "yellow"))
-        told = f"{totals['steps']} steps, {totals['tokens']} tokens of context"
+        sums = [f"{totals['steps']} steps", f"{totals['tokens']} tokens of context"]
         if totals["model_tokens"]:
-            told += f", {totals['model_tokens']} tokens by the model"
+            sums.append(f"{totals['model_tokens']} tokens by the model")
         if totals["cost"]:
-            told += f", ${totals['cost']:.4f}"
-        rows.add_row("totals", _plain(f"{told}, {totals['seconds']:.1f} s"))
+            sums.append(f"${totals['cost']:.4f}")
+        rows.add_row("totals", _plain(", ".join([*sums, f"{totals['seconds']:.1f} s"])))
         if totals["fallbacks"]:
             rows.add_row("fallback", _plain(f"in {totals['fallbacks']} steps", "bold red"))
         self.out.print(rows)
@@ -188,9 +176,9 @@ def _plain(text: str, style: str = "") -> Any:
 
 def _took(result: "StepResult") -> str:
     decision = result.decision
-    told = f"{result.seconds:.2f} s"
+    costs = [f"{result.seconds:.2f} s"]
     if decision.tokens_in or decision.tokens_out:
-        told += f", {decision.tokens_in} tokens in, {decision.tokens_out} out"
+        costs.append(f"{decision.tokens_in} tokens in, {decision.tokens_out} out")
     if decision.attempts > 1:
-        told += f", {decision.attempts} attempts"
-    return told
+        costs.append(f"{decision.attempts} attempts")
+    return ", ".join(costs)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from ui.cli.output import examples
 
 EXAMPLES = examples(
@@ -38,11 +38,10 @@ def ui(
     settled = load_config(config, overrides or ())
     login = parse_auth(auth)
     if host not in _LOOPBACK:
-        told = (
-            "without a password (add --auth user:password)" if login is None else "over plain HTTP"
-        )
-        typer.echo(f"warning: {host} lets other machines in, {told}", err=True)
-    from ui.app.web import serve
+        how = "over plain HTTP" if login else "without a password (add --auth user:password)"
+        typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
+    with needs("ui"):
+        from ui.app.web import serve
 
     typer.echo("starting …", err=True)
     url = serve(settled, host=host, port=port, auth=login, block=False)

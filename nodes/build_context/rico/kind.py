@@ -16,7 +16,7 @@ from nodes.models.decoders.loading import shared_backend
 from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Source, Vector
 from nodes.retrieval.page import describe
-from stores.states.packing import Dtype
+from stores.states.documents import Dtype
 from stores.text import one_line
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
 """Models for RICO by name: an asset, a folder in Hugging Face form, a hub repository, a GGUF file."""
 
 import hashlib
-import os
-import shutil
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -11,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.models.decoders.backend import Loss
 from stores.errors import UserError, needs
-from stores.home import home
+from stores.files import replacing
+from stores.home import cache
 
 if TYPE_CHECKING:
     from nodes.models.decoders.backend import Backend
@@ -95,7 +94,7 @@ def _hash_folder(folder: Path) -> str:
 
 def _converted(path: Path, digest: str) -> Path:
     """Return a GGUF file's weights as a Hugging Face folder, dequantised once and kept."""
-    folder = home() / "converted" / f"{path.stem}-{digest[:12]}"
+    folder = cache() / "converted" / f"{path.stem}-{digest[:12]}"
     if (folder / "config.json").is_file():
         return folder
     from filelock import FileLock
@@ -109,7 +108,6 @@ def _converted(path: Path, digest: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not (folder / "config.json").is_file():
-            partial = folder.with_name(f"{folder.name}.{os.getpid()}.part")
             tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
             network = AutoModelForCausalLM.from_pretrained(
                 str(path.parent), gguf_file=path.name, dtype=torch.float32
@@ -120,10 +118,9 @@ def _converted(path: Path, digest: str) -> Path:
             values.pop("quantization_config", None)
             plain = type(network)(type(network.config).from_dict(values))
             plain.load_state_dict(network.state_dict())
-            plain.save_pretrained(partial)
-            tokenizer.save_pretrained(partial)
-            shutil.rmtree(folder, ignore_errors=True)
-            partial.replace(folder)
+            with replacing(folder) as partial:
+                plain.save_pretrained(partial)
+                tokenizer.save_pretrained(partial)
     return folder
 
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nodes.models.decoders.backend import Backend, Document, State
-from stores.home import home
-from stores.states.documents import DocumentStates, document_key
-from stores.states.packing import Dtype
+from stores.home import cache
+from stores.states.documents import DocumentStates, Dtype, document_key
 
 _BLOCK = 16  # documents in memory at a time, and lost by a kill
 _SHOW_FROM = 8  # documents from which encoding takes over two seconds
@@ -41,7 +40,7 @@ class DocumentMemory:
             if self._index is None:
                 mark = self.backend.fingerprint
                 name = f"{mark.replace('/', '-')}-{self._dtype}"
-                folder = self._folder or home() / "document_states" / name
+                folder = self._folder or cache() / "document_states" / name
                 self._index = DocumentStates(folder, mark, self._dtype)
             return self._index
 

@@ -15,7 +15,7 @@ from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import shared_backend
 from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import BuiltContext, Piece
-from stores.traces import TraceStore
+from stores.traces.store import TraceStore
 from ui.cli.main import app
 
 #: A trained model of keys and values: its gradient finds the document that has the pairs.

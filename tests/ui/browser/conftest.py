@@ -14,8 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 
-from stores.home import home
+from stores.home import cache
+from tests.ui import garden
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = '''
@@ -58,13 +60,13 @@ def browser():
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
-    """A home of its own that shares the downloaded assets, and a folder with a plug-in."""
+    """A home of its own that shares the downloaded assets, and a folder with two plug-ins."""
     folder = tmp_path_factory.mktemp("ui")
     mine = folder / "home"
     mine.mkdir()
     for name in ("assets", "tiktoken"):
-        (home() / name).mkdir(exist_ok=True)
-        (mine / name).symlink_to(home() / name)
+        (cache() / name).mkdir(exist_ok=True)
+        (mine / name).symlink_to(cache() / name)
     site = folder / "site"
     info = site / "stranger_topmost-1.0.dist-info"
     info.mkdir(parents=True)
@@ -73,6 +75,8 @@ def place(tmp_path_factory):
     (info / "entry_points.txt").write_text(
         "[stategate.nodes]\ntopmost = stranger_topmost:Topmost\n"
     )
+    garden.install(site)
+    (folder / "garden.yaml").write_text(yaml.safe_dump(garden.CONFIG))
     return folder
 
 
@@ -131,7 +135,7 @@ def new_tab(browser, server, asked):
     """Open the app in a browser of its own; returns the page when its first episode is there."""
     contexts = []
 
-    def open_(width=1280, height=900, dark=False, wait=True):
+    def open_(width=1280, height=900, dark=False, wait=True, url=server.url):
         scheme = "dark" if dark else "light"
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme
@@ -144,14 +148,15 @@ def new_tab(browser, server, asked):
         page.on(
             "request", lambda request: asked.add(re.sub(r"^(\w+://[^/]*).*", r"\1", request.url))
         )
-        page.goto(server.url)
+        page.goto(url)
         if wait:
             page.locator("#sg-page .sg-page").wait_for()
             page.locator("#sg-side .sg-context").wait_for()
         return page
 
     yield open_
-    outside = {host for host in asked if not host.startswith((server.url, "data:", "blob:"))}
+    here = ("http://127.0.0.1:", "data:", "blob:")
+    outside = {host for host in asked if not host.startswith(here)}
     for context in contexts:
         context.close()
     assert not outside, f"asked for something outside this machine: {outside}"

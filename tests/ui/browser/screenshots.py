@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.ui.browser.conftest import chromium
-from tests.ui.browser.steps import button, fill, goal, play_to_the_end, step, tab
+from tests.ui.browser.steps import button, fill, play_to_the_end, step, tab, task
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
@@ -41,7 +41,7 @@ def views(page, width, tail):
         page.wait_for_timeout(700)
         page.screenshot(path=str(FOLDER / f"{name}{tail}.png"))
 
-    goal(page, 3)
+    task(page, 3)
     step(page)
     page.locator(".sg-cards").wait_for()
     shot("webshop")
@@ -53,7 +53,7 @@ def views(page, width, tail):
     shot("compare")
     if tail:
         return
-    tab(page, "WebShop")
+    tab(page, "Episode")
     play_to_the_end(page)
     tab(page, "State")
     button(page, "Play reference episodes").click()

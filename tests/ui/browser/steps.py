@@ -37,18 +37,18 @@ def play_to_the_end(page, most=25):
     raise AssertionError("the episode has no end")
 
 
-def goal(page, number):
-    """Choose a goal by browsing."""
-    button(page, "Browse goals").click()
-    page.locator("#sg-goals .sg-goal").first.wait_for()
-    while not page.locator(f'#sg-goals [data-goal="{number}"]').count():
-        first = page.locator("#sg-goals .sg-goal").first.inner_text()
+def task(page, number):
+    """Choose a task by browsing."""
+    button(page, "Browse tasks").click()
+    page.locator("#sg-tasks .sg-task").first.wait_for()
+    while not page.locator(f'#sg-tasks [data-task="{number}"]').count():
+        first = page.locator("#sg-tasks .sg-task").first.inner_text()
         page.get_by_role("button", name="more ›").click()
         page.wait_for_function(
-            "was => document.querySelector('#sg-goals .sg-goal').innerText !== was", arg=first
+            "was => document.querySelector('#sg-tasks .sg-task').innerText !== was", arg=first
         )
-    page.locator(f'#sg-goals [data-goal="{number}"]').click()
-    page.locator("#sg-goals .sg-goal").first.wait_for(state="hidden")
+    page.locator(f'#sg-tasks [data-task="{number}"]').click()
+    page.locator("#sg-tasks .sg-task").first.wait_for(state="hidden")
     page.wait_for_function("!document.querySelector('#sg-step').disabled")
 
 

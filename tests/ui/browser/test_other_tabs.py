@@ -10,12 +10,12 @@ from tests.ui.browser.steps import (
     button,
     choose,
     fill,
-    goal,
     play_to_the_end,
     radio,
     step,
     stops,
     tab,
+    task,
     wait_for_stops,
 )
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.browser
 
 def test_the_same_moment_through_three_builders_and_on_with_one(new_tab):
     page = new_tab()
-    goal(page, 3)
+    task(page, 3)
     for _ in range(3):
         step(page)
     tab(page, "Fork and compare")
@@ -54,7 +54,7 @@ def test_the_same_moment_through_three_builders_and_on_with_one(new_tab):
 
 def test_builders_by_kind_and_budget_and_a_kind_that_is_none(new_tab):
     page = new_tab()
-    goal(page, 3)
+    task(page, 3)
     step(page)
     tab(page, "Fork and compare")
     box = page.locator("#sg-compare-kinds input").first
@@ -68,7 +68,7 @@ def test_builders_by_kind_and_budget_and_a_kind_that_is_none(new_tab):
 
 def test_the_state_over_an_episode(new_tab):
     page = new_tab()
-    goal(page, 5)
+    task(page, 5)
     play_to_the_end(page)
     taken = stops(page)
     tab(page, "State")
@@ -127,7 +127,7 @@ def test_runs_open_filter_replay_and_compare(new_tab, runs):
 
 def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
     page = new_tab()
-    goal(page, 3)
+    task(page, 3)
     tab(page, "Settings")
     page.locator("#sg-slot-context").wait_for()
     choose(page, "#sg-slot-context", "topmost")
@@ -145,7 +145,7 @@ def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
     saved = yaml.safe_load(download.value.path().read_text())
     assert saved["context"]["kind"] == "topmost"
     assert saved["context"]["how_many"] == 2
-    tab(page, "WebShop")
+    tab(page, "Episode")
     page.locator("#sg-pipeline", has_text="topmost").wait_for()
     act_on = page.locator("#sg-page input[name=words]")
     act_on.fill("speaker")
@@ -176,7 +176,7 @@ def use_model(page, url):
     page.locator("#sg-field-actor-structured").wait_for()
     button(page, "Apply to this tab").click()
     page.locator("#sg-settings-status .sg-note-good").wait_for()
-    tab(page, "WebShop")
+    tab(page, "Episode")
 
 
 def test_a_dead_model_is_a_message_with_a_retry(new_tab, fake_model):
@@ -217,12 +217,12 @@ def test_every_tab_fits_and_can_be_read(new_tab, width, dark):
     page = new_tab(width=width, dark=dark)
     step(page)
     page.locator(".sg-cards").wait_for()
-    for name in ("WebShop", "Fork and compare", "State", "Runs", "Settings"):
+    for name in ("Episode", "Fork and compare", "State", "Runs", "Settings"):
         show(page, name)
         page.wait_for_timeout(400)
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{name} is {wide} wide at {width}"
-    show(page, "WebShop")
+    show(page, "Episode")
     assert contrast(page, "#sg-side .sg-piece-text") >= 4.5
     assert contrast(page, ".sg-wish") >= 4.5
     assert contrast(page, ".sg-card-title") >= 4.5
@@ -265,7 +265,7 @@ def contrast(page, selector):
 
 def test_everything_is_reached_by_the_keyboard(new_tab):
     page = new_tab()
-    goal(page, 3)
+    task(page, 3)
     for _ in range(60):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.id") == "sg-step":
@@ -277,7 +277,7 @@ def test_everything_is_reached_by_the_keyboard(new_tab):
     page.locator(".sg-cards").wait_for()
     for _ in range(60):
         page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.classList.contains('sg-product')"):
+        if page.evaluate("document.activeElement.classList.contains('sg-entry')"):
             break
     page.keyboard.press("Enter")
     wait_for_stops(page, 2)

@@ -5,7 +5,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nodes.protocols import BuiltContext, Chunk, Piece
+from envs.protocols import Chunk
+from nodes.protocols import BuiltContext, Piece
 from ui.app.render.charts import bars
 from ui.app.render.context import meter
 from ui.app.render.html import brief, el, percent, short

@@ -58,10 +58,10 @@ def bars(rows: Sequence[tuple[str, float, str]], caption: str = "") -> Markup:
             "div",
             el("span", short(name, 60), cls="sg-bar-name", title=name),
             el("span", el("i", style=f"width:{percent(share)}"), cls="sg-bar-line"),
-            el("span", told, cls="sg-bar-value"),
+            el("span", end, cls="sg-bar-value"),
             cls="sg-bar",
         )
-        for name, share, told in rows
+        for name, share, end in rows
     ]
     head = el("div", caption, cls="sg-panel-title") if caption else None
     return el("div", head, lines, cls="sg-bars")
@@ -100,11 +100,11 @@ def scatter(paths: Sequence[Path], caption: str, width: int = 620, height: int =
         for i, (x, y) in enumerate(spots):
             name = path.classes[i] if i < len(path.classes) else ""
             tone = f"--h:{hue[name]}" if name in hue else "--h:220"
-            told = el("title", f"{path.name}, step {i + 1}: {name or 'no action yet'}")
+            title = el("title", f"{path.name}, step {i + 1}: {name or 'no action yet'}")
             marks = "sg-spot sg-spot-bold" if path.bold else "sg-spot"
             radius = "11" if path.bold else "3.5"
             parts.append(
-                el("circle", told, cx=f"{x:.1f}", cy=f"{y:.1f}", r=radius, style=tone, cls=marks)
+                el("circle", title, cx=f"{x:.1f}", cy=f"{y:.1f}", r=radius, style=tone, cls=marks)
             )
             if path.bold:
                 parts.append(el("text", str(i + 1), x=f"{x:.1f}", y=f"{y + 4:.1f}"))

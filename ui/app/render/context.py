@@ -4,25 +4,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from markupsafe import Markup
-from nodes.build_context.render import describe
 
-from nodes.protocols import BuiltContext, Chunk, Piece
-from ui.app.render.actions import action_chip, action_label
+from envs.protocols import Chunk, View
+from nodes.protocols import BuiltContext, Piece
+from nodes.retrieval.page import describe
+from ui.actions import label
+from ui.app.render.actions import action_chip
 from ui.app.render.html import el, percent, plural, short
 
-_SCAFFOLD = ("instruction", "chosen", "history")
+#: Pieces that are no part of a page.
+_SCAFFOLD = ("instruction", "status", "history")
 
 
 def render_context(
-    context: BuiltContext, budget: int, chunks: Sequence[Chunk] = (), *, title: str = ""
+    context: BuiltContext, budget: int, whole: Mapping[str, str] | None = None, *, title: str = ""
 ) -> Markup:
     """Draw a built context: the budget meter, then its pieces in prompt order, then what is lost.
 
-    ``chunks`` are the page's, to say in words what a dropped piece was.
+    ``whole`` holds the page's chunks in words by id, to say what a dropped piece was.
     """
     pieces = fold_history(context.pieces)
     shades = shading(pieces)
-    whole = {chunk.id: chunk for chunk in chunks}
     boxes = [render_piece(piece, shades[i], whole) for i, piece in enumerate(pieces)]
     return el(
         "div",
@@ -33,6 +35,11 @@ def render_context(
         legend(context),
         cls="sg-context",
     )
+
+
+def in_words(view: View, chunks: Sequence[Chunk]) -> dict[str, str]:
+    """Return each chunk in words, by its id."""
+    return {chunk.id: describe(view, chunk) for chunk in chunks}
 
 
 def shading(pieces: Sequence[Piece]) -> list[float]:
@@ -80,19 +87,18 @@ def kept_share(piece: Piece) -> float:
     return piece.tokens_after / whole if whole else float(bool(piece.text))
 
 
-def render_piece(piece: Piece, shade: float, whole: Mapping[str, Chunk] | None = None) -> Markup:
+def render_piece(piece: Piece, shade: float, whole: Mapping[str, str] | None = None) -> Markup:
     """Draw one piece: its name, score, tokens kept of tokens available, and its text."""
     is_dropped = not piece.text.strip()
     state = (
         "dropped" if is_dropped else "cut" if piece.tokens_after < piece.tokens_before else "kept"
     )
-    chunk = (whole or {}).get(piece.id)
     text = el("div", piece.text.rstrip("\n"), cls="sg-piece-text") if not is_dropped else None
     gone = None
-    if is_dropped and chunk is not None:
-        gone = el("div", short(describe(chunk), 110), cls="sg-piece-gone")
+    if is_dropped and piece.id in (whole or {}):
+        gone = el("div", short((whole or {})[piece.id], 110), cls="sg-piece-gone")
     lost = [
-        el("span", action_label(action), cls="sg-lost", title=f"{action} was dropped")
+        el("span", label(action), cls="sg-lost", title=f"{action} was dropped")
         for action in piece.dropped_actions[:12]
     ]
     if len(piece.dropped_actions) > 12:
@@ -130,7 +136,7 @@ def meter(context: BuiltContext, budget: int) -> Markup:
     before = sum(size(piece) for piece in context.pieces)
     scale = max(budget, before, context.tokens, 1)
     over = " sg-over" if context.over_budget or context.tokens > budget else ""
-    told = f"{context.tokens:,} of {plural(before, 'token')} kept, budget {budget:,}"
+    caption = f"{context.tokens:,} of {plural(before, 'token')} kept, budget {budget:,}"
     return el(
         "div",
         el(
@@ -144,7 +150,7 @@ def meter(context: BuiltContext, budget: int) -> Markup:
             el("i", cls="sg-meter-page", style=f"width:{percent(before / scale)}"),
             el("i", cls="sg-meter-used", style=f"width:{percent(context.tokens / scale)}"),
             el("i", cls="sg-meter-budget", style=f"left:{percent(budget / scale)}"),
-            cls="sg-meter", role="img", aria_label=told, title=told,
+            cls="sg-meter", role="img", aria_label=caption, title=caption,
         ),
         cls="sg-meter-box" + over,
     )  # fmt: skip

@@ -9,13 +9,6 @@ from markupsafe import Markup
 from ui.app.render.actions import action_chip
 from ui.app.render.html import brief, el, percent, plural
 
-#: The reward's parts in the paper's terms (Yao et al. 2022, section 3.1): part, weight, name.
-_PARTS = (
-    ("r_att", "w_att", "attributes"),
-    ("r_option", "w_option", "options"),
-    ("r_price", "w_price", "price"),
-)
-
 
 @dataclass(frozen=True)
 class Stop:
@@ -23,13 +16,15 @@ class Stop:
 
     step: int
     action: str
-    context: str
-    tokens: int
-    seconds: float
+    context: str = ""
+    tokens: int = 0
+    seconds: float = 0.0
     reason: str = ""
     fallback: str | None = None
     reward: float = 0.0
     by_hand: bool = False
+    #: What stands under the action, where it is not who acted, on how many tokens, for how long.
+    facts: str = ""
 
 
 def render_trail(stops: Sequence[Stop], looked_at: int | None, over: bool) -> Markup:
@@ -64,6 +59,8 @@ def render_trail(stops: Sequence[Stop], looked_at: int | None, over: bool) -> Ma
 
 
 def _facts(stop: Stop) -> str:
+    if stop.facts:
+        return stop.facts
     who = "you" if stop.by_hand else stop.context
     return f"{who} · {stop.tokens:,} tokens" + (f" · {brief(stop.seconds)}" if stop.seconds else "")
 
@@ -73,21 +70,21 @@ def render_action(stop: Stop | None, usage: Mapping[str, Any] | None = None) -> 
     if stop is None:
         return Markup("")
     usage = usage or {}
-    told = [brief(stop.seconds)] if stop.seconds else []
-    told.append(plural(stop.tokens, "token") + " read")
+    costs = [brief(stop.seconds)] if stop.seconds else []
+    costs.append(plural(stop.tokens, "token") + " read")
     if usage.get("tokens_in") or usage.get("tokens_out"):
-        told.append(f"model {usage['tokens_in']:,} in, {usage['tokens_out']:,} out")
+        costs.append(f"model {usage['tokens_in']:,} in, {usage['tokens_out']:,} out")
     if usage.get("cost"):
-        told.append(f"${usage['cost']:.4f}")
+        costs.append(f"${usage['cost']:.4f}")
     if usage.get("attempts", 1) > 1:
-        told.append(f"{usage['attempts']} attempts")
+        costs.append(f"{usage['attempts']} attempts")
     return el(
         "div",
         el(
             "div",
             el("span", f"Step {stop.step + 1}", cls="sg-panel-title"),
             action_chip(stop.action),
-            el("span", " · ".join(told), cls="sg-muted"),
+            el("span", " · ".join(costs), cls="sg-muted"),
             cls="sg-row",
         ),
         el("div", stop.reason, cls="sg-reason") if stop.reason else None,
@@ -96,45 +93,36 @@ def render_action(stop: Stop | None, usage: Mapping[str, Any] | None = None) -> 
     )
 
 
-def render_reward(reward: float, parts: Mapping[str, Any] | None, done: bool = True) -> Markup:
-    """Draw the reward of an episode and how it came about: type × weighted parts."""
+def render_reward(
+    reward: float, parts: Sequence[Mapping[str, Any]] = (), done: bool = True
+) -> Markup:
+    """Draw the reward of an episode and its parts (name, value, weight): weighted ones as bars."""
     tone = "good" if reward >= 1.0 else "warn" if reward > 0 else "bad"
     if not done:
         return el(
-            "div", el("b", "Not bought"), " the step limit ended the episode: reward 0",
+            "div", el("b", "Not finished"), " the step limit ended the episode: reward 0",
             cls="sg-reward sg-reward-bad", role="status",
         )  # fmt: skip
-    bars = []
-    parts = parts or {}
-    for part, weight, name in _PARTS:
-        if part not in parts:
-            continue
-        share, room = float(parts[part] or 0.0), float(parts.get(weight) or 0.0)
-        bars.append(
-            el(
-                "div",
-                el("span", name, cls="sg-part-name"),
-                el(
-                    "span", el("i", style=f"width:{percent(share)}"), cls="sg-part-bar",
-                    style=f"flex-grow:{max(room, 0.05):.3f}", title=f"weight {room:.2f}",
-                ),
-                el("span", _told(parts[part], room), cls="sg-part-value"),
-                cls="sg-part",
-            )
-        )  # fmt: skip
-    kind = None
-    if "r_type" in parts:
-        kind = el("div", el("span", "type", cls="sg-part-name"), f"× {parts['r_type']:.2f}",
-                  cls="sg-part", title="how far the product is of the wanted type")  # fmt: skip
+    lines = [_part(p["name"], p["value"], p.get("weight")) for p in parts]
     return el(
         "div",
         el("div", el("b", f"{reward:.2f}"), el("span", "reward"), cls="sg-reward-figure"),
-        el("div", bars, kind, cls="sg-parts"),
+        el("div", lines, cls="sg-parts"),
         cls=f"sg-reward sg-reward-{tone}", role="status",
     )  # fmt: skip
 
 
-def _told(value: Any, weight: float) -> str:
-    if isinstance(value, bool):
-        return f"{'yes' if value else 'no'} · weight {weight:.2f}"
-    return f"{value:.2f} · weight {weight:.2f}"
+def _part(name: str, value: Any, weight: float | None) -> Markup:
+    title = el("span", name, cls="sg-part-name")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    figure = (
+        f"{value:.2f}" if is_number else {True: "yes", False: "no", None: "–"}.get(value, value)
+    )
+    if weight is None:
+        return el("div", title, f"× {figure}" if is_number else figure, cls="sg-part")
+    bar = el(
+        "span", el("i", style=f"width:{percent(float(value or 0.0))}"), cls="sg-part-bar",
+        style=f"flex-grow:{max(weight, 0.05):.3f}", title=f"weight {weight:.2f}",
+    )  # fmt: skip
+    shown = el("span", f"{figure} · weight {weight:.2f}", cls="sg-part-value")
+    return el("div", title, bar, shown, cls="sg-part")

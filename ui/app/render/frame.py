@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from ui.app.render.html import el, plural
+from ui.app.render.html import el
 
 #: The picture of the agent: each node, and the slot of the config that fills it.
 _NODES = (
@@ -40,36 +40,32 @@ def render_pipeline(kinds: Mapping[str, str | Sequence[str]]) -> Markup:
     boxes: list[Markup] = []
     for node, slot in _NODES:
         kind = kinds.get(slot) or "none"
-        told = kind if isinstance(kind, str) else ", ".join(kind) or "none"
+        shown = kind if isinstance(kind, str) else ", ".join(kind) or "none"
         if boxes:
             boxes.append(el("span", "→", cls="sg-arrow", aria_hidden="true"))
         boxes.append(
-            el("span", el("small", node), el("b", told), cls="sg-node", title=f"{slot}: {told}")
+            el("span", el("small", node), el("b", shown), cls="sg-node", title=f"{slot}: {shown}")
         )
     return el("div", boxes, cls="sg-pipeline", role="img", aria_label="the agent's nodes")
 
 
-def render_goals(
-    goals: Sequence[tuple[int, str]], total: int, first: int, chosen: int | None = None
-) -> Markup:
-    """Draw goals to choose from, a button each; ``first`` of ``total`` is where this page begins."""
+def render_tasks(tasks: Sequence[tuple[int, str]], where: str, first: int, more: bool) -> Markup:
+    """Draw tasks to choose from, a button each; ``where`` says which of how many these are.
+
+    ``first`` is where this page begins, ``more`` whether another follows.
+    """
     rows = [
-        el(
-            "button", el("b", f"#{number}"), el("span", text), type="button",
-            data_goal=str(number), cls="sg-goal" + (" sg-here" if number == chosen else ""),
-        )
-        for number, text in goals
+        el("button", el("b", f"#{number}"), el("span", text), type="button",
+           data_task=str(number), cls="sg-task")
+        for number, text in tasks
     ]  # fmt: skip
-    if not rows:
-        return el("div", "No goal has these words.", cls="sg-muted")
     pages = []
     if first > 0:
         pages.append(el("button", "‹ earlier", type="button", data_turn="-1", cls="sg-btn"))
-    if first + len(goals) < total:
+    if more:
         pages.append(el("button", "more ›", type="button", data_turn="1", cls="sg-btn"))
-    where = f"{first + 1}–{first + len(goals)} of {plural(total, 'goal')}"
     return el(
         "div",
-        el("div", rows, cls="sg-goals"),
+        el("div", rows, cls="sg-tasks"),
         el("div", pages, el("span", where, cls="sg-muted"), cls="sg-row"),
     )

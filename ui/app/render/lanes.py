@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nodes.protocols import BuiltContext, Chunk, Decision, Piece
+from nodes.protocols import BuiltContext, Decision, Piece
 from ui.app.render.actions import action_chip
 from ui.app.render.context import fold_history, lost_line, meter, render_piece, shading
 from ui.app.render.html import brief, el, join, note, plural, short
@@ -28,15 +28,16 @@ class Lane:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-def render_lanes(lanes: Sequence[Lane], chunks: Sequence[Chunk], moment: str = "") -> Markup:
+def render_lanes(
+    lanes: Sequence[Lane], whole: Mapping[str, str], about: Mapping[str, str], moment: str = ""
+) -> Markup:
     """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
 
-    Where the page is narrow the lanes follow one another.
+    ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
+    the page is narrow the lanes follow one another.
     """
-    whole = {chunk.id: chunk for chunk in chunks}
-    order = piece_order([lane.context for lane in lanes if lane.context is not None], chunks)
+    order = piece_order([lane.context for lane in lanes if lane.context is not None], list(whole))
     cells: list[Markup] = []
-    about = {a: str(c.data["title"]) for c in chunks if "title" in c.data for a in c.actions}
     votes = [lane.decision.action for lane in lanes if lane.decision is not None]
     for number, lane in enumerate(lanes):
         cells.append(_head(lane, number, votes, about))
@@ -61,9 +62,12 @@ def render_lanes(lanes: Sequence[Lane], chunks: Sequence[Chunk], moment: str = "
     )
 
 
-def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[Chunk]) -> list[str]:
-    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest."""
-    rank = {chunk.id: i for i, chunk in enumerate(chunks)}
+def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
+    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
+
+    ``chunks`` are the ids of the page's chunks.
+    """
+    rank = {chunk: i for i, chunk in enumerate(chunks)}
     seen: dict[str, tuple[int, int]] = {}
     for context in contexts:
         for place, piece in enumerate(fold_history(context.pieces)):
@@ -92,8 +96,8 @@ def _head(lane: Lane, number: int, votes: Sequence[str], about: Mapping[str, str
             cls="sg-lane-head",
         )  # fmt: skip
     if lane.context is None:
-        told = note(lane.problem, "bad") if lane.problem else el("div", "waits", cls="sg-muted")
-        return el("div", title, told, cls="sg-lane-head")
+        state = note(lane.problem, "bad") if lane.problem else el("div", "waits", cls="sg-muted")
+        return el("div", title, state, cls="sg-lane-head")
     return el(
         "div",
         title,
@@ -111,7 +115,7 @@ def _head(lane: Lane, number: int, votes: Sequence[str], about: Mapping[str, str
 
 def _choice(lane: Lane, votes: Sequence[str], about: Mapping[str, str]) -> Markup:
     if lane.decision is None:
-        return note(lane.problem or "no action", "bad")
+        return el("div", lane.problem or "the actor was not asked", cls="sg-muted")
     same = votes.count(lane.decision.action)
     agree = "alone" if same == 1 else f"like {same - 1} other" + ("s" if same > 2 else "")
     mark = el("span", agree, cls="sg-badge" + (" sg-badge-warn" if same == 1 else ""))
@@ -129,11 +133,11 @@ def _choice(lane: Lane, votes: Sequence[str], about: Mapping[str, str]) -> Marku
 
 
 def _seconds(lane: Lane) -> str:
-    told = f"built in {brief(lane.build_seconds)}, chose in {brief(lane.act_seconds)}"
+    text = f"built in {brief(lane.build_seconds)}, chose in {brief(lane.act_seconds)}"
     decision = lane.decision
     if decision is not None and (decision.tokens_in or decision.tokens_out):
-        told += f" · model {decision.tokens_in:,} in, {decision.tokens_out:,} out"
-    return told
+        text += f" · model {decision.tokens_in:,} in, {decision.tokens_out:,} out"
+    return text
 
 
 def _verdict(lanes: Sequence[Lane]) -> Markup:

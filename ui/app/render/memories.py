@@ -8,22 +8,22 @@ import numpy as np
 from markupsafe import Markup
 
 from stores.bank.bank import Row
-from stores.memory.long_term import Entity, Fact, Relation
+from stores.memory.records import Entity, Fact, Relation
 from ui.app.render.charts import HUES
 from ui.app.render.html import el, plural, short
 
 
-def render_facts(facts: Sequence[Fact], total: int, chosen: int | None = None) -> Markup:
+def render_facts(facts: Sequence[Fact], total: int) -> Markup:
     """Draw facts as cards, each with its provenance and what can be done with it."""
     if not facts:
-        told = "Nothing is remembered here yet." if not total else "No fact fits."
-        return el("div", told, cls="sg-muted")
-    cards = [_fact(fact, fact.id == chosen) for fact in facts]
-    told = f"{len(facts)} of {plural(total, 'fact')}"
-    return el("div", el("div", told, cls="sg-muted"), el("div", cards, cls="sg-facts-grid"))
+        nothing = "Nothing is remembered here yet." if not total else "No fact fits."
+        return el("div", nothing, cls="sg-muted")
+    cards = [_fact(fact) for fact in facts]
+    count = f"{len(facts)} of {plural(total, 'fact')}"
+    return el("div", el("div", count, cls="sg-muted"), el("div", cards, cls="sg-facts-grid"))
 
 
-def _fact(fact: Fact, is_chosen: bool) -> Markup:
+def _fact(fact: Fact) -> Markup:
     seen = f"asked {fact.times}×" if fact.times > 1 else "asked once"
     marks = [el("span", f"salience {fact.salience:.2f}", cls="sg-badge"),
              el("span", seen, cls="sg-badge")]  # fmt: skip
@@ -38,23 +38,28 @@ def _fact(fact: Fact, is_chosen: bool) -> Markup:
         el("li", f"{day(turn['at'])}: thread {turn['thread_id']}, step {turn['step']}")
         for turn in fact.turns
     ]
-    told = el("summary", f"from {plural(len(sources), 'turn')}, last {day(fact.updated)}")
-    return el(
-        "article",
-        el("div", el("b", f"#{fact.id}"), marks, cls="sg-row"),
-        el("div", fact.question, cls="sg-card-title"),
-        el("div", fact.answer, cls="sg-card-text"),
-        el("details", told, el("ul", sources), cls="sg-prompt"),
-        el(
-            "div",
-            el("button", "Edit", type="button", data_fact=str(fact.id), cls="sg-btn",
-               aria_label=f"edit fact {fact.id}"),
-            el("button", "Forget", type="button", data_drop=str(fact.id), cls="sg-btn sg-danger",
-               aria_label=f"forget fact {fact.id}"),
-            cls="sg-row",
-        ),
-        cls="sg-card sg-fact-card" + (" sg-here" if is_chosen else ""),
+    summary = el("summary", f"from {plural(len(sources), 'turn')}, last {day(fact.updated)}")
+    return _card(
+        f"#{fact.id}", str(fact.id), "fact", marks,
+        [
+            el("div", fact.question, cls="sg-card-title"),
+            el("div", fact.answer, cls="sg-card-text"),
+            el("details", summary, el("ul", sources), cls="sg-prompt"),
+        ],
     )  # fmt: skip
+
+
+def _card(
+    name: str, id_: str, what: str, marks: Sequence[Markup], body: Sequence[object]
+) -> Markup:
+    """Draw what is remembered as a card with its two buttons."""
+    edit = el("button", "Edit", type="button", data_fact=id_, cls="sg-btn",
+              aria_label=f"edit {what} {id_}")  # fmt: skip
+    forget = el("button", "Forget", type="button", data_drop=id_, cls="sg-btn sg-danger",
+                aria_label=f"forget {what} {id_}")  # fmt: skip
+    head = el("div", el("b", name), marks, cls="sg-row")
+    buttons = el("div", edit, forget, cls="sg-row")
+    return el("article", head, list(body), buttons, cls="sg-card sg-fact-card")
 
 
 def day(at: float) -> str:
@@ -82,11 +87,11 @@ def render_entities(
     parts: list[Markup] = []
     for a, b, relation in edges:
         (x1, y1), (x2, y2) = spots[a], spots[b]
-        told = relation.replace("_", " ")
-        parts.append(el("line", el("title", f"{names[a]} {told} {names[b]}"), x1=f"{x1:.0f}",
+        verb = relation.replace("_", " ")
+        parts.append(el("line", el("title", f"{names[a]} {verb} {names[b]}"), x1=f"{x1:.0f}",
                         y1=f"{y1:.0f}", x2=f"{x2:.0f}", y2=f"{y2:.0f}", cls="sg-edge"))  # fmt: skip
         if len(edges) <= 24:
-            parts.append(el("text", told, x=f"{(x1 + x2) / 2:.0f}", y=f"{(y1 + y2) / 2 - 3:.0f}",
+            parts.append(el("text", verb, x=f"{(x1 + x2) / 2:.0f}", y=f"{(y1 + y2) / 2 - 3:.0f}",
                             cls="sg-edge-name"))  # fmt: skip
     degree = [sum(i in (a, b) for a, b, _ in edges) for i in range(len(names))]
     for i, name in enumerate(names):
@@ -104,10 +109,10 @@ def render_entities(
         )  # fmt: skip
     legend = [el("span", el("i", style=f"--h:{hue}"), kind, cls="sg-key") for kind, hue in
               colours.items()]  # fmt: skip
-    told = f"{plural(len(names), 'name')}, {plural(len(edges), 'relation')}"
+    caption = f"{plural(len(names), 'name')}, {plural(len(edges), 'relation')}"
     picture = el("svg", parts, viewBox=f"0 0 {width} {height}", cls="sg-graph", role="group",
-                 aria_label=f"graph of {told}")  # fmt: skip
-    return el("figure", el("figcaption", told, cls="sg-muted"), picture,
+                 aria_label=f"graph of {caption}")  # fmt: skip
+    return el("figure", el("figcaption", caption, cls="sg-muted"), picture,
               el("div", legend, cls="sg-row"), cls="sg-figure sg-box")  # fmt: skip
 
 
@@ -151,8 +156,8 @@ def render_rows(
         for name, value in facts.items()
     ]
     cards = [_row(row, scores.get(row.id)) for row in rows]
-    told = f"{len(rows)} of {plural(total, 'row')}"
-    return el("div", el("div", lines, cls="sg-facts-list"), el("div", told, cls="sg-muted"),
+    count = f"{len(rows)} of {plural(total, 'row')}"
+    return el("div", el("div", lines, cls="sg-facts-list"), el("div", count, cls="sg-muted"),
               el("div", cards, cls="sg-facts-grid"))  # fmt: skip
 
 
@@ -169,22 +174,14 @@ def _row(row: Row, score: float | None) -> Markup:
         marks.append(el("span", f"{score:.2f}", cls="sg-score", title="likeness"))
     source = [("episode", data.get("episode")), ("step", data.get("step", data.get("t"))),
               ("by", data.get("by")), ("task", row.task)]  # fmt: skip
-    told = ", ".join(f"{name} {value}" for name, value in source if value not in (None, ""))
+    origin = ", ".join(f"{name} {value}" for name, value in source if value not in (None, ""))
     made = f", {day(row.created)}" if row.created else ""
-    return el(
-        "article",
-        el("div", el("b", row.id[:10]), marks, cls="sg-row"),
-        el("div", short(text, 360), cls="sg-card-text"),
-        el("div", short(moves, 160), cls="sg-act sg-wide") if moves else None,
-        el("div", short(advice, 400), cls="sg-advice") if advice else None,
-        el("div", f"from {told}{made}", cls="sg-muted"),
-        el(
-            "div",
-            el("button", "Edit", type="button", data_fact=row.id, cls="sg-btn",
-               aria_label=f"edit row {row.id}"),
-            el("button", "Forget", type="button", data_drop=row.id, cls="sg-btn sg-danger",
-               aria_label=f"forget row {row.id}"),
-            cls="sg-row",
-        ),
-        cls="sg-card sg-fact-card",
+    return _card(
+        row.id[:10], row.id, "row", marks,
+        [
+            el("div", short(text, 360), cls="sg-card-text"),
+            el("div", short(moves, 160), cls="sg-act sg-wide") if moves else None,
+            el("div", short(advice, 400), cls="sg-advice") if advice else None,
+            el("div", f"from {origin}{made}", cls="sg-muted"),
+        ],
     )  # fmt: skip

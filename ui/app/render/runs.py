@@ -6,20 +6,21 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evals.core.report import table
 from evals.core.run_directory import Pair, Run, outcome_of
-from ui.app.render.actions import action_chip
 from ui.app.render.charts import bars
+from ui.app.render.episode import Stop, render_trail
 from ui.app.render.html import el, join, percent, plural, short
 
 #: Rows of a table shown at once; the rest is counted.
 SHOWN = 200
-_RATES = ("success", "score", "bought")
+_RATES = ("success", "score", "finished")
 
 
 def render_run(run: Run) -> Markup:
     """Draw what a run was: its facts, its table, its plots, its tests."""
     args = run.args
-    goals = args.get("goals") or []
+    goals = args.get("goals") if isinstance(args.get("goals"), list) else []
     facts: dict[str, Any] = {
         "command": el("code", args.get("command", "")),
         "commit": str(args.get("commit", ""))[:60],
@@ -65,44 +66,26 @@ def render_rates(rows: Sequence[Mapping[str, Any]]) -> Markup:
         value = row.get(metric)
         if isinstance(value, int | float):
             error = row.get(f"{metric}_se")
-            told = f"{100 * value:.1f} %"
-            told += f" ± {100 * error:.1f}" if isinstance(error, int | float) else ""
+            text = f"{100 * value:.1f} %"
+            text += f" ± {100 * error:.1f}" if isinstance(error, int | float) else ""
             tokens = row.get("tokens_per_step")
-            told += f" · {tokens:,.0f} tokens/step" if isinstance(tokens, int | float) else ""
-            lines.append((str(row.get("agent", "")), float(value), told))
+            text += f" · {tokens:,.0f} tokens/step" if isinstance(tokens, int | float) else ""
+            lines.append((str(row.get("agent", "")), float(value), text))
     return bars(lines, metric)
 
 
 def render_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """Draw rows as a table, a standard error beside its value."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    columns = [c for c in columns if not (c.endswith("_se") and c.removesuffix("_se") in columns)]
-    body = []
-    for row in rows[:SHOWN]:
-        cells = []
-        for column in columns:
-            told = figure(row.get(column, ""))
-            error = row.get(f"{column}_se")
-            se = el("small", f" ± {error:.2g}") if isinstance(error, float) else None
-            cells.append(el("td", told, se))
-        body.append(el("tr", cells))
-    head = el("tr", [el("th", column.replace("_", " "), scope="col") for column in columns])
+    shown = [{key: _figure(value) for key, value in row.items()} for row in rows[:SHOWN]]
+    html = table(shown, "html").replace("<table>", '<table class="sg-table">', 1)
+    html = html.replace(" ± ", "\u00a0±\u00a0")
     more = f"and {len(rows) - SHOWN:,} more rows" if len(rows) > SHOWN else ""
-    return el(
-        "div",
-        el("div", el("table", el("thead", head), el("tbody", body), cls="sg-table"),
-           cls="sg-scroll", tabindex="0"),
-        el("div", more, cls="sg-muted") if more else None,
-    )  # fmt: skip
+    body = Markup(html)  # noqa: S704 - tabulate escapes what is in cells and heads
+    return el("div", body, el("div", more, cls="sg-muted"), cls="sg-scroll", tabindex="0")
 
 
-def figure(value: Any) -> str:
-    """Write a value as tables do."""
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "–"}[value]
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return short(value, 90) if isinstance(value, str) else short(str(value), 60)
+def _figure(value: Any) -> Any:
+    return short(value, 90) if isinstance(value, str | list | dict) else value
 
 
 def render_episodes(
@@ -127,10 +110,10 @@ def render_episodes(
                 type="button", data_pick=key, cls="sg-episode" + (" sg-here" if here else ""),
             )
         )  # fmt: skip
-    told = f"{len(rows):,} of {plural(total, 'episode')}"
+    count = f"{len(rows):,} of {plural(total, 'episode')}"
     if len(rows) > SHOWN:
-        told += f", the first {SHOWN} shown"
-    return el("div", el("div", told, cls="sg-muted"), el("div", lines, cls="sg-episodes"))
+        count += f", the first {SHOWN} shown"
+    return el("div", el("div", count, cls="sg-muted"), el("div", lines, cls="sg-episodes"))
 
 
 def _reward(row: Mapping[str, Any]) -> Markup:
@@ -142,36 +125,23 @@ def _reward(row: Mapping[str, Any]) -> Markup:
 
 def render_steps(steps: Sequence[Mapping[str, Any]], at: int, episode: Mapping[str, Any]) -> Markup:
     """Draw an episode's steps; the one at ``at`` (the number taken for the end) is looked at."""
-    lines = []
+    stops = []
     for i, step in enumerate(steps):
         lost = sum((step.get("lost") or {}).values())
-        lines.append(
-            el(
-                "button",
-                el("span", str(i + 1), cls="sg-stop-number"),
-                action_chip(str(step.get("action", ""))),
-                el("span", f"{step.get('tokens', 0):,} tokens", cls="sg-stop-facts"),
-                el("span", f"{lost} lost", cls="sg-lost sg-plain") if lost else None,
-                type="button", data_look=str(i), aria_pressed=str(i == at).lower(),
-                cls="sg-stop" + (" sg-here" if i == at else "")
-                + (" sg-stop-bad" if step.get("fallback") else ""),
-                title=step.get("fallback") or None,
-            )
-        )  # fmt: skip
-    end = el(
-        "button", "the end", type="button", data_look=str(len(steps)),
-        cls="sg-stop sg-now" + (" sg-here" if at >= len(steps) else ""),
-    )  # fmt: skip
+        facts = f"{step.get('tokens', 0):,} tokens" + (f" · {lost} lost" if lost else "")
+        stops.append(
+            Stop(i, str(step.get("action", "")), facts=facts, fallback=step.get("fallback"))
+        )
+    here = at if at < len(steps) else None
+    failure = short(episode["error"], 200) if episode.get("error") else None
     head = el(
         "div",
         el("b", f"{episode.get('agent')} · goal {episode.get('goal')} "),
         _reward(episode),
-        el("span", short(episode["error"], 200), cls="sg-fallback")
-        if episode.get("error")
-        else None,
+        el("span", failure, cls="sg-fallback") if failure else None,
         cls="sg-row",
     )
-    return el("div", head, el("div", lines, end, cls="sg-trail"))
+    return el("div", head, render_trail(stops, here, over=True))
 
 
 def render_pairs(found: Sequence[Pair], first: str, second: str) -> Markup:
@@ -181,7 +151,7 @@ def render_pairs(found: Sequence[Pair], first: str, second: str) -> Markup:
     better = sum(pair.difference > 0 for pair in found)
     worse = sum(pair.difference < 0 for pair in found)
     mean = sum(pair.difference for pair in found) / len(found)
-    told = (
+    verdict = (
         f"{plural(len(found), 'goal')} in common: {second} better on {better}, {first} on {worse}, "
         f"equal on {len(found) - better - worse}; mean difference {mean:+.3f}"
     )
@@ -198,7 +168,9 @@ def render_pairs(found: Sequence[Pair], first: str, second: str) -> Markup:
         )  # fmt: skip
     head = el("tr", [el("th", name, scope="col") for name in ("goal", first, second, "difference")])
     table = el("table", el("thead", head), el("tbody", lines), cls="sg-table")
-    return el("div", el("p", told), el("div", table, cls="sg-scroll", tabindex="0"), cls="sg-box")
+    return el(
+        "div", el("p", verdict), el("div", table, cls="sg-scroll", tabindex="0"), cls="sg-box"
+    )
 
 
 def _difference(value: float) -> Markup:

@@ -76,9 +76,9 @@ def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
             if found is None:
                 line.append(Cell(None))
                 continue
-            told = f"step {i + 1}: {found.tokens_after} of {size(found)} tokens"
+            title = f"step {i + 1}: {found.tokens_after} of {size(found)} tokens"
             mark = "lost" if found.dropped_actions else ""
-            line.append(Cell(kept_share(found), f"{found.tokens_after}", told, mark))
+            line.append(Cell(kept_share(found), f"{found.tokens_after}", title, mark))
         rows.append(line)
     caption = "Allocation: tokens kept of each chunk, step by step (ringed: actions were lost)"
     steps = [str(i + 1) for i in range(len(contexts))]
@@ -90,8 +90,8 @@ def render_projection(
     classes: Sequence[str],
     others: Sequence[tuple[str, Sequence[tuple[float, float]], Sequence[str]]],
 ) -> Markup:
-    """Draw the episode's way through the plane of states, over reference episodes."""
+    """Draw the episode's trajectory in the plane of states, over reference episodes."""
     paths = [Path(name, points, kinds) for name, points, kinds in others]
     paths.append(Path("this episode", own, classes, bold=True))
-    told = f"over {len(others)} reference episodes" if others else "without reference episodes yet"
-    return scatter(paths, f"States in the plane of their two main axes, {told}")
+    which = f"over {len(others)} reference episodes" if others else "without reference episodes yet"
+    return scatter(paths, f"States in the plane of their two main axes, {which}")

@@ -1,24 +1,18 @@
 """Banks of experience: browse, search, edit, forget and export their rows, with their provenance."""
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from nodes.experience.grow import make_of
-from nodes.experience.states import state_text
-from nodes.protocols import Embedder
-from stores.bank.bank import Bank, Row
-from stores.bank.files import export_rows, open_bank
-from stores.bank.state_bank import StateBank
-from stores.bank.trace_bank import TraceBank
+from stores.bank.bank import Bank, Row, export_rows, open_bank
 from stores.errors import UserError
 from stores.home import home
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
-from ui.app.tabs.common import EVENTS_JS, SAVE_JS, App, data_of, failed
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, data_of, failed
+from ui.memory import nearest_rows
 
 #: Rows shown at once.
 SHOWN = 12
@@ -35,9 +29,8 @@ def find_banks() -> list[str]:
 class BanksPanel:
     """The panel's components and what they do."""
 
-    def __init__(self, app: App, embedder: Callable[[], Embedder]) -> None:
+    def __init__(self, app: App) -> None:
         self.app = app
-        self._embedder = embedder
         with gr.Row():
             self.choice = gr.Dropdown([], label="Bank (choose, or type its folder)", scale=2,
                                       allow_custom_value=True, elem_id="sg-bank",
@@ -61,14 +54,14 @@ class BanksPanel:
         """List the banks there are."""
         return gr.update(choices=find_banks())
 
-    def look(self, folder: str | None, words: str) -> Update:
+    def look(self, tab: str, folder: str | None, words: str) -> Update:
         """Show the rows of most worth, or the nearest to ``words``."""
         if not folder:
             hint = "`stategate bank build` makes one from recorded episodes."
             return {self.rows: empty("No bank open", hint), self.status: ""}
         try:
             bank = open_bank(folder)
-            rows, scores = self._found(bank, folder, words or "")
+            rows, scores = self._found(tab, bank, folder, words or "")
             count = len(bank)
         except UserError as error:
             return {self.status: failed(error)}
@@ -76,29 +69,27 @@ class BanksPanel:
         drawn = render_rows(rows, count, facts, scores)
         return {self.rows: drawn, self.status: "", self.editor: gr.update(visible=False)}
 
-    def _found(self, bank: Bank, folder: str, words: str) -> tuple[list[Row], dict[str, float]]:
+    def _found(
+        self, tab: str, bank: Bank, folder: str, words: str
+    ) -> tuple[list[Row], dict[str, float]]:
         if not words.strip():
             rows = sorted(bank.rows(), key=lambda row: (-row.q, row.n))
             return rows[:SHOWN], {}
-        embedder = self._embedder()
-        if bank.kind == "trace":
-            hits = TraceBank(folder, make_of(embedder)).search(embedder.embed([words]), SHOWN)
-        else:
-            asked = (
-                words if "Question: " in words else state_text(words, [], start="WebShop Search")
-            )
-            vector = embedder.embed([asked])[0]
-            hits = StateBank(folder, make_of(embedder)).nearest_text(vector, SHOWN)
+        workspace = self.app.of(tab)
+        hits = nearest_rows(folder, words, SHOWN, workspace.resources, workspace.world)
         return [hit.row for hit in hits], {hit.row.id: hit.score for hit in hits}
 
-    def touch(self, folder: str | None, words: str, event: gr.EventData) -> Update:
+    def touch(self, tab: str, folder: str | None, words: str, event: gr.EventData) -> Update:
         """Edit or forget the row whose button was pressed."""
         data = data_of(event)
         try:
             bank = open_bank(folder or "")
             if "drop" in data:
                 bank.remove([bank.row(str(data["drop"])).n])
-                return {**self.look(folder, words), self.status: note("1 row forgotten.", "good")}
+                return {
+                    **self.look(tab, folder, words),
+                    self.status: note("1 row forgotten.", "good"),
+                }
             row = bank.row(str(data.get("fact", "")))
         except UserError as error:
             return {self.status: failed(error)}
@@ -111,7 +102,7 @@ class BanksPanel:
         }
 
     def store(
-        self, folder: str | None, words: str, row: str | None, advice: str, worth: float
+        self, tab: str, folder: str | None, words: str, row: str | None, advice: str, worth: float
     ) -> Update:
         """Write an edited row."""
         try:
@@ -124,7 +115,7 @@ class BanksPanel:
             bank.change(row, q=worth, **changes)
         except UserError as error:
             return {self.status: failed(error)}
-        return {**self.look(folder, words), self.status: note("The row is changed.", "good")}
+        return {**self.look(tab, folder, words), self.status: note("The row is changed.", "good")}
 
     def write_out(self, folder: str | None) -> Update:
         """Hand the rows to the browser as a file."""
@@ -142,13 +133,12 @@ class BanksPanel:
 
     def wire(self) -> None:
         """Connect the panel's own events."""
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        seen = [self.choice, self.words]
+        seen = [self.app.tab, self.choice, self.words]
         places = [self.rows, self.status, self.editor]
-        self.find.click(self.look, seen, places, **how)
-        self.choice.change(self.look, seen, places, **how)
-        self.words.submit(self.look, seen, places, **how)
-        self.rows.click(self.touch, seen, [*places, self.advice, self.worth, self.edited], **how)
-        self.save.click(self.store, [*seen, self.edited, self.advice, self.worth], places, **how)
-        out = self.export.click(self.write_out, [self.choice], [self.text, self.status], **how)
+        self.find.click(self.look, seen, places, **QUIET)
+        self.choice.change(self.look, seen, places, **QUIET)
+        self.words.submit(self.look, seen, places, **QUIET)
+        self.rows.click(self.touch, seen, [*places, self.advice, self.worth, self.edited], **QUIET)
+        self.save.click(self.store, [*seen, self.edited, self.advice, self.worth], places, **QUIET)
+        out = self.export.click(self.write_out, [self.choice], [self.text, self.status], **QUIET)
         out.success(None, [self.text], None, js=SAVE_JS)

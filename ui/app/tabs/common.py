@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
@@ -15,50 +16,18 @@ from ui.app.workspace import Workspace, Workspaces
 #: Seconds before a move that is still going on says so, and between two such messages.
 PATIENCE, BEAT = 0.25, 0.5
 
-#: Saves a text as a file of the browser's, without a second click; the server names the file.
-SAVE_JS = """
-text => {
-  if (!text) return;
-  const at = text.indexOf('\\n');
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text.slice(at + 1)], {type: 'text/plain'}));
-  link.download = text.slice(0, at);
-  link.click();
-  URL.revokeObjectURL(link.href);
-}
-"""
 
-#: Clicks and searches inside drawn HTML become events with the element's data; focus survives.
-EVENTS_JS = """
-const keys = ['action', 'look', 'goal', 'turn', 'continue', 'pick', 'drop', 'fact'];
-const marked = keys.map(k => `[data-${k}]`).join(',');
-let last = null;
-element.addEventListener('click', e => {
-  const hit = e.target.closest(marked);
-  if (!hit || hit.disabled) return;
-  const key = keys.find(k => k in hit.dataset);
-  last = `[data-${key}="${CSS.escape(hit.dataset[key])}"]`;
-  trigger('click', {...hit.dataset});
-});
-element.addEventListener('submit', e => {
-  e.preventDefault();
-  const words = e.target.elements.words.value.trim();
-  if (words) trigger('submit', {action: `${e.target.dataset.verb}[${words}]`});
-});
-element.addEventListener('keydown', e => {
-  if (e.key !== 'Enter' && e.key !== ' ') return;
-  const hit = e.target.closest('g[role=button]');
-  if (hit) { e.preventDefault(); trigger('click', {...hit.dataset}); }
-});
-watch('value', () => {
-  const strip = element.querySelector('.sg-trail');
-  if (strip) strip.scrollLeft = strip.scrollWidth;
-  if (last && document.activeElement === document.body) {
-    const again = element.querySelector(last);
-    if (again && !again.disabled) again.focus({preventScroll: true});
-  }
-});
-"""
+def asset(name: str) -> str:
+    """Return a file of ``ui/app/assets`` as text."""
+    return files("ui.app").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+#: Clicks and forms inside drawn HTML become events.
+EVENTS_JS = asset("events.js")
+#: Saves a text as a file of the browser's.
+SAVE_JS = asset("save.js")
+#: How every event of a tab is wired: no bar over the components, no public API.
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 @dataclass

@@ -9,11 +9,13 @@ import gradio as gr
 
 from nodes.registry import registry
 from stores.errors import UserError
+from ui.app.render.context import in_words
 from ui.app.render.episode import render_trail
 from ui.app.render.html import empty
 from ui.app.render.lanes import Lane, render_lanes
-from ui.app.tabs.common import EVENTS_JS, App, Watch, data_of, failed, leaving, problem_of
-from ui.app.tabs.webshop_view import stop_of
+from ui.app.render.page import title_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Watch, data_of, failed, leaving, problem_of
+from ui.app.tabs.episode_view import stop_of
 from ui.app.workspace import Workspace
 
 #: How many builders fit side by side, and at least make a comparison.
@@ -70,10 +72,7 @@ class CompareTab:
         }
 
     def _buttons(self, is_busy: bool) -> Update:
-        return {
-            self.go: gr.update(interactive=not is_busy),
-            self.stop: gr.update(visible=is_busy),
-        }
+        return {self.go: gr.update(interactive=not is_busy), self.stop: gr.update(visible=is_busy)}
 
     def _moments(self, workspace: Workspace) -> Any:
         if workspace.session is None:
@@ -90,7 +89,11 @@ class CompareTab:
                 "what each would read, what it would lose, and what the actor would do with it."
             )
             return empty("The same moment, another memory", hint)
-        return render_lanes(lanes, workspace.compared_chunks, workspace.compared_label)
+        page, view = workspace.compared_page, workspace.view
+        chunks = view.chunks(page) if page is not None else ()
+        titles = {a: title_of(view, c) for c in chunks if c.role == "entry" for a in c.actions}
+        about = {action: title for action, title in titles.items() if title}
+        return render_lanes(lanes, in_words(view, chunks), about, workspace.compared_label)
 
     def choose(self, tab: str, event: gr.EventData) -> Update:
         """Choose the moment to compare at."""
@@ -122,8 +125,7 @@ class CompareTab:
                 if is_left():
                     break
                 seen = watch.result
-                chunks = workspace.config.env.chunk(seen.observation)
-                workspace.compared_chunks = chunks
+                workspace.compared_page = seen.observation
                 workspace.lanes[number] = replace(
                     lane, context=seen.context, decision=seen.decision, budget=seen.budget,
                     build_seconds=seen.build_seconds, act_seconds=seen.act_seconds,
@@ -185,9 +187,8 @@ class CompareTab:
     def wire(
         self, opened: Any, shown: Callable[[Workspace], Mapping[Any, Any]], places: list[Any]
     ) -> None:
-        """Connect: ``opened`` is the tab, ``shown`` draws the WebShop tab's ``places``."""
+        """Connect: ``opened`` is the tab, ``shown`` draws the Episode tab's ``places``."""
         tab = self.app.tab
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
         def go_on(tab: str, event: gr.EventData) -> dict[Any, Any]:
             try:
@@ -196,12 +197,12 @@ class CompareTab:
                 return {self.status: failed(error)}
             return {**shown(workspace), **self.show(tab)}
 
-        opened.select(self.show, [tab], self.outputs, **how)
-        self.app.tab.change(self.show, [tab], self.outputs, **how)
-        self.trail.click(self.choose, [tab], [self.trail], **how)
-        self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **how)
-        self.stop.click(self.halt, [tab], self.outputs, **how)
-        self.lanes.click(go_on, [tab], [*places, *self.outputs], **how)
+        opened.select(self.show, [tab], self.outputs, **QUIET)
+        self.app.tab.change(self.show, [tab], self.outputs, **QUIET)
+        self.trail.click(self.choose, [tab], [self.trail], **QUIET)
+        self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **QUIET)
+        self.stop.click(self.halt, [tab], self.outputs, **QUIET)
+        self.lanes.click(go_on, [tab], [*places, *self.outputs], **QUIET)
 
 
 def _over(workspace: Workspace) -> bool:

@@ -9,14 +9,13 @@ import gradio as gr
 
 from nodes.protocols import Embedder
 from stores.errors import UserError
-from stores.memory.edit import edit_fact
-from stores.memory.io import export_turns
-from stores.memory.long_term import LongTerm, Namespace, open_long_term
+from stores.memory.long_term import LongTerm, open_long_term
+from stores.memory.records import Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts
 from ui.app.tabs.banks import BanksPanel
-from ui.app.tabs.common import EVENTS_JS, SAVE_JS, App, data_of, failed
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, data_of, failed
 
 #: Names and relations drawn at most.
 NAMES, RELATIONS = 40, 80
@@ -65,7 +64,7 @@ class MemoryTab:
         self.edited = gr.State(None)
         self.text = gr.Textbox(visible="hidden")
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
-            self.banks = BanksPanel(app, embedder)
+            self.banks = BanksPanel(app)
 
     @property
     def outputs(self) -> list[Any]:
@@ -79,8 +78,8 @@ class MemoryTab:
         """Show the memory that this tab's conversation writes."""
         try:
             talk = self.conversations.of(tab)
-            mine = _told(Namespace(str(talk.options["user"])))
-            known = [_told(namespace) for namespace in self._memory().namespaces()]
+            mine = _shown(Namespace(str(talk.settings["user"])))
+            known = [_shown(namespace) for namespace in self._memory().namespaces()]
         except UserError as error:
             return {self.status: failed(error)}
         choices = list(dict.fromkeys([mine, *known]))
@@ -102,9 +101,9 @@ class MemoryTab:
             names, relations = memory.graph(namespace, "", every, NAMES, RELATIONS)
         except UserError as error:
             return {self.status: failed(error)}
-        told = note(f"what is remembered of {name}", "info") if name else ""
+        heading = note(f"what is remembered of {name}", "info") if name else ""
         return {
-            self.status: told,
+            self.status: heading,
             self.facts: render_facts(facts, len(every)),
             self.names: render_entities(names, relations, name),
             self.editor: gr.update(visible=False),
@@ -118,11 +117,11 @@ class MemoryTab:
             memory, namespace = self._memory(), _read(whose)
             if "drop" in data:
                 gone = memory.forget(namespace, [int(data["drop"])])
-                told = f"Fact {data['drop']} and the turns it came from are forgotten."
+                message = f"Fact {data['drop']} and the turns it came from are forgotten."
                 update = self.look(whose, words)
                 return {
                     **update,
-                    self.status: note(told if gone else "It was gone already.", "good"),
+                    self.status: note(message if gone else "It was gone already.", "good"),
                 }
             wanted = str(data.get("fact", ""))
             fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
@@ -147,8 +146,8 @@ class MemoryTab:
             if fact is None:
                 raise UserError("choose a fact to edit first")
             embedder = self._embedder()
-            edit_fact(
-                self._memory(), _read(whose), fact, question=question, answer=answer,
+            self._memory().edit(
+                _read(whose), fact, question=question, answer=answer,
                 salience=salience, embed=embedder.embed, embedder=embedder.name,
             )  # fmt: skip
         except UserError as error:
@@ -164,7 +163,7 @@ class MemoryTab:
         try:
             with tempfile.TemporaryDirectory() as folder:
                 target = Path(folder) / "memory.jsonl"
-                count = export_turns(self._memory(), _read(whose), target)
+                count = self._memory().export_turns(_read(whose), target)
                 text = target.read_text(encoding="utf-8")
         except UserError as error:
             return {self.status: failed(error), self.text: ""}
@@ -183,33 +182,32 @@ class MemoryTab:
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         seen = [self.whose, self.words]
         places = self.outputs
         form = [self.question, self.answer, self.salience, self.edited]
-        opened.select(self.show, [self.app.tab], places, **how)
-        self.app.tab.change(self.show, [self.app.tab], places, **how)
-        opened.select(self.banks.choices, None, [self.banks.choice], **how)
-        self.find.click(self.look, seen, places, **how)
-        self.words.submit(self.look, seen, places, **how)
-        self.whose.input(self.look, seen, places, **how)
-        self.facts.click(self.touch, seen, [*places, *form], **how)
-        self.names.click(self.pick, [self.whose], places, **how)
+        opened.select(self.show, [self.app.tab], places, **QUIET)
+        self.app.tab.change(self.show, [self.app.tab], places, **QUIET)
+        opened.select(self.banks.choices, None, [self.banks.choice], **QUIET)
+        self.find.click(self.look, seen, places, **QUIET)
+        self.words.submit(self.look, seen, places, **QUIET)
+        self.whose.input(self.look, seen, places, **QUIET)
+        self.facts.click(self.touch, seen, [*places, *form], **QUIET)
+        self.names.click(self.pick, [self.whose], places, **QUIET)
         self.save.click(
             self.store,
             [*seen, self.edited, self.question, self.answer, self.salience],
             places,
-            **how,
+            **QUIET,
         )
-        self.cancel.click(self.look, seen, places, **how)
-        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **how)
+        self.cancel.click(self.look, seen, places, **QUIET)
+        out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **QUIET)
         out.success(None, [self.text], None, js=SAVE_JS)
-        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
-        self.sure.click(self.forget_everything, [self.whose], places, **how)
+        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **QUIET)
+        self.sure.click(self.forget_everything, [self.whose], places, **QUIET)
         self.banks.wire()
 
 
-def _told(namespace: Namespace) -> str:
+def _shown(namespace: Namespace) -> str:
     return f"{namespace.user} / {namespace.agent}"
 
 

@@ -11,7 +11,7 @@ from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
 from ui.app.render.answers import render_sources
 from ui.app.render.html import el, empty, note
-from ui.app.tabs.common import App, Watch, failed, leaving, working, worth_retrying
+from ui.app.tabs.common import QUIET, App, Watch, failed, leaving, working, worth_retrying
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -44,7 +44,7 @@ class QaTab:
                 "Add files to the corpus", file_count="multiple", size="md", min_width=170,
                 file_types=[".txt", ".md", ".html", ".pdf", ".json"], elem_id="sg-qa-upload", scale=0,
             )  # fmt: skip
-            self.anew = gr.Button("New conversation", size="md", min_width=150, scale=0,
+            self.fresh = gr.Button("New conversation", size="md", min_width=150, scale=0,
                                   elem_id="sg-qa-new")  # fmt: skip
             self.stop = gr.Button("Stop", variant="stop", size="md", visible=False, min_width=84,
                                   elem_id="sg-qa-stop", scale=0)  # fmt: skip
@@ -84,15 +84,15 @@ class QaTab:
             messages = talk.messages
         except Exception as error:
             return {self.status: failed(error)}
-        names = list(dict.fromkeys(["sample", *corpus_names(), talk.options["corpus"]]))
+        names = list(dict.fromkeys(["sample", *corpus_names(), talk.settings["corpus"]]))
         return {
             self.chat: messages,
             self.sources: self._sources(talk),
             self.status: "",
-            self.corpus: gr.update(choices=names, value=talk.options["corpus"]),
-            self.context: talk.options["context"],
-            self.actor: talk.options["actor"],
-            self.user: talk.options["user"],
+            self.corpus: gr.update(choices=names, value=talk.settings["corpus"]),
+            self.context: talk.settings["context"],
+            self.actor: talk.settings["actor"],
+            self.user: talk.settings["user"],
             **self._buttons(is_busy=False),
         }
 
@@ -137,7 +137,7 @@ class QaTab:
                **self._buttons(is_busy=True)}  # fmt: skip
         written: list[str] = []
         try:
-            label = f"{talk.options['actor']} is answering …"
+            label = f"{talk.settings['actor']} is answering …"
             is_left = leaving(talk)
             for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
                 answer = "".join(written)
@@ -165,9 +165,9 @@ class QaTab:
         talk.abandon()
         return self.show(tab)
 
-    def begin_anew(self, tab: str) -> Update:
+    def restart(self, tab: str) -> Update:
         """Begin another conversation."""
-        self.conversations.of(tab).begin_anew()
+        self.conversations.of(tab).restart()
         return self.show(tab)
 
     def choose(self, tab: str, corpus: str, context: str, actor: str, user: str) -> Update:
@@ -194,9 +194,9 @@ class QaTab:
         watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
         try:
             for _ in watch:
-                told = working(f"{at[0]}: {at[1]} of {at[2]}", watch.since)
+                line = working(f"{at[0]}: {at[1]} of {at[2]}", watch.since)
                 bar = el("progress", value=str(at[1]), max=str(max(at[2], 1)), cls="sg-progress")
-                yield {self.status: told + bar, **self._buttons(is_busy=True)}
+                yield {self.status: line + bar, **self._buttons(is_busy=True)}
         except Exception as error:
             yield {self.status: failed(error), **self._buttons(is_busy=False)}
             return
@@ -206,7 +206,7 @@ class QaTab:
         changes, passages = watch.result
         names = ", ".join([*changes.added, *changes.updated, *changes.unchanged][:5])
         skipped = "".join(f"; skipped {s.id}: {s.why}" for s in changes.skipped)
-        summary = f"{names} in corpus {talk.options['corpus']}: {passages} passages{skipped}"
+        summary = f"{names} in corpus {talk.settings['corpus']}: {passages} passages{skipped}"
         yield {
             **self.show(tab),
             self.status: note(summary, "warn" if skipped else "good", "Added."),
@@ -215,18 +215,17 @@ class QaTab:
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        opened.select(self.show, [tab], outputs, **how)
-        self.app.tab.change(self.show, [tab], outputs, **how)
-        self.send.click(self.ask, [tab, self.question], outputs, **how)
-        self.question.submit(self.ask, [tab, self.question], outputs, **how)
-        self.retry.click(self.ask, [tab, self.asked], outputs, **how)
-        self.upload.upload(self.add, [tab, self.upload], outputs, **how)
-        self.stop.click(self.halt, [tab], outputs, **how)
-        self.chat.clear(self.begin_anew, [tab], outputs, **how)
-        self.anew.click(self.begin_anew, [tab], outputs, **how)
+        opened.select(self.show, [tab], outputs, **QUIET)
+        self.app.tab.change(self.show, [tab], outputs, **QUIET)
+        self.send.click(self.ask, [tab, self.question], outputs, **QUIET)
+        self.question.submit(self.ask, [tab, self.question], outputs, **QUIET)
+        self.retry.click(self.ask, [tab, self.asked], outputs, **QUIET)
+        self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
+        self.stop.click(self.halt, [tab], outputs, **QUIET)
+        self.chat.clear(self.restart, [tab], outputs, **QUIET)
+        self.fresh.click(self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor, self.user]
         for box in (self.corpus, self.context, self.actor):
-            box.input(self.choose, bar, [self.status], **how)
-        self.user.blur(self.choose, bar, [self.status], **how)
-        self.user.submit(self.choose, bar, [self.status], **how)
+            box.input(self.choose, bar, [self.status], **QUIET)
+        self.user.blur(self.choose, bar, [self.status], **QUIET)
+        self.user.submit(self.choose, bar, [self.status], **QUIET)

@@ -12,7 +12,8 @@ from stores.errors import UserError
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
-from ui.app.tabs.common import EVENTS_JS, App, data_of, failed, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, failed, problem_of
+from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
@@ -74,11 +75,8 @@ class RunsTab:
     def choices(self) -> Update:
         """List the runs there are."""
         names = [str(folder) for folder in find_runs(ROOTS)]
-        options = [(_shown(name), name) for name in names]
-        return {
-            self.choice: gr.update(choices=options),
-            self.other: gr.update(choices=options),
-        }
+        choices = [(_shown(name), name) for name in names]
+        return {self.choice: gr.update(choices=choices), self.other: gr.update(choices=choices)}
 
     def open(self, folder: str | None) -> Update:
         """Open a run directory."""
@@ -130,9 +128,10 @@ class RunsTab:
     def look(self, opened: Opened | None, event: gr.EventData) -> Update:
         """Look at another step of the episode."""
         at = str(data_of(event).get("look", ""))
-        if opened is None or opened.episode is None or not at.isdigit():
+        if opened is None or opened.episode is None:
             return {self.status: ""}
-        moved = Opened(opened.run, opened.episode, int(at))
+        last = len(opened.run.steps(*opened.episode))
+        moved = Opened(opened.run, opened.episode, int(at) if at.isdigit() else last)
         return {self.state: moved, **self._replayed(moved)}
 
     def _replayed(self, opened: Opened) -> Update:
@@ -153,17 +152,21 @@ class RunsTab:
         env = registry().parse("env", (run.args.get("agents") or {})[agent]["env"])
         world: Any = self._resources.get(env)
         known = (run.args.get("data") or {}).get("sha256")
-        here = getattr(getattr(world, "catalogue", None), "fingerprint", known)
+        here = getattr(world, "fingerprint", known)
         if known and here != known:
             raise UserError("the run's data is not the data that is here")
         actions = [str(step.get("action", "")) for step in steps]
-        moments = replay(world, {"goal": goal}, actions)
+        task = next(
+            (r["task"] for r in run.episodes if r.get("goal") == goal and "task" in r), None
+        )
+        moments = replay(world, task or {"goal": goal}, actions)
         session, seen = moments[min(at, len(moments) - 1)]
         taken = actions[at] if at < len(actions) else None
-        chunks = env.chunk(seen)  # type: ignore[attr-defined]
+        view = env.view()  # type: ignore[attr-defined]
         return render_page(
-            chunks, world.instruction(session), taken=taken, live=False,
-            address=f"{env.kind} / goal {goal} / step {min(at, len(actions)) + 1}",
+            view, seen, world.instruction(session), taken=taken, live=False,
+            forms=taken_slot(taken or "", seen),
+            address=address_of({"env": env.kind, "goal": goal}, min(at, len(actions)) + 1),
         )  # fmt: skip
 
     def other_agents(self, folder: str | None) -> Update:
@@ -190,25 +193,24 @@ class RunsTab:
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         everything = [
             self.status, self.facts, self.episodes, self.steps, self.page, self.state, self.pairs,
             self.agent, self.outcome, self.low, self.high, self.first,
         ]  # fmt: skip
-        opened.select(self.choices, None, [self.choice, self.other], **how)
-        self.choice.change(self.open, [self.choice], everything, **how)
+        opened.select(self.choices, None, [self.choice, self.other], **QUIET)
+        self.choice.change(self.open, [self.choice], everything, **QUIET)
         filters = [self.state, self.agent, self.outcome, self.low, self.high]
         for box in (self.agent, self.outcome, self.low, self.high):
-            box.input(self.filter, filters, [self.status, self.episodes], **how)
+            box.input(self.filter, filters, [self.status, self.episodes], **QUIET)
         shown = [self.status, self.state, self.steps, self.page]
-        self.episodes.click(self.pick, [self.state], shown, **how)
-        self.steps.click(self.look, [self.state], shown, **how)
-        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **how)
+        self.episodes.click(self.pick, [self.state], shown, **QUIET)
+        self.steps.click(self.look, [self.state], shown, **QUIET)
+        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)
         self.compare.click(
             self.compare_runs,
             [self.state, self.other, self.first, self.second],
             [self.pairs],
-            **how,
+            **QUIET,
         )
 
 

@@ -12,7 +12,7 @@ from nodes.registry import registry
 from stores.errors import UserError
 from ui.app.forms import Field, fields_of, shown, values_of
 from ui.app.render.html import el, note
-from ui.app.tabs.common import SAVE_JS, App, failed
+from ui.app.tabs.common import QUIET, SAVE_JS, App, failed
 from ui.app.workspace import Workspace
 
 #: Names the browser tab also where it is opened before the page has told its name.
@@ -63,8 +63,8 @@ class SettingsTab:
                 with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
                     values = draft.get(slot) or {}
                     kinds = sorted(registry().kinds(slot))
-                    options = [_NOTHING, *kinds] if slot == "llm" else kinds
-                    choice = gr.Dropdown(options, value=values.get("kind", _NOTHING), label=slot,
+                    choices = [_NOTHING, *kinds] if slot == "llm" else kinds
+                    choice = gr.Dropdown(choices, value=values.get("kind", _NOTHING), label=slot,
                                          interactive=True, elem_id=f"sg-slot-{slot}")  # fmt: skip
                     swaps.append((choice, slot, -1))
                     self._kind(slot, values, boxes, plan)
@@ -88,7 +88,6 @@ class SettingsTab:
             apply = gr.Button("Apply to this tab", variant="primary", size="md", scale=0,
                               min_width=150, elem_id="sg-apply")  # fmt: skip
             save = gr.Button("Save as YAML", size="md", scale=0, min_width=130, elem_id="sg-save")
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
         def gather(raw: tuple[Any, ...]) -> Draft:
             limit_value, *values = raw
@@ -102,7 +101,7 @@ class SettingsTab:
                 except UserError as error:
                     return {self.status: failed(error)}
 
-            choice.input(swap, [choice, limit, *boxes], [self.draft, self.status], **how)
+            choice.input(swap, [choice, limit, *boxes], [self.draft, self.status], **QUIET)
 
         def use(tab: str, *raw: Any) -> Update:
             try:
@@ -110,8 +109,8 @@ class SettingsTab:
                 self._configure(workspace, load_config(gather(raw)))
             except Exception as error:  # a stranger's kind may raise anything
                 return {self.status: failed(error)}
-            told = note("Applied: this browser tab plays with it from now on.", "good")
-            return {**self._shown(workspace), self.status: told}
+            applied = note("Applied: this browser tab plays with it from now on.", "good")
+            return {**self._shown(workspace), self.status: applied}
 
         def write(*raw: Any) -> Update:
             try:
@@ -125,8 +124,8 @@ class SettingsTab:
                 self.status: "",
             }
 
-        apply.click(use, [self.app.tab, limit, *boxes], [self.status, *self._places], **how)
-        saved = save.click(write, [limit, *boxes], [self.yaml, self.file, self.status], **how)
+        apply.click(use, [self.app.tab, limit, *boxes], [self.status, *self._places], **QUIET)
+        saved = save.click(write, [limit, *boxes], [self.yaml, self.file, self.status], **QUIET)
         saved.success(None, [self.file], None, js=SAVE_JS)
 
     def _kind(
@@ -169,18 +168,17 @@ class SettingsTab:
             config = load_config(source)
         except UserError as error:
             return {self.status: failed(error)}
-        told = note("Loaded: look it over, then Apply.", "info")
-        return {self.draft: config.model_dump(mode="json"), self.status: told}
+        loaded = note("Loaded: look it over, then Apply.", "info")
+        return {self.draft: config.model_dump(mode="json"), self.status: loaded}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         opened.select(
             self.show, [self.app.tab, self.draft, self.base], [self.draft, self.base, self.status],
-            js=NAMED_JS, **how,
+            js=NAMED_JS, **QUIET,
         )  # fmt: skip
-        self.preset.input(self.read, [self.preset], [self.draft, self.status], **how)
-        self.upload.upload(self.read, [self.upload], [self.draft, self.status], **how)
+        self.preset.input(self.read, [self.preset], [self.draft, self.status], **QUIET)
+        self.upload.upload(self.read, [self.upload], [self.draft, self.status], **QUIET)
 
 
 def swapped(draft: Draft, slot: str, place: int, kind: str) -> Draft:

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from evals.worlds.states import Course, course_of, project, reference_courses, similarity
+from envs.protocols import tasks_of
 from stores.errors import UserError
 from ui.app.render.html import el, empty, note
 from ui.app.render.state import (
@@ -15,10 +15,11 @@ from ui.app.render.state import (
     render_projection,
     render_similarity,
 )
-from ui.app.tabs.common import App, Watch, failed, working
+from ui.app.states import StateTrajectory, play_references, project, similarity, trajectory_of
+from ui.app.tabs.common import QUIET, App, Watch, failed, working
 from ui.app.workspace import Workspace
 
-#: Goals of the reference episodes, spread over the catalogue's goals.
+#: Reference episodes at most, spread over the world's tasks.
 REFERENCES = 12
 
 Update = dict[Any, Any]
@@ -30,7 +31,7 @@ class StateTab:
     def __init__(self, app: App, resources: Any) -> None:
         self.app = app
         self._resources = resources
-        self._references: dict[str, list[Course]] = {}
+        self._references: dict[str, list[StateTrajectory]] = {}
         self._stopping = threading.Event()
         with gr.Row(elem_classes="sg-controls"):
             self.again = gr.Button("Draw again", size="md", elem_id="sg-state-draw", scale=0,
@@ -61,33 +62,33 @@ class StateTab:
             workspace = self.app.of(tab)
             session = workspace.session
             if session is None:
-                hint = "Play some steps in the WebShop tab: the state has read nothing yet."
+                hint = "Play some steps in the Episode tab: the state has read nothing yet."
                 return {**blank, self.status: empty("No episode yet", hint)}
             drawn = {**blank, self.status: "", self.allocation: self._allocation(workspace)}
             if workspace.config.updater.kind == "none":
-                told = "This agent keeps no recurrent state: choose updater gru or ssm in Settings."
-                return {**drawn, self.status: note(told, "info")}
-            course = course_of(session)
+                text = "This agent keeps no recurrent state: choose updater gru or ssm in Settings."
+                return {**drawn, self.status: note(text, "info")}
+            own = trajectory_of(session)
         except Exception as error:
             return {**blank, self.status: failed(error)}
-        return {**drawn, **self._drawn(course, self._references.get(self._key(workspace), []))}
+        return {**drawn, **self._drawn(own, self._references.get(self._key(workspace), []))}
 
-    def _drawn(self, course: Course, references: list[Course]) -> Update:
-        if not len(course.states):
+    def _drawn(self, own: StateTrajectory, references: list[StateTrajectory]) -> Update:
+        if not len(own.states):
             return {self.status: empty("No state yet", "Take a step first.")}
-        own, *others = project([course, *references])
+        points, *others = project([own, *references])
         behind = [
-            (other.name, [(float(x), float(y)) for x, y in points], other.classes)
-            for other, points in zip(references, others, strict=True)
+            (other.name, [(float(x), float(y)) for x, y in spots], other.classes)
+            for other, spots in zip(references, others, strict=True)
         ]
         update: Update = {
             self.plane: _card(
-                render_projection([(float(x), float(y)) for x, y in own], course.classes, behind)
+                render_projection([(float(x), float(y)) for x, y in points], own.classes, behind)
             ),
-            self.alike: _card(render_similarity(similarity(course.states).tolist())),
+            self.alike: _card(render_similarity(similarity(own.states).tolist())),
         }
-        if course.chances:
-            update[self.foresight] = _card(render_foresight(course.chances, course.classes))
+        if own.chances:
+            update[self.foresight] = _card(render_foresight(own.chances, own.classes))
         return update
 
     def _allocation(self, workspace: Workspace) -> Any:
@@ -103,35 +104,38 @@ class StateTab:
         return config.env.model_dump_json() + config.updater.model_dump_json()
 
     def play_references(self, tab: str) -> Iterator[Update]:
-        """Play reference episodes once for this world and updater, telling how far it is."""
+        """Play reference episodes once for this world and updater, with progress."""
         workspace = self.app.of(tab)
         key = self._key(workspace)
         stopping = self._stopping = threading.Event()
         done = [0]
 
-        def tell(count: int, total: int) -> None:
+        def progress(count: int) -> None:
             done[0] = count
             if stopping.is_set():
                 raise UserError("stopped")
 
         try:
-            world = workspace.graph.agent.bound(None).world  # type: ignore[attr-defined]
-            count = len(getattr(world, "goals", ()))
-            if workspace.config.updater.kind == "none" or not count:
+            tasks = tasks_of(workspace.world)
+            if workspace.config.updater.kind == "none" or not tasks:
                 raise UserError(
-                    "reference episodes need a world with goals and an updater: see Settings"
+                    "reference episodes need a world with tasks and an updater: see Settings"
                 )
-            goals = [i * count // REFERENCES for i in range(REFERENCES)]
+            total = min(REFERENCES, len(tasks))
+            chosen = [tasks[i * len(tasks) // total] for i in range(total)]
             resources = self._resources.with_models(
-                workspace.config.llm, workspace.config.embedder, workspace.config.updater
+                workspace.config.llm,
+                workspace.config.embedder,
+                workspace.config.updater,
+                workspace.config.env,
             )
             watch = Watch(
-                lambda: reference_courses(workspace.config, resources, goals, tell), "playing"
+                lambda: play_references(workspace.config, resources, chosen, progress), "playing"
             )
             for _ in watch:
-                told = working(f"reference episode {done[0] + 1} of {REFERENCES}", watch.since)
-                bar = el("progress", value=str(done[0]), max=str(REFERENCES), cls="sg-progress")
-                yield {self.status: told + bar, self.stop: gr.update(visible=True)}
+                line = working(f"reference episode {done[0] + 1} of {total}", watch.since)
+                bar = el("progress", value=str(done[0]), max=str(total), cls="sg-progress")
+                yield {self.status: line + bar, self.stop: gr.update(visible=True)}
             self._references[key] = watch.result
         except Exception as error:
             yield {self.status: failed(error), self.stop: gr.update(visible=False)}
@@ -146,11 +150,10 @@ class StateTab:
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
         tab = self.app.tab
-        how: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        opened.select(self.show, [tab], self.outputs, **how)
-        self.again.click(self.show, [tab], self.outputs, **how)
-        self.refer.click(self.play_references, [tab], self.outputs, **how)
-        self.stop.click(self.halt, [tab], self.outputs, **how)
+        opened.select(self.show, [tab], self.outputs, **QUIET)
+        self.again.click(self.show, [tab], self.outputs, **QUIET)
+        self.refer.click(self.play_references, [tab], self.outputs, **QUIET)
+        self.stop.click(self.halt, [tab], self.outputs, **QUIET)
 
 
 def _card(inside: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the WebShop tab shows of a workspace: drawn parts by name, made of a session's own words."""
+"""What the Episode tab shows of a workspace: drawn parts by name, made of a session's own words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,19 +6,20 @@ from typing import Any
 
 from markupsafe import Markup
 
-from envs.protocols import Observation
+from envs.protocols import Observation, takes_text, verb_of
 from nodes.protocols import BuiltContext
-from ui.app.render.context import render_context
+from ui.actions import outcome_cards, reward_parts, split_action
+from ui.app.render.context import in_words, render_context
 from ui.app.render.episode import Stop, render_action, render_reward, render_trail
 from ui.app.render.frame import render_pipeline
-from ui.app.render.html import el, empty, join
-from ui.app.render.page import render_page
+from ui.app.render.html import el, empty, join, short
+from ui.app.render.page import render_outcome, render_page
 from ui.app.tabs.common import failed
 from ui.app.workspace import Seen, Workspace
 
 
 @dataclass
-class View:
+class Drawn:
     """The tab's drawn parts, and what can be done next."""
 
     pipeline: Markup
@@ -30,10 +31,11 @@ class View:
     steps: int = 0
     looks_back: bool = False
     busy: bool = False
+    by_hand: bool = False
     problem: BaseException | None = None
 
 
-def draw(workspace: Workspace) -> View:
+def draw(workspace: Workspace) -> Drawn:
     """Draw where the tab's episode stands, or the step that is looked at.
 
     While a move is being made there is nothing to draw but the steps before it (``busy``).
@@ -42,21 +44,22 @@ def draw(workspace: Workspace) -> View:
         if not is_quiet:
             stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
             trail = render_trail(stops, None, False)
-            told = empty("A step is being taken", "Wait for it here, or stop it.")
-            return View(
-                render_pipeline(kinds_of(workspace)), trail, told,
+            waiting = empty("A step is being taken", "Wait for it here, or stop it.")
+            return Drawn(
+                render_pipeline(kinds_of(workspace)), trail, waiting,
                 has_session=True, steps=len(stops), busy=True,
             )  # fmt: skip
         return _draw(workspace)
 
 
-def _draw(workspace: Workspace) -> View:
+def _draw(workspace: Workspace) -> Drawn:
     pipeline = render_pipeline(kinds_of(workspace))
     session = workspace.session
     if session is None:
-        hint = "Pick a goal above, take a random one, or write what you want to buy."
-        return View(pipeline, page=empty("No episode yet", hint))
-    view = View(pipeline, has_session=True, over=session.done, steps=len(workspace.trail))
+        hint = "Browse the tasks above, find one by its words, or take a random one."
+        return Drawn(pipeline, page=empty("No episode yet", hint))
+    view = Drawn(pipeline, has_session=True, over=session.done, steps=len(workspace.trail))
+    view.by_hand = workspace.config.actor.kind == "human"
     stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
     view.trail = render_trail(stops, workspace.looked_at, view.over)
     if workspace.looked_at is not None:
@@ -69,7 +72,7 @@ def _draw(workspace: Workspace) -> View:
     return view
 
 
-def _draw_now(view: View, workspace: Workspace, stops: list[Stop]) -> None:
+def _draw_now(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
     session = workspace.running
     context: BuiltContext | None = None
     try:
@@ -80,19 +83,18 @@ def _draw_now(view: View, workspace: Workspace, stops: list[Stop]) -> None:
         observation = session.observation
         view.problem = error
         side = failed(error)
-    view.page = _page(
-        workspace, observation, session.values["session"],
-        hidden=context.dropped_actions if context is not None else (),
-    )  # fmt: skip
+    hidden = context.dropped_actions if context is not None else ()
+    view.page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
     last = _action(workspace, stops, len(stops) - 1)
     view.side = join([last, side])
 
 
-def _draw_past(view: View, workspace: Workspace, seen: Seen, stops: list[Stop]) -> None:
+def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop]) -> None:
     result = seen.result
+    action = result.decision.action
     view.page = _page(
-        workspace, result.observation, workspace.running.values["session"],
-        taken=result.decision.action, hidden=result.context.dropped_actions, live=False,
+        workspace, result.observation, result.step, taken=action, live=False,
+        hidden=result.context.dropped_actions, forms=taken_slot(action, result.observation),
     )  # fmt: skip
     title = f"What the model read at step {result.step + 1}"
     view.side = join(
@@ -103,19 +105,20 @@ def _draw_past(view: View, workspace: Workspace, seen: Seen, stops: list[Stop]) 
     )
 
 
-def _draw_end(view: View, workspace: Workspace, stops: list[Stop]) -> None:
+def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
     session = workspace.running
     values = session.values
-    parts = (values.get("info") or {}).get("reward")
-    reward = render_reward(values["reward"], parts, values["done"])
+    last_page = session.observation
+    reward = render_reward(values["reward"], reward_parts(last_page), values["done"])
     totals = el(
         "div",
         f"{values['steps']} steps · {values['tokens']:,} tokens of context"
         + (f" · {values['model_tokens']:,} tokens by the model" if values["model_tokens"] else ""),
         cls="sg-muted",
     )
-    page = _page(workspace, session.observation, values["session"], live=False)
-    view.page = join([reward, receipt(workspace), page if not values["done"] else None])
+    cards = outcome_cards(last_page)
+    page = None if cards else _page(workspace, last_page, live=False)
+    view.page = join([reward, render_outcome(cards), page])
     last = workspace.trail[-1] if workspace.trail else None
     read = None
     if last is not None:
@@ -125,47 +128,31 @@ def _draw_end(view: View, workspace: Workspace, stops: list[Stop]) -> None:
     view.side = join([_action(workspace, stops, len(stops) - 1), totals, read])
 
 
-def receipt(workspace: Workspace) -> Markup:
-    """Draw what was bought beside what was asked for (facts of the world, after the end)."""
-    session = workspace.running.values["session"]
-    world = workspace.running.agent.bound(None).world
-    products, goals = getattr(world, "products", {}), getattr(world, "goals", [])
-    bought = products.get(session.get("asin"))
-    wanted = goals[session["goal"]] if session.get("goal") is not None else None
-    if bought is None:
-        return Markup("")
-    columns = [_bill("Bought", bought.name, bought.price_tag, session.get("options") or {}, ())]
-    if wanted is not None:
-        options = wanted["goal_options"]
-        pairs = options if isinstance(options, Mapping) else dict(enumerate(options))
-        limit = f"below ${wanted['price_upper']:.2f}" if wanted["price_upper"] > 0 else ""
-        columns.append(_bill("Wanted", wanted["name"], limit, pairs, wanted["attributes"]))
-    return el("div", columns, cls="sg-receipt")
-
-
-def _bill(head: str, name: str, price: str, options: Mapping[Any, Any], words: Any) -> Markup:
-    chips = [el("span", f"{key}: {value}", cls="sg-chip") for key, value in options.items()]
-    chips += [el("span", word, cls="sg-chip sg-chip-soft") for word in words]
-    return el(
-        "div",
-        el("div", head, cls="sg-panel-title"),
-        el("div", name, cls="sg-card-title"),
-        el("div", price, cls="sg-price"),
-        el("div", chips, cls="sg-row"),
-        cls="sg-bill",
+def taken_slot(action: str, observation: Observation) -> list[str]:
+    """Return the affordance of an action in words that the page did not list, if it was one."""
+    verb, text = split_action(action)
+    is_listed = action in observation.actions or any(
+        takes_text(known) and verb_of(known) == verb for known in observation.actions
     )
+    return [] if is_listed or not verb or not text else [f"{verb}[<words>]"]
 
 
 def _page(
-    workspace: Workspace, observation: Observation, session: Mapping[str, Any], **how: Any
+    workspace: Workspace, observation: Observation, step: int | None = None, **how: Any
 ) -> Markup:
-    config = workspace.config
-    world = workspace.running.agent.bound(None).world
-    kind = str(session.get("page") or "page") if how.get("live", True) else "page"
+    session = workspace.running
+    number = (session.values["steps"] if step is None else step) + 1
+    task = session.values.get("episode") or {}
     return render_page(
-        config.env.chunk(observation), world.instruction(session),
-        address=f"{config.env.kind} / {kind}", **how,
+        workspace.view, observation, workspace.world.instruction(session.values["session"]),
+        address=address_of({"env": workspace.config.env.kind, **task}, number), **how,
     )  # fmt: skip
+
+
+def address_of(task: Mapping[str, Any], step: int) -> str:
+    """Return where a page is: the world, the task, the step (counted from 1)."""
+    parts = [f"{key} {short(value, 40)}" for key, value in task.items() if key != "env"]
+    return " / ".join([str(task.get("env", "")), *parts, f"step {step}"])
 
 
 def _reading(
@@ -177,10 +164,9 @@ def _reading(
 ) -> Markup:
     config = workspace.config
     used = (overrides or {}).get("context") or config.context.model_dump()
-    box = render_context(
-        context, int(used.get("budget", config.context.budget)), config.env.chunk(observation),
-        title=f"{title}: {used.get('kind')}",
-    )  # fmt: skip
+    whole = in_words(workspace.view, workspace.view.chunks(observation))
+    budget = int(used.get("budget", config.context.budget))
+    box = render_context(context, budget, whole, title=f"{title}: {used.get('kind')}")
     prompt = el(
         "details", el("summary", "the prompt as text"), el("pre", context.text), cls="sg-prompt"
     )

@@ -1,6 +1,6 @@
 """The recurrent state over an episode, and where it lies among those of reference episodes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,12 @@ from nodes.protocols import Vector
 from nodes.resources import Resources
 from stores.errors import UserError
 
+#: Actors that cannot play reference episodes by themselves.
+_NOT_ALONE = ("human", "scripted")
+
 
 @dataclass(frozen=True)
-class Course:
+class StateTrajectory:
     """The states of one episode (steps, d_state), and the class of the action taken from each.
 
     ``chances`` are the foreseen classes' probabilities at each step ({} where nothing foresees).
@@ -30,13 +33,13 @@ class Course:
     chances: tuple[dict[str, float], ...] = ()
 
 
-def course_of(session: Session, name: str = "this episode") -> Course:
-    """Return the course of a session's episode so far, read from its checkpoints.
+def trajectory_of(session: Session, name: str = "this episode") -> StateTrajectory:
+    """Return the states of a session's episode so far, read from its checkpoints.
 
     Raises ``UserError`` where the agent keeps no recurrent state.
     """
     bound = session.agent.bound()
-    updater = bound.resources.updater
+    updater: Any = bound.resources.updater
     if updater is None:
         raise UserError("this agent keeps no recurrent state: set updater.kind=gru (or ssm)")
     moments = session.moments()
@@ -44,39 +47,41 @@ def course_of(session: Session, name: str = "this episode") -> Course:
     pages = [bound.world.observe(moment["session"]).text for moment in moments]
     class_of = bound.resources.view.actions.class_of
     classes = [class_of(page, action) for page, action in zip(pages, actions, strict=False)]
-    whole = [unpack_vector(moment.get("recurrent")) for moment in moments]
-    known = [vector for vector in whole if vector is not None]
-    foresees = hasattr(updater, "predict")
+    vectors = [unpack_vector(moment.get("recurrent")) for moment in moments]
+    known = [vector for vector in vectors if vector is not None]
+    foresees = hasattr(updater, "predict") and bool(getattr(updater, "classes", ()))
+    chances = tuple(updater.predict(vector) for vector in known) if foresees else ()
     size = updater.model.d_state if hasattr(updater, "model") else None
-    chances = tuple(updater.predict(vector) for vector in known) if foresees else ()  # type: ignore[attr-defined]
     rows = [vector[-size:] if size else vector for vector in known]
     states = np.stack(rows) if rows else np.zeros((0, size or 1), dtype=np.float32)
     classes += [""] * (len(known) - len(classes))
-    return Course(name, states, tuple(classes[: len(known)]), chances)
+    return StateTrajectory(name, states, tuple(classes[: len(known)]), chances)
 
 
-def reference_courses(
+def play_references(
     config: Config,
     resources: Resources,
-    goals: Sequence[int],
-    progress: Callable[[int, int], Any] | None = None,
-) -> list[Course]:
-    """Play ``goals`` with the ``rule`` actor and the full page, and return their courses.
+    tasks: Sequence[Mapping[str, Any]],
+    progress: Callable[[int], Any],
+) -> list[StateTrajectory]:
+    """Play ``tasks`` with the config's actor on the full page, and return their states.
 
-    ``progress(done, total)`` may raise to stop.
+    ``progress(done)`` may raise to stop. Raises ``UserError`` for an actor that cannot play alone.
     """
-    changes: dict[str, Any] = {"actor": {"kind": "rule"}, "memory": [{"kind": "short_term"}]}
+    if config.actor.kind in _NOT_ALONE:
+        raise UserError(f"actor {config.actor.kind} cannot play alone: choose another in Settings")
+    changes: dict[str, Any] = {"memory": [{"kind": "short_term"}]}
     changes["context"] = {"kind": "full", "budget": 2000}
     settled = Config.model_validate({**config.model_dump(mode="json"), **changes})
-    courses = []
-    for done, goal in enumerate(goals):
-        if progress is not None:
-            progress(done, len(goals))
-        graph = build_graph(settled, InMemorySaver(), resources)
-        session = Session(graph, f"reference-{goal}", task={"goal": goal})
+    graph = build_graph(settled, InMemorySaver(), resources)
+    trajectories = []
+    for done, task in enumerate(tasks):
+        progress(done)
+        session = Session(graph, f"reference-{done}", task=task)
         session.run()
-        courses.append(course_of(session, f"goal {goal}"))
-    return courses
+        name = ", ".join(f"{key} {value}" for key, value in task.items())
+        trajectories.append(trajectory_of(session, name))
+    return trajectories
 
 
 def similarity(states: Vector) -> Vector:
@@ -87,15 +92,15 @@ def similarity(states: Vector) -> Vector:
     return cosines
 
 
-def project(courses: Sequence[Course]) -> list[Vector]:
-    """Return each course as points of the plane (steps, 2): the two main axes of all of them."""
-    rows = np.concatenate([course.states for course in courses])
+def project(trajectories: Sequence[StateTrajectory]) -> list[Vector]:
+    """Return each trajectory as points of the plane (steps, 2): the two main axes of all of them."""
+    rows = np.concatenate([trajectory.states for trajectory in trajectories])
     if len(rows) < 2:
-        return [np.zeros((len(course.states), 2), dtype=np.float32) for course in courses]
+        return [np.zeros((len(t.states), 2), dtype=np.float32) for t in trajectories]
     centre = rows.mean(axis=0)
     _, _, axes = np.linalg.svd(rows - centre, full_matrices=False)
     axes = axes[:2] if len(axes) > 1 else np.vstack([axes, np.zeros_like(axes)])
     # An axis has no sign of its own: let its largest weight be positive, so that pictures agree.
     signs = np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])
     axes = axes * np.where(signs == 0, 1.0, signs)[:, None]
-    return [((course.states - centre) @ axes.T).astype(np.float32) for course in courses]
+    return [((t.states - centre) @ axes.T).astype(np.float32) for t in trajectories]

@@ -1,4 +1,4 @@
-"""The WebShop tab in a real browser: play, go back, act by hand, reload, two people at once."""
+"""The Episode tab in a real browser: play, go back, act by hand, reload, two people at once."""
 
 import re
 
@@ -7,11 +7,11 @@ import pytest
 from tests.ui.browser.steps import (
     act,
     button,
-    goal,
     play_to_the_end,
     radio,
     step,
     stops,
+    task,
     wait_for_stops,
 )
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 def test_an_episode_to_its_end_by_step_and_two_back(new_tab):
     page = new_tab()
-    goal(page, 5)
+    task(page, 5)
     play_to_the_end(page)
     assert re.fullmatch(r"[01]\.\d\d", page.locator(".sg-reward-figure b").inner_text())
     for part in ("attributes", "price", "type"):
@@ -39,7 +39,7 @@ def test_an_episode_to_its_end_by_step_and_two_back(new_tab):
 
 def test_what_the_model_reads_follows_the_budget(new_tab):
     page = new_tab()
-    goal(page, 3)
+    task(page, 3)
     step(page)
     page.locator(".sg-cards").wait_for()
     kept = page.locator("#sg-side .sg-meter-head b")
@@ -66,13 +66,13 @@ def test_what_the_model_reads_follows_the_budget(new_tab):
 
 def test_acting_by_hand_by_click_by_word_and_a_mistake(new_tab):
     page = new_tab()
-    goal(page, 3)
+    task(page, 3)
     page.locator("#sg-page input[name=words]").fill("speaker")
     page.keyboard.press("Enter")
     wait_for_stops(page, 1)
-    page.locator("#sg-page .sg-product").nth(2).click()
+    page.locator("#sg-page .sg-entry").nth(2).click()
     wait_for_stops(page, 2)
-    chip = page.locator("#sg-page .sg-options .sg-chip").first
+    chip = page.locator("#sg-page .sg-choice .sg-chip").first
     name = chip.inner_text()
     chip.click()
     wait_for_stops(page, 3)
@@ -89,7 +89,7 @@ def test_acting_by_hand_by_click_by_word_and_a_mistake(new_tab):
 
 def test_an_earlier_step_can_be_looked_at_and_gone_back_to(new_tab):
     page = new_tab()
-    goal(page, 5)
+    task(page, 5)
     for _ in range(3):
         step(page)
     page.locator("#sg-trail .sg-stop").nth(1).click()
@@ -101,22 +101,22 @@ def test_an_earlier_step_can_be_looked_at_and_gone_back_to(new_tab):
     assert not page.locator(".sg-page-past").count()
 
 
-def test_own_words_a_search_and_a_random_goal(new_tab):
+def test_own_words_a_search_and_a_random_task(new_tab):
     page = new_tab()
-    box = page.locator("#sg-goal-words").locator("textarea, input").first
+    box = page.locator("#sg-task-words").locator("textarea, input").first
     box.fill("green tea under 20 dollars")
-    button(page, "Buy what I wrote").click()
+    button(page, "Play what I wrote").click()
     page.locator(".sg-wish", has_text="green tea under 20 dollars").wait_for()
     box.fill("hdmi")
-    page.locator("#sg-goals .sg-goal", has_text="hdmi").first.click()
+    page.locator("#sg-tasks .sg-task", has_text="hdmi").first.click()
     page.locator(".sg-wish", has_text="hdmi").wait_for()
-    button(page, "Random goal").click()
+    button(page, "Random task").click()
     page.wait_for_function("!document.querySelector('.sg-wish').innerText.includes('hdmi')")
 
 
 def test_a_run_by_itself_pauses_goes_on_and_ends(new_tab):
     page = new_tab()
-    goal(page, 7)
+    task(page, 7)
     button(page, "Auto-run").click()
     page.wait_for_function("document.querySelectorAll('#sg-trail .sg-stop').length >= 2")
     button(page, "Pause").click()
@@ -131,7 +131,7 @@ def test_a_run_by_itself_pauses_goes_on_and_ends(new_tab):
 
 def test_a_reload_and_a_restarted_server_find_the_episode_again(new_tab, server):
     page = new_tab()
-    goal(page, 9)
+    task(page, 9)
     step(page)
     step(page)
     wish = page.locator(".sg-wish").inner_text()
@@ -155,12 +155,12 @@ def actions(trail):
 
 def test_two_tabs_of_one_browser_do_not_mix(new_tab):
     first = new_tab()
-    goal(first, 2)
+    task(first, 2)
     step(first)
     second = first.context.new_page()
     second.goto(first.url)
     second.locator("#sg-page .sg-page").wait_for()
-    goal(second, 4)
+    task(second, 4)
     for page in (second, first, second):
         step(page)
     assert (stops(first), stops(second)) == (2, 2)
@@ -171,7 +171,7 @@ def test_two_tabs_of_one_browser_do_not_mix(new_tab):
 
 def test_a_duplicated_tab_gets_an_episode_of_its_own(new_tab):
     first = new_tab()
-    goal(first, 2)
+    task(first, 2)
     step(first)
     name = first.evaluate("sessionStorage.getItem('stategate-tab')")
     second = first.context.new_page()

@@ -1,4 +1,4 @@
-"""The WebShop tab: choose a goal, step, run, go back, act yourself, and see what the model reads."""
+"""The Episode tab, for any world: choose a task, step, run, go back, act, and see the context."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,9 +6,11 @@ from typing import Any
 
 import gradio as gr
 
-from envs.protocols import SEARCH
+from envs.protocols import takes_text
+from graph.config import Config
 from nodes.registry import registry
 from stores.errors import UserError
+from ui.actions import typed_action
 from ui.app.render.html import note
 from ui.app.tabs.common import (
     BEAT,
@@ -21,14 +23,14 @@ from ui.app.tabs.common import (
     working,
     worth_retrying,
 )
-from ui.app.tabs.goals import GoalPicker
-from ui.app.tabs.webshop_view import View, draw
+from ui.app.tabs.episode_view import Drawn, draw
+from ui.app.tabs.tasks import TaskPicker
 from ui.app.workspace import Workspace
 
 #: Seconds that Auto-run lets each step stand.
 PACE = 0.5
-#: What a tab opens with, so that there is something to see.
-FIRST_TASK = {"goal": 3}
+#: The task that a tab opens with, so that there is something to see.
+FIRST_TASK = 3
 #: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
 _NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "recall")
 
@@ -40,18 +42,24 @@ def draw_is_busy(update: Update, stop: Any) -> bool:
     return bool(update[stop].get("visible"))
 
 
-def quick(slot: str, now: str) -> list[str]:
-    """Return the kinds of a slot that need nothing else to be told, and the one of today."""
-    return sorted({kind for kind in registry().kinds(slot) if kind not in _NOT_QUICK} | {now})
+def quick(slot: str, config: Config) -> list[str]:
+    """Return the kinds of a slot that this world takes without more settings, and today's."""
+    kinds = {
+        kind
+        for kind, known in registry().kinds(slot).items()
+        if kind not in _NOT_QUICK
+        and (not known.cls.worlds or config.env.view().name in known.cls.worlds)
+    }
+    return sorted(kinds | {getattr(config, slot).kind})
 
 
-class WebShopTab:
+class EpisodeTab:
     """The tab's components and what they do. Build it inside ``gr.Blocks``."""
 
     def __init__(self, app: App, pipeline: Any) -> None:
         self.app = app
         self.pipeline = pipeline
-        self.picker = GoalPicker(app)
+        self.picker = TaskPicker(app)
         self._agent_bar()
         self._controls()
         self.status = gr.HTML(elem_id="sg-status")
@@ -69,7 +77,7 @@ class WebShopTab:
         config = self.app.workspaces.config
         with gr.Row(elem_classes="sg-agentbar"):
             self.context = gr.Radio(
-                quick("context", config.context.kind), value=config.context.kind,
+                quick("context", config), value=config.context.kind,
                 label="Context builder",
                 elem_id="sg-context-kind", min_width=320, scale=4,
             )  # fmt: skip
@@ -78,7 +86,7 @@ class WebShopTab:
                 elem_id="sg-budget", min_width=220, scale=2,
             )  # fmt: skip
             self.actor = gr.Radio(
-                quick("actor", config.actor.kind), value=config.actor.kind,
+                quick("actor", config), value=config.actor.kind,
                 label="Actor", elem_id="sg-actor-kind", min_width=150, scale=2,
             )  # fmt: skip
 
@@ -95,7 +103,7 @@ class WebShopTab:
             self.back_here = button("Back to this step", "back-here", 140, visible=False)
             self.fork_here = button("Fork here", "fork-here", 100, visible=False)
             self.typed = gr.Textbox(
-                placeholder="act yourself: click on the page, or type search[red shoes]", lines=1,
+                placeholder="act yourself: click on the page, or type an action", lines=1,
                 show_label=False, container=False, elem_id="sg-typed", scale=4, min_width=200,
                 label="your action",
             )  # fmt: skip
@@ -107,7 +115,7 @@ class WebShopTab:
         return [
             self.pipeline, self.status, self.retry, self.trail, self.page, self.side, self.step,
             self.run, self.pause, self.stop, self.back, self.back_here, self.fork_here, self.typed,
-            self.act, self.context, self.budget, self.actor,
+            self.act, self.context, self.budget, self.actor, self.picker.own,
         ]  # fmt: skip
 
     def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
@@ -125,35 +133,36 @@ class WebShopTab:
             self.context: self._choice(workspace, "context"),
             self.budget: self._budget(workspace),
             self.actor: self._choice(workspace, "actor"),
+            self.picker.own: self.picker.own_button(workspace),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }
 
     def _choice(self, workspace: Workspace, slot: str) -> Any:
-        kind = getattr(workspace.config, slot).kind
-        return gr.update(choices=quick(slot, kind), value=kind)
+        config = workspace.config
+        return gr.update(choices=quick(slot, config), value=getattr(config, slot).kind)
 
     def _budget(self, workspace: Workspace) -> Any:
         budget = workspace.config.context.budget
         return gr.update(value=budget, maximum=max(2000, budget))
 
-    def _buttons(self, view: View, mode: str) -> Update:
+    def _buttons(self, view: Drawn, mode: str) -> Update:
         """Return which buttons there are: ``mode`` is idle, busy (a step) or running (auto-run)."""
         is_idle = mode == "idle"
-        can_act = is_idle and view.has_session and not view.over and not view.looks_back
+        is_open = is_idle and view.has_session and not view.over
+        can_step = is_open and not view.by_hand
         return {
-            self.step: gr.update(interactive=is_idle and view.has_session and not view.over),
-            self.run: gr.update(visible=mode != "running",
-                                interactive=is_idle and view.has_session and not view.over),
+            self.step: gr.update(interactive=can_step),
+            self.run: gr.update(visible=mode != "running", interactive=can_step),
             self.pause: gr.update(visible=mode == "running"),
             self.stop: gr.update(visible=not is_idle),
             self.back: gr.update(interactive=is_idle and view.steps > 0),
             self.back_here: gr.update(visible=is_idle and view.looks_back),
             self.fork_here: gr.update(visible=is_idle and view.looks_back),
-            self.act: gr.update(interactive=can_act),
+            self.act: gr.update(interactive=is_open and not view.looks_back),
         }  # fmt: skip
 
     def _busy(self, workspace: Workspace, mode: str = "busy") -> Update:
-        view = View("", has_session=True, steps=len(workspace.trail))  # type: ignore[arg-type]
+        view = Drawn("", has_session=True, steps=len(workspace.trail))  # type: ignore[arg-type]
         return self._buttons(view, mode)
 
     # What the buttons do.
@@ -169,8 +178,10 @@ class WebShopTab:
         problem: BaseException | None = None
         if workspace.is_new:
             try:
-                workspace.start(FIRST_TASK)
-            except UserError:  # another world: one starts by hand
+                tasks = self.picker.tasks_in(workspace).tasks
+                if tasks:
+                    workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
+            except UserError:  # a world that must be asked: one starts by hand
                 problem = None
             except Exception as raised:
                 problem = raised
@@ -239,15 +250,17 @@ class WebShopTab:
 
     def by_hand(self, tab: str, typed: str) -> Iterator[Update]:
         """Take a person's own action."""
-        action = (typed or "").strip()
-        if action and "[" not in action:
-            action = f"click[{action}]"
-        yield from self.move(tab, lambda w: w.act(action), "acting …")
+
+        def act(workspace: Workspace) -> Any:
+            page = workspace.running.observation
+            return workspace.act(typed_action(typed or "", page, workspace.view.actions))
+
+        yield from self.move(tab, act, "acting …")
 
     def clicked(self, tab: str, event: gr.EventData) -> Iterator[Update]:
         """Take the action of the element that was clicked on the page."""
         action = str(data_of(event).get("action", ""))
-        if action and action != SEARCH:
+        if action and not takes_text(action):
             yield from self.move(tab, lambda w: w.act(action), "acting …")
 
     def look(self, tab: str, event: gr.EventData) -> Update:
@@ -291,7 +304,7 @@ class WebShopTab:
 
     def begin(self, tab: str, task: dict[str, Any]) -> Iterator[Update]:
         """Start an episode."""
-        yield from self.move(tab, lambda w: w.start(task), "opening the shop …")
+        yield from self.move(tab, lambda w: w.start(task), "opening the world …")
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs

@@ -1,0 +1,82 @@
+"""The core stands alone: what an extra brings is asked for in one line, and only where it is used."""
+
+import subprocess
+import sys
+
+import pytest
+
+REFUSE = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+EXTRAS = set(sys.argv[1].split(","))
+sys.meta_path.insert(0, Refuse())
+"""
+EXTRAS = (
+    "torch,faiss,safetensors,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
+    "jinja2,chromadb,bm25s,bs4,langchain_text_splitters,pypdf,Stemmer,sqlalchemy,gradio,markupsafe,"
+    "matplotlib,starlette,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
+)
+
+
+def core(code, *words, **environment):
+    """Run ``code`` where no extra's package can be imported; return what it wrote."""
+    command = [sys.executable, "-c", REFUSE + code, EXTRAS, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("use", "extra"),
+    [
+        ("from stores.corpus.documents import _html; _html(b'<p>x', None)", "qa"),
+        ("from stores.corpus.documents import _pdf; _pdf(b'')", "qa"),
+        ("from stores.corpus.lexical import Lexical; Lexical(['x'])", "qa"),
+        ("from stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)", "qa"),
+        ("from stores.corpus.chunking import Chunking; Chunking('recursive').spans('x')", "qa"),
+        ("import stores.memory.long_term", "qa"),
+        (
+            "from stores.assets.weights import load_weights; load_weights('state-gru', 'state')",
+            "local",
+        ),
+        ("from stores.assets.weights import save_weights; save_weights('x', {}, {})", "local"),
+        ("from stores.bank.nearest import MappedIndex; MappedIndex('x', 0)", "local"),
+    ],
+)
+def test_a_missing_extra_is_one_line_that_names_it(use, extra, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, told = core(
+        f"from stores.errors import mistakes_in_one_line as m\nwith m():\n    {use}\n"
+    )
+    assert code == 2, told
+    assert told.count("\n") == 1
+    assert f"is not installed: pip install 'stategate[{extra}]'" in told
+
+
+def test_the_core_of_stores_imports_without_any_extra():
+    modules = "tokens files sqlite embeddings home text assets.fetch assets.weights traces.store"
+    modules += (
+        " bank.bank bank.state_bank bank.trace_bank corpus.corpus corpus.web_pages states.documents"
+    )
+    code, told = core("".join(f"import stores.{name}\n" for name in modules.split()))
+    assert code == 0, told
+
+
+def test_an_episode_of_webshop_needs_no_extra(tmp_path):
+    play = f"""
+from graph import build_graph, load_config
+overrides = ["actor.kind=rule", "updater.kind=none"]
+overrides += ["memory=[{{kind: short_term}}, {{kind: trace, path: {tmp_path}/t.sqlite}}]"]
+graph = build_graph(load_config("configs/webshop.yaml", overrides=overrides))
+task = {{"task": {{"env": "webshop", "goal": 3}}}}
+out = graph.invoke(task, {{"configurable": {{"thread_id": "t"}}}})
+loaded = EXTRAS & {{name.partition(".")[0] for name in sys.modules}}
+print("reward", out["reward"], out["done"], sorted(loaded))
+"""
+    code, told = core(play)
+    assert code == 0, told
+    assert "reward 1.0 True []" in told

@@ -1,0 +1,75 @@
+"""The one writer: all of a file or nothing, under a name of its own, with one line for a full disk."""
+
+import json
+import threading
+
+import pytest
+
+from stores.errors import UserError
+from stores.files import replacing, write_bytes, write_json, write_lines, write_text
+
+
+def test_each_kind_of_content_comes_back(tmp_path):
+    write_bytes(tmp_path / "new" / "b", b"\x00\xff")
+    write_text(tmp_path / "t", "é\r\n\ud83d")
+    write_json(tmp_path / "j", {"é": [1]})
+    assert write_lines(tmp_path / "l", [{"a": 1}, {"b": "\u2028"}]) == 2
+    assert (tmp_path / "new" / "b").read_bytes() == b"\x00\xff"
+    assert (tmp_path / "t").read_bytes() == "é\r\n?".encode()
+    assert json.loads((tmp_path / "j").read_text("utf-8")) == {"é": [1]}
+    assert (tmp_path / "l").read_text("utf-8").split("\n")[1] == '{"b": "\u2028"}'
+
+
+def test_a_failure_leaves_the_target_and_nothing_else(tmp_path):
+    target = tmp_path / "rows.jsonl"
+    write_text(target, "old")
+
+    def rows():
+        yield {"a": 1}
+        raise RuntimeError("killed here")
+
+    with pytest.raises(RuntimeError):
+        write_lines(target, rows())
+
+    def full():
+        yield {"a": 1}
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(UserError, match=r"cannot write '.*rows.jsonl' \(No space left"):
+        write_lines(target, full())
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+    with pytest.raises(UserError, match="name another file"):
+        write_text(tmp_path / "rows.jsonl" / "below", "x")
+
+
+def test_a_folder_takes_the_place_of_a_folder(tmp_path):
+    target = tmp_path / "index"
+    for word in ("one", "two"):
+        with replacing(target) as partial:
+            partial.mkdir()
+            (partial / word).touch()
+    assert [path.name for path in target.iterdir()] == ["two"]
+
+
+def test_half_a_folder_is_not_kept(tmp_path):
+    def half():
+        with replacing(tmp_path / "index") as partial:
+            partial.mkdir()
+            (partial / "one").touch()
+            raise RuntimeError("killed here")
+
+    with pytest.raises(RuntimeError):
+        half()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path):
+    target, texts = tmp_path / "x", [str(i) * 200_000 for i in range(8)]
+    threads = [threading.Thread(target=write_text, args=(target, text)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert target.read_text() in texts
+    assert list(tmp_path.iterdir()) == [target]

@@ -1,0 +1,58 @@
+"""A world from outside, by entry point alone, in a browser: stepped, played, compared, replayed."""
+
+import pytest
+
+from tests.ui.browser.conftest import Server
+from tests.ui.browser.steps import act, button, step, tab, task, wait_for_stops
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def garden_url(place):
+    running = Server(place, "--config", "garden.yaml").start()
+    yield running.url
+    running.stop()
+
+
+def test_a_strangers_world_in_every_way_that_webshop_is_played(new_tab, garden_url):
+    page = new_tab(url=garden_url)
+    assert "garden" in page.locator("#sg-pipeline").inner_text()
+    assert not button(page, "Play what I wrote").is_visible()
+    box = page.locator("#sg-task-words").locator("textarea, input").first
+    box.fill("candle cellar")
+    page.locator("#sg-tasks .sg-task", has_text="Light the candle in the cellar.").wait_for()
+    assert page.locator("#sg-tasks .sg-task").count() == 1
+    box.fill("")
+    page.locator("#sg-tasks .sg-task").first.wait_for(state="hidden")
+    task(page, 1)
+    assert "Light the lantern in the garden." in page.locator(".sg-wish").inner_text()
+    step(page)
+    page.locator("#sg-page .sg-btn", has_text="take lantern").click()
+    wait_for_stops(page, 2)
+    page.locator("#sg-page input[name=words]").fill("good evening")
+    page.keyboard.press("Enter")
+    wait_for_stops(page, 3)
+    assert "You said: good evening" in page.locator("#sg-page").inner_text()
+    act(page, "say it again")
+    wait_for_stops(page, 4)
+    assert "You said: it again" in page.locator("#sg-page").inner_text()
+    tab(page, "Fork and compare")
+    page.locator("#sg-moments .sg-stop").nth(1).click()
+    page.locator("#sg-moments .sg-stop.sg-here", has_text="2").wait_for()
+    button(page, "Compare").click()
+    button(page, "Continue with B").wait_for()
+    page.locator(".sg-lane-head", has_text="reads the recurrent state").wait_for()
+    assert "take lantern" in page.locator(".sg-lane-head").first.inner_text()
+    button(page, "Continue with B").click()
+    wait_for_stops(page, 1)
+    for _ in range(4):
+        step(page)
+    page.locator(".sg-reward-good").wait_for()
+    assert "right room" in page.locator(".sg-reward").inner_text()
+    page.locator("#sg-trail .sg-stop").nth(2).click()
+    page.locator(".sg-page-past").wait_for()
+    assert page.locator("#sg-page .sg-taken").inner_text() == "go hall"
+    page.reload()
+    wait_for_stops(page, 5)
+    assert not page.problems

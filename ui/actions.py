@@ -1,0 +1,70 @@
+"""Actions, pages and outcomes in people's words, for any world."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envs.protocols import (
+    ActionVocabulary,
+    Chunk,
+    Observation,
+    View,
+    fill,
+    takes_text,
+    target_of,
+    verb_of,
+)
+
+
+def split_action(action: str) -> tuple[str, str]:
+    """Return (verb, target) of ``verb[target]``, ("", action) of any other command."""
+    target = target_of(action)
+    return ("", action) if target == action else (verb_of(action), target)
+
+
+def label(action: str) -> str:
+    """Return what a button for ``action`` says: its target, or its verb where it takes text."""
+    return f"{verb_of(action)} …" if takes_text(action) else target_of(action)
+
+
+def typed_action(text: str, observation: Observation, actions: ActionVocabulary) -> str:
+    """Return the action that a person means by ``text``, or ``text`` itself if the world takes none.
+
+    It may be an action as it is written, the label of a command on the page, a verb and the words
+    that it takes, or words alone where the page has nothing but one command that takes words.
+    """
+    words = " ".join(text.split())
+    verb, _, rest = words.partition(" ")
+    slots = [action for action in observation.actions if takes_text(action)]
+    commands = [action for action in observation.actions if not takes_text(action)]
+    guesses = [words, *(a for a in commands if label(a).lower() == words.lower())]
+    guesses.append(f"{verb.lower()}[{rest}]")
+    if len(slots) == 1 and not commands and "[" not in words:
+        guesses.append(fill(slots[0], words))
+    return next((guess for guess in guesses if actions.accepts(guess, observation)), words)
+
+
+def reward_parts(observation: Observation) -> list[dict[str, Any]]:
+    """Return the parts that a finished page's reward is made of: name, value, weight (or None).
+
+    A world names them in ``info["outcome"]["parts"]``; otherwise they are the plain values of
+    ``info["reward"]``.
+    """
+    outcome = observation.info.get("outcome")
+    if isinstance(outcome, Mapping):
+        return [dict(part) for part in outcome.get("parts", ())]
+    values = observation.info.get("reward")
+    known = values.items() if isinstance(values, Mapping) else ()
+    return [{"name": name, "value": value, "weight": None} for name, value in known]
+
+
+def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:
+    """Return what a world lays side by side at the end: name, title, amount, facts, tags of each."""
+    outcome = observation.info.get("outcome")
+    return tuple(outcome.get("cards", ())) if isinstance(outcome, Mapping) else ()
+
+
+def lead_of(view: View, chunk: Chunk) -> str:
+    """Return what a chunk says before its commands, without its closing ``Commands:``."""
+    leads = [fragment.text for fragment in view.fragments(chunk) if fragment.role == "lead"]
+    return re.sub(r"\s*[\w ]+:\s*$", "", leads[0]).strip(" .") if leads else ""

@@ -1,0 +1,171 @@
+"""Choosing what to do: browse the world's tasks, search them, take a random one, or write your own."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import gradio as gr
+
+from envs.protocols import World, tasks_of
+from stores.errors import UserError
+from ui.app.render.frame import render_tasks
+from ui.app.render.html import note, plural
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, problem_of
+from ui.app.workspace import Workspace
+
+#: Tasks shown at once.
+PAGE = 6
+#: Seconds that a search may draw tasks for which it knows no instruction yet.
+PATIENCE = 2.0
+
+Begin = Callable[[str, dict[str, Any]], Iterator[dict[Any, Any]]]
+
+
+class TaskList:
+    """The tasks of a world, each called by its instruction, which is drawn when it is first shown."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.tasks: Sequence[Mapping[str, Any]] = tasks_of(world)
+        self._labels: dict[int, str] = {}
+
+    def label(self, number: int) -> str:
+        """Return a task's instruction."""
+        if number not in self._labels:
+            try:
+                session, _ = self._world.reset(self.tasks[number])
+                self._labels[number] = " ".join(self._world.instruction(session).split())
+            except UserError as error:
+                self._labels[number] = f"({problem_of(error)})"
+        return self._labels[number]
+
+    def page(self, words: str, first: int) -> tuple[list[tuple[int, str]], str, bool]:
+        """Return tasks that have all ``words`` from the ``first`` on, their place, and if more follow.
+
+        A search gives up after :data:`PATIENCE`, and goes on there the next time.
+        """
+        end = first + PAGE
+        if not words.strip():
+            shown = [(i, self.label(i)) for i in range(first, min(end, len(self.tasks)))]
+            return shown, _where(first, shown, len(self.tasks)), end < len(self.tasks)
+        asked, until = words.lower().split(), time.monotonic() + PATIENCE
+        hits: list[tuple[int, str]] = []
+        for number in range(len(self.tasks)):
+            if number not in self._labels and time.monotonic() > until:
+                shown = hits[first:end]
+                searched = f" among the first {number:,} of {plural(len(self.tasks), 'task')}"
+                return shown, _where(first, shown, len(hits)) + searched, len(hits) > end
+            text = self.label(number)
+            if all(word in text.lower() for word in asked):
+                hits.append((number, text))
+        shown = hits[first:end]
+        return shown, _where(first, shown, len(hits)), len(hits) > end
+
+    @cached_property
+    def takes_instruction(self) -> bool:
+        """Whether the world plays an instruction that a person writes."""
+        try:
+            self._world.reset({"instruction": "look around"})
+        except Exception:  # a stranger's world may raise anything for a task that it does not know
+            return False
+        return True
+
+
+def _where(first: int, shown: Sequence[Any], total: int) -> str:
+    if not shown:
+        return "No task has these words"
+    return f"{first + 1}–{first + len(shown)} of {plural(total, 'task')}"
+
+
+class TaskPicker:
+    """A search box over the world's tasks, a page of them, and two buttons."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self._lists: dict[str, TaskList] = {}
+        with gr.Row(elem_classes="sg-picker"):
+            self.words = gr.Textbox(
+                label="find a task, or write what you want done", lines=1, scale=5, min_width=220,
+                placeholder="find a task by its words, or write what you want done",
+                show_label=False, container=False, elem_id="sg-task-words",
+            )  # fmt: skip
+            self.browse = gr.Button("Browse tasks", elem_id="sg-browse", min_width=110, size="md")
+            self.random = gr.Button("Random task", elem_id="sg-random", min_width=110, size="md")
+            self.own = gr.Button("Play what I wrote", elem_id="sg-own", min_width=130, size="md")
+        with gr.Column(visible=False) as self.panel:
+            self.list = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-tasks")
+        self.is_open = gr.State(False)
+        self.first = gr.State(0)
+
+    def tasks(self, tab: str) -> TaskList:
+        """Return the tasks of the tab's world."""
+        return self.tasks_in(self.app.of(tab))
+
+    def tasks_in(self, workspace: Workspace) -> TaskList:
+        """Return the tasks of a workspace's world, remembered as long as the server runs."""
+        key = workspace.config.env.model_dump_json()
+        if key not in self._lists:
+            self._lists[key] = TaskList(workspace.world)
+        return self._lists[key]
+
+    def own_button(self, workspace: Workspace) -> Any:
+        """Return whether one can write a task of one's own in this world."""
+        return gr.update(visible=self.tasks_in(workspace).takes_instruction)
+
+    def show(self, tab: str, words: str, first: int = 0) -> tuple[Any, int]:
+        """Draw the tasks that have all ``words``, from ``first`` on."""
+        start = max(first, 0)
+        try:
+            shown, where, more = self.tasks(tab).page(words, start)
+        except UserError as error:
+            return note(problem_of(error), "bad"), 0
+        return render_tasks(shown, where, start, more), start
+
+    def wire(self, begin: Begin, outputs: list[Any]) -> None:
+        """Connect the choices to ``begin(tab, task)``, which draws ``outputs``."""
+        tab = self.app.tab
+        closed = {self.panel: gr.update(visible=False), self.is_open: False}
+
+        def start(tab: str, task: Mapping[str, Any]) -> Iterator[dict[Any, Any]]:
+            for update in begin(tab, dict(task)):
+                yield {**update, **closed}
+
+        def turn(tab: str, words: str, first: int, event: gr.EventData) -> Iterator[dict[Any, Any]]:
+            data = data_of(event)
+            if "task" in data:
+                yield from start(tab, self.tasks(tab).tasks[int(data["task"])])
+            elif "turn" in data:
+                shown, at = self.show(tab, words, first + PAGE * int(data["turn"]))
+                yield {self.list: shown, self.first: at}
+
+        def surprise(tab: str) -> Iterator[dict[Any, Any]]:
+            tasks = self.tasks(tab).tasks
+            yield from start(tab, random.choice(tasks) if tasks else {})
+
+        def write(tab: str, words: str) -> Iterator[dict[Any, Any]]:
+            if self.tasks(tab).takes_instruction:
+                yield from start(tab, {"instruction": words or ""})
+            else:
+                yield opened(tab, words)
+
+        def opened(tab: str, words: str) -> dict[Any, Any]:
+            shown, at = self.show(tab, words)
+            return {self.list: shown, self.first: at, self.is_open: True,
+                    self.panel: gr.update(visible=True)}  # fmt: skip
+
+        def find(tab: str, words: str) -> dict[Any, Any]:
+            return opened(tab, words) if words.strip() else closed
+
+        def toggle(tab: str, words: str, is_open: bool) -> dict[Any, Any]:
+            return closed if is_open else opened(tab, words)
+
+        mine = [self.list, self.first, self.is_open, self.panel]
+        places = [*outputs, *mine]
+        self.list.click(turn, [tab, self.words, self.first], places, **QUIET)
+        self.random.click(surprise, [tab], places, **QUIET)
+        self.own.click(write, [tab, self.words], places, **QUIET)
+        self.words.change(find, [tab, self.words], mine, trigger_mode="always_last", **QUIET)
+        self.words.submit(write, [tab, self.words], places, **QUIET)
+        self.browse.click(toggle, [tab, self.words, self.is_open], mine, **QUIET)

@@ -1,0 +1,39 @@
+"""Whose memory an agent has, and what a bank holds: shared by the command line and the app."""
+
+from pathlib import Path
+from typing import Any
+
+from envs.protocols import World
+from graph.config import Config, load_config
+from nodes.experience.grow import make_of
+from nodes.experience.states import state_text
+from nodes.resources import Resources
+from stores.bank.bank import open_bank
+from stores.bank.state_bank import StateBank
+from stores.bank.trace_bank import TraceBank
+from stores.errors import UserError
+
+
+def of_user(config: Config, user: str) -> Config:
+    """Return ``config`` with the long-term memory of ``user`` in its reader and its writers."""
+    values: dict[str, Any] = config.model_dump(mode="json")
+    for item in (values["context"].get("memory"), *values["memory"]):
+        if item is not None and "place" in item:
+            item["place"]["user"] = user
+    return load_config(values)
+
+
+def nearest_rows(
+    folder: str | Path, text: str, k: int, resources: Resources, world: World
+) -> list[Any]:
+    """Return the ``k`` rows (with scores) nearest to a question, or to a whole state as text."""
+    embedder = resources.embedder
+    if open_bank(folder).kind == "trace":
+        return list(TraceBank(folder, make_of(embedder)).search(embedder.embed([text]), k))
+    if "Question: " not in text:  # a question is the state of an episode that begins with it
+        try:
+            start = world.reset({"instruction": text})[1].text
+        except UserError:
+            start = ""
+        text = state_text(resources.view, text, [], start=start)
+    return list(StateBank(folder, make_of(embedder)).nearest_text(embedder.embed([text])[0], k))
