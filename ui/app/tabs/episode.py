@@ -15,6 +15,7 @@ from ui.app.render.html import note
 from ui.app.tabs.common import (
     BEAT,
     EVENTS_JS,
+    QUIET,
     App,
     Watch,
     data_of,
@@ -308,11 +309,7 @@ class EpisodeTab:
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs
-        how: dict[str, Any] = {
-            "outputs": outputs,
-            "show_progress": "hidden",
-            "api_visibility": "private",
-        }
+        how = {"outputs": outputs, **QUIET}
         self.step.click(self.take_step, [tab], **how)
         self.run.click(self.auto_run, [tab], **how)
         self.retry.click(self.take_step, [tab], **how)
