@@ -1,8 +1,10 @@
 """The bodies of the graph's nodes: one agent's config bound to what it built."""
 
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -23,7 +25,7 @@ from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
-from stores.errors import UserError
+from stores.errors import MissingExtra, UserError
 from stores.traces import Event
 
 _OVERRIDABLE = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
@@ -222,12 +224,25 @@ class BoundAgent:
 
     @property
     def _updater(self) -> Any:
-        return self.resources.get(self.config.updater)
+        """The configured updater; where its packages are missing the agent plays without a state.
+
+        What cannot do without one says so when it is built (``context.kind=retrieve``).
+        """
+        try:
+            return self.resources.get(self.config.updater)
+        except MissingExtra as missing:
+            _warn_once(f"no recurrent state: {missing}")
+            return self.resources.get(registry().parse("updater", "none"))
 
     def _tell(self, node: str, state: State, **facts: Any) -> None:
         """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
         if self._runtime is not None:
             self._runtime.stream_writer({"node": node, "step": state.get("steps", 0), **facts})
+
+
+@cache
+def _warn_once(line: str) -> None:
+    logging.getLogger("stategate").warning(line)
 
 
 def require_fit(config: Config) -> None:

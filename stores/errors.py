@@ -1,6 +1,5 @@
-"""The one exception that means "the caller can fix this", and how command lines tell it."""
+"""The one exception that means "the caller can fix this"."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +15,10 @@ class ModelUnavailable(UserError):
     """The language model's server did not answer; worth retrying, then worth telling."""
 
 
+class MissingExtra(UserError):
+    """A package of an optional part is not installed."""
+
+
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
     """Turn a missing package of the optional part ``extra`` into a line that says how to get it."""
@@ -23,18 +26,5 @@ def needs(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "a package").partition(".")[0]
-        raise UserError(f"'{package}' is not installed: pip install 'stategate[{extra}]'") from None
-
-
-@contextmanager
-def mistakes_in_one_line(*also: type[Exception]) -> Iterator[None]:
-    """Tell a ``UserError``, or one of ``also``, in one line on standard error, and exit with code 2.
-
-    For the command lines that are modules (``python -m trainers.…``); ``stategate`` has its own.
-    """
-    mistakes: tuple[type[Exception], ...] = (UserError, *also)
-    try:
-        yield
-    except mistakes as error:
-        sys.stderr.write(f"stategate: {error}\n")
-        sys.exit(2)
+        line = f"'{package}' is not installed: pip install 'stategate[{extra}]'"
+        raise MissingExtra(line) from None

@@ -161,7 +161,10 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
             values[key] = yaml.safe_load(value) if value else ""
         return cls(**values)
     except OSError as error:
-        raise UserError(f"cannot read the settings '{path}': {error.strerror}") from None
+        known = ", ".join(sorted(place.stem for place in TRAINING_CONFIGS.glob("*.yaml")))
+        raise UserError(
+            f"cannot read the settings '{path}' ({error.strerror}): name a YAML file, or {known}"
+        ) from None
     except yaml.YAMLError as error:
         raise UserError(f"'{path}' is no YAML: {' '.join(str(error).split())}") from None
     except (ValidationError, TypeError, ValueError) as error:

@@ -54,7 +54,7 @@ def softmax(temperature: float) -> Allocator:
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
-    """Load a checkpoint of ``trainers.state.allocator``. Raises ``UserError`` for a mismatch."""
+    """Load a checkpoint of ``stategate train allocator``. Raises ``UserError`` for a mismatch."""
     import torch
 
     updater, weigher = trained_head(resources, checkpoint, kind, "allocator", make_weigher)

@@ -158,7 +158,7 @@ def trained_head(
     """
     updater = needs_state(resources, kind)
     name = checkpoint or f"{role}-{updater.model.kind}"
-    fix = f"train it again for this state model (python -m trainers.state.{role})"
+    fix = f"train it again for this state model (stategate train {role})"
     network = load_network(
         name,
         role,

@@ -1,4 +1,4 @@
-"""Files to documents: txt, md, html, pdf and json articles, read as text and nothing else.
+"""Files to documents: txt, md, html, pdf, articles in json and jsonl, read as text and nothing else.
 
 What cannot be read is told with its reason and harms nothing else. Document text is data: nothing
 in it is ever run, rendered or followed.

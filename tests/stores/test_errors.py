@@ -1,25 +1,19 @@
-"""Command lines tell a user's mistake in one line; other errors are ours and stay loud."""
+"""A missing optional package is a user's mistake with its fix; other import errors stay loud."""
 
 import pytest
 
-from stores.errors import ModelUnavailable, UserError, mistakes_in_one_line
+from stores.errors import MissingExtra, UserError, needs
 
 
-@pytest.mark.parametrize("kind", [UserError, ModelUnavailable])
-def test_one_line_and_exit_code_two(
-    kind: type[UserError], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped, mistakes_in_one_line():
-        raise kind("no run at 'x': name a folder")
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == "stategate: no run at 'x': name a folder\n"
+def test_a_missing_package_names_the_extra_that_brings_it():
+    with (
+        pytest.raises(MissingExtra, match=r"'nowhere' is not installed: .*stategate\[qa\]"),
+        needs("qa"),
+    ):
+        import nowhere.at.all  # noqa: F401
+    assert issubclass(MissingExtra, UserError)
 
 
-def test_other_errors_pass_unless_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="ours"), mistakes_in_one_line():
-        raise ValueError("ours")
-    assert capsys.readouterr().err == ""
-    with pytest.raises(SystemExit) as stopped, mistakes_in_one_line(OSError, ValueError):
-        raise ValueError("the user's")
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == "stategate: the user's\n"
+def test_other_errors_pass():
+    with pytest.raises(ImportError), needs("qa"):
+        from stores.errors import nothing_of_the_kind  # noqa: F401
