@@ -10,11 +10,9 @@ word, or is empty where the question stands on its own.
 """
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,29 +42,35 @@ def run_entities(
     overrides: Sequence[str] = (),
     command: Sequence[str] = ("run_entities",),
 ) -> dict[str, Any]:
-    """Compare ``agents`` (extractors, or NAME=FILE of recorded answers) and return the summary.
+    """Compare ``agents`` (extractors) and return the summary.
 
     ``data`` is "articles" with its conversations (of ``split`` dev or test), or "sample": people and
     places of the sample corpus. Raises ``UserError`` for anything else.
     """
     samples, kinds, sha256 = _dataset(data, split)
-    solvers = dict(_solver(agent, kinds, config, overrides) for agent in agents)
+    unknown = sorted({*agents} - {"rules", "spacy", "model"})
+    if unknown or not agents:
+        raise UserError(
+            f"the extractors are rules, spacy and model: '{', '.join(unknown)}' is none"
+        )
     args = {
         **provenance(command),
         "data": {"name": data, "split": split, "sha256": sha256},
-        "agents": [_shown(agent) for agent in agents],
+        "agents": list(agents),
         "config": config,
         "overrides": list(overrides),
         "seed": 0,
     }
-    task = Task(
-        list(solvers), lambda agent: samples, lambda agent: solvers[agent](), _score, unit="text"
-    )
+
+    def solver(agent: str) -> Solver:
+        return _solver(agent, kinds, config, overrides)
+
+    task = Task(list(agents), lambda _: samples, solver, _score, unit="text")
     return run_task(task, out, args)
 
 
 def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]:
-    folder = Path(str(files("envs.qa.sample")))
+    folder = files("envs.qa.sample")
     if data == "sample":
         raw = (folder / "entities.yaml").read_bytes()
         documents = {d.id: d for d in read_folder(sample_folder()) if isinstance(d, Document)}
@@ -88,25 +92,7 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
     return samples, KINDS, hashlib.sha256(b"".join(raws)).hexdigest()
 
 
-def _shown(agent: str) -> str:
-    name, _, file = agent.partition("=")
-    return f"{name}={Path(file).name}" if file else name
-
-
-def _solver(
-    agent: str, kinds: Sequence[str], config: str, overrides: Sequence[str]
-) -> tuple[str, Callable[[], Solver]]:
-    """Return the agent's name and what makes its solver."""
-    name, _, file = agent.partition("=")
-    if file:
-        answers = _recorded(file)
-        return name, lambda: _playback(answers, kinds)
-    if name not in ("rules", "spacy", "model"):
-        raise UserError(f"no extractor '{name}': rules, spacy, model, or NAME=FILE of its answers")
-    return name, lambda: _live(name, kinds, config, overrides)
-
-
-def _live(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]) -> Solver:
+def _solver(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]) -> Solver:
     from graph.config import load_config
     from nodes.resources import Resources
 
@@ -129,33 +115,6 @@ def _live(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]
             row["turn_ms"] = _turn_ms(sample.data, extract)
         if isinstance(extract, ModelExtractor):
             row["fallbacks"] = extract.fallbacks - before
-
-    return solve
-
-
-def _recorded(file: str) -> dict[str, Any]:
-    """Read what another extractor answered.
-
-    JSON: {"names": {id: [[kind, name]]}, "follow_ups": {id: [subject]}, "ms": {id: number}}.
-    """
-    try:
-        answers: dict[str, Any] = json.loads(Path(file).read_text(encoding="utf-8"))
-        answers["names"], answers["follow_ups"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"cannot read '{file}' ({error!r}): names and follow_ups by id") from None
-    return answers
-
-
-def _playback(answers: Mapping[str, Any], kinds: Sequence[str]) -> Solver:
-    def solve(sample: Sample, attempt: Attempt) -> None:
-        (row,) = attempt.rows
-        id_ = sample.key["id"]
-        if sample.key["part"] == "names":
-            row |= _counted(answers["names"][id_], sample.data, kinds)
-            row |= {"names": answers["names"][id_], "ms": answers.get("ms", {}).get(id_)}
-        else:
-            subjects = iter(answers["follow_ups"][id_])
-            row |= _followed(sample.data, lambda asked, events: next(subjects))
 
     return solve
 

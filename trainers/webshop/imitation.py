@@ -12,13 +12,15 @@ between training, validation and report.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Generator
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 from tqdm import tqdm
 
 from envs.webshop.actions import OPENED
@@ -26,8 +28,6 @@ from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
     ENCODER,
     PAGE_FEATURES,
-    SIMILARITIES,
-    Embed,
     Encoded,
     encode,
 )
@@ -38,7 +38,7 @@ from stores.runs import mean, standard_error
 from stores.text import words_of
 from stores.traces.trajectories import Trajectory
 from trainers.episodes import Readers, decisions_of, read_sides, resources_of
-from trainers.fitting import descend, fit, pick_device
+from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import ActorSettings, open_run, result
 from trainers.webshop.batches import collate, sized_batches
 
@@ -56,7 +56,7 @@ class Choice:
 
 def choices(
     trajectories: Sequence[Trajectory], readers: Readers, seed: int, copies: int = 1,
-    embed: Embed | None = None, name: str = "contexts",
+    name: str = "contexts",
 ) -> list[Choice]:  # fmt: skip
     """Return the readable decisions of all episodes, each read by ``copies`` readers drawn by ``seed``.
 
@@ -70,7 +70,7 @@ def choices(
             reader = readers.draw(random.Random(f"{seed} {i} {copy}"))
             walk = readers.start(reader, trajectory.instruction)
             for step, (page, action) in enumerate(pages):
-                seen = encode(walk.look(page), step, embed)
+                seen = encode(walk.look(page), step)
                 index = match(action, seen.actions)
                 if index is not None and not _is_mistake(action, trajectory):
                     found.append(Choice(seen, index, reader.name))
@@ -109,10 +109,9 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     resources = resources_of(settings, sides, settings.updater)
     run = open_run(settings, command)
     readers = Readers(settings.builders, resources, settings.low, settings.high)
-    embed: Embed | None = resources.embedder.embed if settings.similar else None
     names, copies = ("train", "validation", "heldout"), (settings.copies, 1, 1)
     data = [
-        choices(side, readers, settings.seed + i, copies[i], embed, names[i])
+        choices(side, readers, settings.seed + i, copies[i], names[i])
         for i, side in enumerate(sides)
     ]
     if not data[0] or not data[1]:
@@ -122,17 +121,13 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     sizes["hidden"] = settings.hidden
     scorer = make_scorer(**sizes).to(device)
 
-    def train_epoch(
-        optimizer: torch.optim.Optimizer, generator: torch.Generator
-    ) -> dict[str, float]:
-        losses = []
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         for places in sized_batches([c.seen for c in data[0]], settings.batch, generator):
             batch = [data[0][i] for i in places]
             rows, page, absent = collate([c.seen for c in batch], device)
             wanted = torch.tensor([c.index for c in batch], device=device)
             loss = cross_entropy(scorer(rows, page, absent), wanted)
-            losses.append(descend(scorer, loss, optimizer))
-        return {"train_loss": mean(losses)}
+            yield {"train_loss": descend(scorer, loss, optimizer)}
 
     def validate() -> dict[str, float]:
         right, loss = hits(scorer, data[1], device)
@@ -140,11 +135,10 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
 
     history = fit(scorer, settings, "accuracy", train_epoch, validate)
     rows = _rows(scorer, data[2] or data[1], device)
-    similar = SIMILARITIES if embed else ()
     meta: dict[str, Any] = {
         "kind": "policy", "architecture": sizes, "encoder": ENCODER, "world": resources.view.name,
-        "features": {"row": [*CANDIDATE_FEATURES, *similar], "page": list(PAGE_FEATURES)},
-        "embedder": resources.embedder.name if embed else None,
+        "features": {"row": list(CANDIDATE_FEATURES), "page": list(PAGE_FEATURES)},
+        "embedder": None,  # the features hold no vectors
         "trained": "imitation", "builders": settings.builders,
         **result(settings, command, len(history) - 1, rows[0]),
     }  # fmt: skip

@@ -40,7 +40,7 @@ _MEMORY = examples(
 )
 _ENTITIES = examples(
     "stategate eval entities --out runs/entities",
-    "stategate eval entities --agents rules,spacy,model,mine=answers.json --out runs/four",
+    "stategate eval entities --agents rules,spacy,model --out runs/three",
 )
 _RERANK = examples(
     "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
@@ -241,9 +241,7 @@ def memory(
 @eval_app.command(epilog=_ENTITIES)
 def entities(
     out: _Out,
-    agents: Annotated[
-        str, typer.Option(help="Comma-separated: rules, spacy, model, NAME=FILE of answers.")
-    ] = "rules,spacy",
+    agents: Annotated[str, typer.Option(help="Of rules, spacy, model.")] = "rules,spacy",
     data: Annotated[str, typer.Option(help="'articles' of many fields, or 'sample'.")] = "articles",
     split: Annotated[str, typer.Option(help="dev to tune on, test to report.")] = "test",
     config: _Config = "qa",
