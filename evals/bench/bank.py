@@ -45,23 +45,21 @@ def bank_parts(bank: StateBank, sizes: Sequence[int], resources: Any, seed: int 
 
 def _of_size(seeds: Vector, size: int, seed: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="stategate-", ignore_cleanup_errors=True) as folder:
-        return [_measure(Path(folder) / "bank", seeds, size, seed)]
+        store = Bank(Path(folder) / "bank", "state", {"text": "bench"}, create=True)
+        row = _measure(store, seeds, size, seed)
+        store.close()
+        used = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file())
+        return [{**row, "megabytes": used / 1e6}]
 
 
-def _measure(folder: Path, seeds: Vector, size: int, seed: int) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    store = Bank(folder, "state", {"text": "bench"}, create=True)
+def _measure(store: Bank, seeds: Vector, size: int, seed: int) -> dict[str, Any]:
     started = time.perf_counter()
-    made = 0
-    for block in _moved(seeds, size, rng):
+    data = {"experience": "x" * 80, "state": _STATE}
+    for block, vectors in enumerate(_moved(seeds, size, np.random.default_rng(seed))):
         store.add(
-            Entry(
-                Row(f"{made + i}", "t", 5.0, {"experience": "x" * 80, "state": _STATE}),
-                {"text": vector},
-            )
-            for i, vector in enumerate(block)
+            Entry(Row(f"{_BLOCK * block + i}", "t", 5.0, data), {"text": vector})
+            for i, vector in enumerate(vectors)
         )
-        made += len(block)
     filled = time.perf_counter() - started
     searcher = Searcher(store, "text")
     started = time.perf_counter()
@@ -72,8 +70,7 @@ def _measure(folder: Path, seeds: Vector, size: int, seed: int) -> dict[str, Any
         searcher.search(query, 10)
     wide = _timed(searcher, store, queries[:100], _WIDE)[0]
     narrow, found = _timed(searcher, store, queries, 10)
-    store_size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-    row = {
+    return {
         "states": size,
         **{f"search_{name}": value for name, value in narrow.items()},
         **{f"wide_{name}": value for name, value in wide.items()},
@@ -81,10 +78,7 @@ def _measure(folder: Path, seeds: Vector, size: int, seed: int) -> dict[str, Any
         "recall_at_10": _recall(store, queries[:100], found[:100]),
         "fill_s": filled,
         "index_s": indexed,
-        "megabytes": store_size / 1e6,
     }
-    store.close()
-    return row
 
 
 def _timed(
