@@ -81,14 +81,11 @@ class ReaderSettings(BaseModel):
     updater: str = Field(
         default="none", description="whose state the builders read: none, gru or ssm"
     )
-    low: int = Field(default=80, ge=1, description="smallest budget in tokens")
-    high: int = Field(default=2000, ge=1, description="largest budget in tokens")
 
 
 class ActorSettings(RecordedSettings, ReaderSettings):
     """The ``policy`` actor does as the expert did, whatever builder made its context."""
 
-    copies: int = Field(default=1, ge=1, description="how many readers read each episode")
     hidden: int = Field(default=96, ge=8)
 
 
@@ -101,7 +98,6 @@ class ReinforceSettings(Settings, ReaderSettings):
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
     start: str = Field(description="the imitation policy's checkpoint")
     embedder: Named = Field(default="hashing", description="that of the builders")
-    low: int = Field(default=100, ge=1, description="smallest budget in tokens")
     groups: int = Field(default=32, ge=1, description="goals an iteration")
     group: int = Field(default=8, ge=2, description="episodes a goal")
     every: int = Field(default=5, ge=1, description="iterations between held-out plays")

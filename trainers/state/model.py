@@ -128,18 +128,13 @@ def baselines(
     constant = [(e, np.full(len(e.labels), majority), truth(e, classes)) for e in reported]
     words = CountVectorizer(max_features=20_000, binary=True)
     model = LogisticRegression(max_iter=300)
-    model.fit(words.fit_transform([p for e in training for p in _pages(e)]), labels)
+    model.fit(words.fit_transform([p.text for e in training for p in e.pages]), labels)
     bag = [
-        (e, model.predict(words.transform(_pages(e))), truth(e, classes))
+        (e, model.predict(words.transform([p.text for p in e.pages])), truth(e, classes))
         for e in reported
         if e.labels
     ]
     return [scored("majority class", constant), scored("bag of last observation", bag)]
-
-
-def _pages(episode: Sequenced) -> list[str]:
-    shown = [event.text for event in episode.trajectory.events if event.kind == "OBS"]
-    return [shown[i] for i in episode.observations]
 
 
 def _accuracy(predicted: Sequence[Predicted]) -> float:

@@ -4,11 +4,11 @@
     stategate train actor
     stategate train actor --config actor_sample          (the sample catalogue, minutes)
 
-Each episode is read ``copies`` times, by builders and at budgets drawn at random, so that no builder
-is favoured. The negatives are hard ones: a decision is a choice among everything that the page offers,
-which after a search for the wish are its look-alikes, and half of the episodes open the best-looking
-wrong product first (to learn how to leave it: that click itself is not imitated). Products are split
-between training, validation and report.
+Each episode is read by a builder and at a budget drawn at random, so that no builder is favoured. The
+negatives are hard ones: a decision is a choice among everything that the page offers, which after a
+search for the wish are its look-alikes, and half of the episodes open the best-looking wrong product
+first (to learn how to leave it: that click itself is not imitated). Products are split between
+training, validation and report.
 """
 
 import random
@@ -55,10 +55,9 @@ class Choice:
 
 
 def choices(
-    trajectories: Sequence[Trajectory], readers: Readers, seed: int, copies: int = 1,
-    name: str = "contexts",
-) -> list[Choice]:  # fmt: skip
-    """Return the readable decisions of all episodes, each read by ``copies`` readers drawn by ``seed``.
+    trajectories: Sequence[Trajectory], readers: Readers, seed: int, name: str = "contexts"
+) -> list[Choice]:
+    """Return the readable decisions of all episodes, each read by a reader drawn by ``seed``.
 
     What a reader lost cannot be imitated, so a decision whose action is not readable is left out;
     the episode goes on all the same, as it would for an actor.
@@ -66,15 +65,14 @@ def choices(
     found: list[Choice] = []
     for i, trajectory in enumerate(tqdm(trajectories, desc=name, unit="episode", disable=None)):
         pages = decisions_of(trajectory)
-        for copy in range(copies):
-            reader = readers.draw(random.Random(f"{seed} {i} {copy}"))
-            walk = readers.start(reader, trajectory.instruction)
-            for step, (page, action) in enumerate(pages):
-                seen = encode(walk.look(page), step)
-                index = match(action, seen.actions)
-                if index is not None and not _is_mistake(action, trajectory):
-                    found.append(Choice(seen, index, reader.name))
-                walk.took(page, action, pages[min(step + 1, len(pages) - 1)][0])
+        reader = readers.draw(random.Random(f"{seed} {i} 0"))
+        walk = readers.start(reader, trajectory.instruction)
+        for step, (page, action) in enumerate(pages):
+            seen = encode(walk.look(page), step)
+            index = match(action, seen.actions)
+            if index is not None and not _is_mistake(action, trajectory):
+                found.append(Choice(seen, index, reader.name))
+            walk.took(page, action, pages[min(step + 1, len(pages) - 1)][0])
     return found
 
 
@@ -108,12 +106,9 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     sides = read_sides(settings)
     resources = resources_of(settings, sides, settings.updater)
     run = open_run(settings, command)
-    readers = Readers(settings.builders, resources, settings.low, settings.high)
-    names, copies = ("train", "validation", "heldout"), (settings.copies, 1, 1)
-    data = [
-        choices(side, readers, settings.seed + i, copies[i], names[i])
-        for i, side in enumerate(sides)
-    ]
+    readers = Readers(settings.builders, resources)
+    names = ("train", "validation", "heldout")
+    data = [choices(sides[i], readers, settings.seed + i, names[i]) for i in range(3)]
     if not data[0] or not data[1]:
         raise UserError(f"'{settings.data}' holds too few decisions: record more episodes")
     torch.manual_seed(settings.seed)

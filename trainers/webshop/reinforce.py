@@ -79,7 +79,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
     facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
     run = open_run(settings, command, facts)
     resources = make_resources(settings.embedder, settings.updater, WebShopEnv())
-    readers = Readers(settings.builders, resources, settings.low, settings.high)
+    readers = Readers(settings.builders, resources, low=100)
 
     def play(starts: Sequence[Start], generator: Generator | None) -> list[Rollout]:
         scorer.eval()
