@@ -51,8 +51,9 @@ def run_experience(
     config: str | Mapping[str, Any],
     goals: Sequence[int] | str,
     out: str,
-    banks: Mapping[str, tuple[str | None, str | None]],
-    inners: Sequence[str] = ("full",),
+    state: str | None,
+    trace: str | None,
+    inner: str = "full",
     overrides: Sequence[str] = (),
     names: Sequence[str] = (),
     seed: int = 0,
@@ -60,28 +61,19 @@ def run_experience(
 ) -> dict[str, Any]:
     """Play ``goals`` with every agent and return the summary; resumes what ``out`` holds.
 
-    ``banks`` maps a label ("" for other tasks than ``goals``) to a state bank and a trace bank.
-    ``names`` keeps only those agents (by the name without label and inner). Tests are against
-    ``none`` with the same inner builder; the first inner's are the summary's own.
+    ``state`` and ``trace`` are bank folders, ``names`` keeps only those agents. Tests are against
+    ``none``, the builder ``inner`` without advice.
     """
-    agents: dict[str, list[str]] = {}
-    hashes: dict[str, str] = {}
-    for inner in inners:
-        lead = "" if inner == inners[0] else f"{inner}: "
-        agents[f"{lead}none"] = [f"context.kind={inner}"]
-        for label, (state, trace) in banks.items():
-            possible = agents_for(inner, state, trace)
-            unknown = sorted(set(names) - set(possible))
-            if unknown and (state or trace):
-                raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(possible)}")
-            for name, changes in possible.items():
-                if name in names or not names:
-                    agents[f"{lead}{label}{' ' if label else ''}{name}"] = changes
-            for kind, folder in (("state", state), ("trace", trace)):
-                if folder is not None:
-                    hashes[f"{label or 'main'} {kind} bank"] = fingerprint(open_bank(folder))
-    if len(agents) == len(inners):
+    possible = agents_for(inner, state, trace)
+    if not possible:
         raise UserError("nothing to compare: give --state-bank, --trace-bank or both")
+    unknown = sorted(set(names) - set(possible))
+    if unknown:
+        raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(possible)}")
+    agents = {"none": [f"context.kind={inner}"]}
+    agents |= {name: own for name, own in possible.items() if name in names or not names}
+    folders = {"main state bank": state, "main trace bank": trace}
+    hashes = {name: fingerprint(open_bank(folder)) for name, folder in folders.items() if folder}
     return run_live(config, agents, goals, out, overrides, seed, command, hashes)
 
 

@@ -33,7 +33,7 @@ def banks(tmp_path_factory):
 def run(banks, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "exp"
     summary = run_experience(
-        "webshop-experience", range(12), str(out), {"": banks}, ["full"],
+        "webshop-experience", range(12), str(out), *banks, "full",
         [*HASHED, "actor.search=search_kind"],
     )  # fmt: skip
     return out, summary
@@ -76,13 +76,13 @@ def test_agents_that_search_by_the_recurrent_state_need_a_bank_that_holds_it(ban
     assert not any("updater" in change for change in learned["gated"])
     with pytest.raises(UserError, match="no agent 'gated by state' with these banks: state, "):
         run_experience(
-            "webshop-experience", [0], str(tmp_path / "x"), {"": banks}, names=["gated by state"]
+            "webshop-experience", [0], str(tmp_path / "x"), *banks, names=["gated by state"]
         )
 
 
 def test_without_banks_there_is_nothing_to_compare(tmp_path):
     with pytest.raises(UserError, match="--state-bank"):
-        run_experience("webshop-experience", [0], str(tmp_path / "x"), {"": (None, None)})
+        run_experience("webshop-experience", [0], str(tmp_path / "x"), None, None)
 
 
 def test_the_bench_measures_recall_against_all_vectors(banks):

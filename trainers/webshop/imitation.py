@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
@@ -118,10 +118,7 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         for places in sized_batches([c.seen for c in data[0]], settings.batch, generator):
-            batch = [data[0][i] for i in places]
-            rows, page, absent = collate([c.seen for c in batch], device)
-            wanted = torch.tensor([c.index for c in batch], device=device)
-            loss = cross_entropy(scorer(rows, page, absent), wanted)
+            loss = cross_entropy(*_logits(scorer, [data[0][i] for i in places], device))
             yield {"train_loss": descend(scorer, loss, optimizer)}
 
     def validate() -> dict[str, float]:
@@ -150,13 +147,18 @@ def hits(
     losses: list[float] = []
     with torch.inference_mode():
         for at in range(0, len(decisions), 256):
-            batch = decisions[at : at + 256]
-            rows, page, absent = collate([c.seen for c in batch], device)
-            wanted = torch.tensor([c.index for c in batch], device=device)
-            logits = scorer(rows, page, absent)
+            logits, wanted = _logits(scorer, decisions[at : at + 256], device)
             right += (logits.argmax(-1) == wanted).float().tolist()
             losses += cross_entropy(logits, wanted, reduction="none").tolist()
     return right, losses
+
+
+def _logits(
+    scorer: torch.nn.Module, decisions: Sequence[Choice], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return the scores of the candidates (B, n) and the chosen ones (B,)."""
+    rows, page, absent = collate([c.seen for c in decisions], device)
+    return scorer(rows, page, absent), torch.tensor([c.index for c in decisions], device=device)
 
 
 def _rows(
