@@ -21,10 +21,11 @@ from stores.memory import database as tables
 from stores.memory.database import Database, key_of, within
 from stores.memory.entities import Extractor
 from stores.memory.facts import (
-    all_facts,
-    all_turns,
-    forget_facts,
-    search_facts,
+    TOP_SALIENCE,
+    as_fact,
+    decayed,
+    similar_facts,
+    whole_facts,
     write_fact,
 )
 from stores.memory.graph import read_graph, write_graph
@@ -71,8 +72,23 @@ class LongTerm(Database):
         A fact under ``min_salience`` by now is not read, nor one with nothing in common with what
         was asked. Without ``vector`` the newest come first.
         """
+        moment = time.time() if now is None else now
         with self.transaction(namespace, writes=False) as db:
-            return search_facts(db, namespace, vector, embedder, k, min_salience, now)
+            rows, similar = similar_facts(db, namespace, vector, embedder)
+            scored = []
+            for row, cosine in zip(rows, similar, strict=True):
+                left = decayed(row.salience, moment - row.updated)
+                if left < min_salience or (vector is not None and cosine <= 0):
+                    continue
+                if vector is None:
+                    score = row.updated
+                else:
+                    weight = 0.7 + 0.3 * left / TOP_SALIENCE
+                    score = cosine * weight * (1.0 if row.success else 0.8)
+                scored.append((score, row.id))
+            best = {id_: float(score) for score, id_ in sorted(scored, reverse=True)[:k]}
+            whole = {row.id: row for row in whole_facts(db, list(best))}
+            return [as_fact(db, whole[id_], score) for id_, score in best.items()]
 
     def graph(
         self, namespace: Namespace, about: str, facts: Sequence[Fact], entities: int, relations: int
@@ -83,13 +99,21 @@ class LongTerm(Database):
 
     def facts(self, namespace: Namespace) -> list[Fact]:
         """Return every fact, oldest first."""
+        query = sa.select(tables.facts).where(*within(tables.facts, namespace))
         with self.transaction(namespace, writes=False) as db:
-            return all_facts(db, namespace)
+            return [as_fact(db, row) for row in db.execute(query.order_by(tables.facts.c.id))]
 
     def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every turn with its fact's salience and success, oldest first."""
+        t, f = tables.turns.c, tables.facts.c
+        joined = tables.turns.join(tables.fact_turns, t.id == tables.fact_turns.c.turn_id).join(
+            tables.facts, f.id == tables.fact_turns.c.fact_id
+        )
+        columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at)
+        query = sa.select(*columns, f.salience, f.success).select_from(joined)
+        query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
-            return all_turns(db, namespace)
+            return [dict(row._mapping) for row in db.execute(query)]
 
     def namespaces(self) -> list[Namespace]:
         """Return every user and agent of whom facts are remembered."""
@@ -103,8 +127,19 @@ class LongTerm(Database):
 
         Returns how many facts went. The turns' texts go too: what is forgotten is nowhere in here.
         """
+        f, ft, r = tables.facts.c, tables.fact_turns.c, tables.entity_relations.c
+        fe, e = tables.fact_entities.c, tables.entities.c
+        query = sa.select(f.id).where(*within(tables.facts, namespace))
         with self.transaction(namespace) as db:
-            return forget_facts(db, namespace, ids)
+            doomed = list(db.scalars(query if ids is None else query.where(f.id.in_(list(ids)))))
+            turns = list(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(doomed))))
+            named = set(db.scalars(sa.select(fe.entity_id).where(fe.fact_id.in_(doomed))))
+            db.execute(tables.facts.delete().where(f.id.in_(doomed)))  # their links go with them
+            db.execute(tables.entity_relations.delete().where(r.turn_id.in_(turns)))
+            db.execute(tables.turns.delete().where(tables.turns.c.id.in_(turns)))
+            named -= set(db.scalars(sa.select(fe.entity_id).where(fe.entity_id.in_(named))))
+            db.execute(tables.entities.delete().where(e.id.in_(named)))
+        return len(doomed)
 
     def edit(
         self,
