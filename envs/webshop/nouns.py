@@ -20,9 +20,18 @@ MODEL = "en_core_web_sm-3.8.0"
 _lock = threading.RLock()
 
 
+@lru_cache(maxsize=1 << 16)
 def nouns(title: str) -> tuple[str, ...]:
     """Return the nouns of ``title`` in lower case, in order, with repeats."""
-    return _nouns(title)
+    query = "select nouns from nouns where model = ? and title = ?"
+    with _lock:
+        rows = _file().query(query, (MODEL, title))
+        if rows:
+            return tuple(json.loads(rows[0]["nouns"]))
+        parsed = _of(_parser()(title))
+        with _file().transaction() as db:
+            _keep(db, title, parsed)
+        return parsed
 
 
 def prepare(titles: Iterable[str]) -> int:
@@ -37,19 +46,6 @@ def prepare(titles: Iterable[str]) -> int:
             for title, document in tqdm(zip(missing, parsed, strict=True), "nouns", len(missing)):
                 _keep(db, title, _of(document))
     return len(missing)
-
-
-@lru_cache(maxsize=1 << 16)
-def _nouns(title: str) -> tuple[str, ...]:
-    query = "select nouns from nouns where model = ? and title = ?"
-    with _lock:
-        rows = _file().query(query, (MODEL, title))
-        if rows:
-            return tuple(json.loads(rows[0]["nouns"]))
-        parsed = _of(_parser()(title))
-        with _file().transaction() as db:
-            _keep(db, title, parsed)
-        return parsed
 
 
 def _of(document: Any) -> tuple[str, ...]:

@@ -72,24 +72,16 @@ def sub_nodes(instruction: str, product: Product, sub: str) -> Iterator[Node]:
 
 def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[Node]:
     """Yield the receipt."""
-    facts = ("attrs", "category", "query", "product category")
-    lead = ("Thank you for shopping with us!", "Your code: ", "None")
-    bought = ("Purchased", "asin", asin, "options", _html_json(options))
-    wanted = ("asin", "options", "attrs", "price upper", "instuction text", "category")
-    tail = ("product category", "query", "Goal ", "None", "Reward")
-    result = ("Your score (min 0.0, max 1.0)", str(reward), "Reward Details ", "None")
     texts = (
-        *lead,
+        "Thank you for shopping with us!", "Your code: ", "None",
         " (Paste it in your MTurk interface.)",
-        *bought,
-        *(part for fact in facts for part in (fact, "None")),
-        "Target",
-        *wanted,
-        *tail,
-        *result,
-    )
-    for text in texts:
-        yield Node(text)
+        "Purchased", "asin", asin, "options", _html_json(options),
+        "attrs", "None", "category", "None", "query", "None", "product category", "None",
+        "Target", "asin", "options", "attrs", "price upper", "instuction text", "category",
+        "product category", "query", "Goal ", "None", "Reward",
+        "Your score (min 0.0, max 1.0)", str(reward), "Reward Details ", "None",
+    )  # fmt: skip
+    yield from map(Node, texts)
 
 
 def draw_text(nodes: Sequence[Node]) -> str:
@@ -130,6 +122,14 @@ def clickables(nodes: Sequence[Node]) -> dict[str, Node]:
     found.update({n.text.lower(): n for n in nodes if n.role == "link"})
     found.update({n.text: n for n in nodes if n.role == "option"})
     return found
+
+
+def affordances(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the actions that a page offers, in order."""
+    return tuple(
+        SEARCH if label == "search" and node.role == "button" else f"click[{label}]"
+        for label, node in clickables(nodes).items()
+    )
 
 
 def item_url(keywords: Sequence[str], number: int, asin: str, options: dict[str, str]) -> str:

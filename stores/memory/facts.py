@@ -1,7 +1,6 @@
 """Facts of long-term memory: found by meaning, merged where they say the same, or contradicted."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 

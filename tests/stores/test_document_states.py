@@ -37,6 +37,8 @@ def test_round_trip(tmp_path, dtype, error):
             assert array.shape == value[name].shape
             top = np.abs(value[name]).max(initial=0)
             assert np.abs(array - value[name]).max(initial=0) <= error * top
+
+
 def test_a_document_that_an_older_index_deleted_is_not_there(tmp_path):
     store = DocumentStates(tmp_path, "m")
     for i in range(3):
