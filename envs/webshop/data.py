@@ -94,7 +94,7 @@ def _download_all(folder: Path, files: tuple[DataFile, ...]) -> list[FileRecord]
         target = partial / file.name
         try:
             with progress(file.size, f"fetching {file.name}") as bar:
-                download(_ADDRESS.format(id=file.drive_id), target, bar, patience=30)
+                download(_ADDRESS.format(id=file.drive_id), target, bar.update, patience=30)
         except SourceError as error:
             with suppress(OSError):
                 partial.rmdir()  # where nothing has come

@@ -41,7 +41,6 @@ create table if not exists sources (id text primary key) without rowid;
 """
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BLOCK = 8192  # vectors read at once
-_MERGED = 500  # rows merged at once
 
 
 @dataclass(frozen=True)
@@ -275,12 +274,24 @@ def merge(source: Bank, target_folder: str | Path) -> int:
             f"'{target_folder}' holds {sorted(target.makes())} vectors, '{source.folder}' "
             f"{sorted(source.makes())}: merge into a new folder"
         )
-    added = 0
+    columns = "id, task, q, data, created, uses, helped, used"
     try:
-        for part in _parts(source):
-            added += target.add(part)
-        for row in source.query("select id from sources"):
-            target.add([], source=row["id"])
+        target.query("attach database ? as source", (str(source.path),))
+        with target.transaction() as db:
+            last = db.execute("select coalesce(max(n), 0) from rows").fetchone()[0]
+            added = db.execute(
+                f"insert or ignore into rows ({columns})"  # noqa: S608 - fixed names
+                f" select {columns} from source.rows order by n"
+            ).rowcount
+            db.execute(
+                "insert into vectors select own.n, key, place, vector from source.vectors as v"
+                " join source.rows as its on its.n = v.n join rows as own on own.id = its.id"
+                " where own.n > ?",
+                (last,),
+            )
+            db.execute("insert or ignore into sources select id from source.sources")
+            if added:
+                _bump(db, "version")
     finally:
         target.close()
     return added
@@ -334,22 +345,3 @@ def _to_row(line: sqlite3.Row) -> Row:
     """Return what a line of table ``rows`` says."""
     facts = (line["created"], line["uses"], line["helped"], line["used"], line["n"])
     return Row(line["id"], line["task"], line["q"], json.loads(line["data"]), *facts)
-
-
-def _parts(bank: Bank) -> Iterator[list[Entry]]:
-    rows: list[Row] = bank.rows()
-    for start in range(0, len(rows), _MERGED):
-        part = rows[start : start + _MERGED]
-        marks = ",".join("?" * len(part))
-        lines = bank.query(
-            f"select * from vectors where n in ({marks}) order by n, key, place",  # noqa: S608
-            [row.n for row in part],
-        )
-        vectors: dict[int, dict[str, list[np.ndarray]]] = {}
-        for row in lines:
-            vector = np.frombuffer(row["vector"], dtype="<f4")
-            vectors.setdefault(row["n"], {}).setdefault(row["key"], []).append(vector)
-        yield [
-            Entry(row, {key: np.stack(v) for key, v in vectors.get(row.n, {}).items()})
-            for row in part
-        ]
