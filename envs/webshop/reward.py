@@ -2,24 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from envs.webshop.catalogue import Product
 from envs.webshop.nouns import nouns
 
 #: The colour words of the original's normalisation, in its order (the first that occurs wins).
-COLORS = (
-    "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown"
-    " burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee"
-    " cognac copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia gold"
-    " granite grape graphite grass gray green grey heather indigo ivory ivy khaki lavender lemon"
-    " leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor mushroom"
-    " mustard natural navy nude olive orange peach pewter pink plum purple rainbow red rose royal"
-    " rust sand sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal"
-    " tiger turquoise violet walnut wheat white wine yellow"
-).split()
-
-
+COLORS = Path(__file__).with_name("colors.txt").read_text("utf-8").split()
 #: The original's comparison drops these characters, so that "café" is "caf".
 _LATIN_1 = dict.fromkeys(range(128, 256))
 

@@ -30,7 +30,6 @@ _LEGAL = _WORDS["legal"]
 _INSTITUTIONS = _WORDS["institutions"]
 _GEOGRAPHY = _WORDS["geography"]
 _THINGS = _WORDS["things"]
-_PLACE_NOUNS = _GEOGRAPHY | _WORDS["more_place_nouns"]
 _HEADS = _THINGS | _INSTITUTIONS | _GEOGRAPHY | TITLES
 _SPEECH = _WORDS["speech"]
 _AGENTS = re.compile(
@@ -240,8 +239,6 @@ def _read_name(name: str, votes: defaultdict[str, float]) -> None:
         votes["thing"] += 8
     if low[0] in TITLES and low[1:2] == ["of"]:
         votes["person"] += 3
-    if FUNCTION_WORDS & set(low) - _JOINS:
-        votes["person"] -= 2
     for kind, heads in (
         ("thing", _THINGS), ("organisation", _INSTITUTIONS), ("location", _GEOGRAPHY),
     ):  # fmt: skip
@@ -270,35 +267,18 @@ def _read_surroundings(
     skipped = (",", "of", "The", "the")
     noun = next((word for word in reversed(before) if word not in skipped), "")
     first = after[0] if after else ""
-    if last.lower().rstrip(".") in TITLES:
-        votes["person"] += 3
-    elif last in PLACE_PREPOSITIONS:
-        votes["location"] += 2
-    elif last in ("at", "from", "to"):
-        votes["location"] += 0.7 if " " in name else 1.1
-    elif last == "during" or "during" in before[-2:-1]:
-        votes["thing"] += 2
-    elif last in ('"', "“") and first in ('"', "”"):
-        votes["thing"] += 4
-    elif last == "by":
-        votes["person"] += 0.5
-        votes["organisation"] += 0.3
-    elif last == "The" and len(before) > 1 and before[-2] not in _OPENERS:
-        votes["thing"] += 2
-        votes["person"] -= 2
-    elif (
-        last == "the"
-        and before[-2:-1]
-        and before[-2] in PLACE_PREPOSITIONS | {"to", "from", "over"}
-    ):
-        votes["location"] += 1.2
-        votes["person"] -= 2
-    elif last == "the":
-        votes["thing"] += 0.6
-        votes["organisation"] += 0.6
-        votes["person"] -= 2
-    elif last == "of" and noun in _PLACE_NOUNS:
-        votes["location"] += 3
+    is_where = before[-2:-1] and before[-2] in PLACE_PREPOSITIONS | {"to", "from", "over"}
+    signs: tuple[tuple[object, dict[str, float]], ...] = (
+        (last.lower().rstrip(".") in TITLES, {"person": 3}),
+        (last in PLACE_PREPOSITIONS, {"location": 2}),
+        (last in ("from", "to"), {"location": 0.7 if " " in name else 1.1}),
+        (last == "by", {"person": 0.5, "organisation": 0.3}),
+        (last == "The" and len(before) > 1, {"thing": 2, "person": -2}),
+        (last == "the" and is_where, {"location": 1.2, "person": -2}),
+        (last == "the", {"thing": 0.6, "organisation": 0.6, "person": -2}),
+    )
+    for kind, weight in next((weights for is_so, weights in signs if is_so), {}).items():
+        votes[kind] += weight
     if last != "of" and _AGENTS.match(noun) and noun not in FUNCTION_WORDS:
         votes["person"] += 1.5
     elif last != "of" and noun in _WORKS:
