@@ -17,7 +17,7 @@ from tqdm import tqdm
 from envs.protocols import fill, takes_text
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Catalogue, Product
-from envs.webshop.nouns import prepare
+from envs.webshop.nouns import nouns
 from evals.core.parts import Parts
 from stores.runs import with_errors
 
@@ -37,7 +37,8 @@ def measure_world(
     started = time.perf_counter()
     shop = WebShop.load(data, observation="text")
     load, memory = time.perf_counter() - started, _memory() / 1e6
-    prepare(product.name for product in shop.products.values())
+    for product in tqdm(shop.products.values(), "nouns"):
+        nouns(product.name)
     rng = random.Random(seed)
     rates = [_walk(shop, rng, seconds / 5) for _ in tqdm(range(5), "random walks")]
     queries = [

@@ -45,7 +45,7 @@ def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[tqdm[Any
     from tqdm import tqdm
 
     pace = 0.2 if sys.stderr.isatty() else 2.0
-    look = {"unit": "B", "unit_scale": True, "mininterval": pace, "file": sys.stderr}
+    look: Any = {"unit": "B", "unit_scale": True, "mininterval": pace, "file": sys.stderr}
     with tqdm(total=total, desc=what, leave=leave, **look) as bar:
         try:
             yield bar

@@ -12,7 +12,6 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,7 @@ class Entry:
     vectors: Mapping[str, Vector] = field(default_factory=dict)
 
 
-class Bank:
+class Bank(SqliteFile):
     """A bank's file. Raises ``UserError`` where it is damaged or of another make.
 
     ``makes`` says what the bank's vectors are made with, such as ``{"text": "minilm/384/1"}``. A
@@ -83,30 +82,16 @@ class Bank:
     ) -> None:
         self.folder = Path(folder).expanduser()
         self.kind = kind
-        self.path = self.folder / "bank.sqlite"
-        if not create and not self.path.is_file():
+        path = self.folder / "bank.sqlite"
+        if not create and not path.is_file():
             raise UserError(
                 f"no bank in '{folder}': make one with stategate bank build TRACES --out '{folder}'"
             )
-        self._file = SqliteFile(
-            self.path, "bank", (_SCHEMA,), fix="build another folder", patience=_PATIENCE
-        )
+        super().__init__(path, "bank", (_SCHEMA,), fix="build another folder", patience=_PATIENCE)
         with self.transaction() as db:
             is_new = db.execute("select 1 from meta").fetchone() is None
             self._check(db, {"kind": kind, "format": "1"}, is_new)
             self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
-
-    def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a write transaction on the bank's file: all of it happens, or nothing."""
-        return self._file.transaction()
-
-    def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """Read rows."""
-        return self._file.query(statement, values)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     def add(
         self,
