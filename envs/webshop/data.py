@@ -156,12 +156,10 @@ def _install(
 def _check_content(path: Path, file: DataFile) -> None:
     """Raise ``UserError`` unless ``path`` is JSON with the fields that the world reads."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            content = json.load(stream)
-    except (ValueError, UnicodeDecodeError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise UserError(f"{path} is not valid JSON ({error}): give an undamaged copy") from error
-    problem = _problem(content, file.name)
-    if problem:
+    if problem := _problem(content, file.name):
         raise UserError(f"{path}: {problem}; is this WebShop's {file.name}?")
 
 
@@ -170,19 +168,17 @@ def _problem(content: Any, name: str) -> str | None:
         if not isinstance(content, list) or not content:
             return "expected a list of products"
         for number, product in enumerate(content):
-            lacking = [
-                f for f in _PRODUCT_FIELDS if not isinstance(product, dict) or f not in product
-            ]
-            if lacking:
-                return f"product {number} has no {lacking[0]}"
+            there = product if isinstance(product, dict) else {}
+            for field in _PRODUCT_FIELDS:
+                if field not in there:
+                    return f"product {number} has no {field}"
         return None
     if not isinstance(content, dict):
         return "expected a mapping from ASIN"
     wanted: type = list if name == HUMAN_FILE else dict
-    wrong = next((asin for asin, value in content.items() if not isinstance(value, wanted)), None)
-    if wrong is not None:
-        return f"the entry of {wrong} is not a {wanted.__name__}"
-    if wanted is dict:
-        bare = next((asin for asin, value in content.items() if "attributes" not in value), None)
-        return None if bare is None else f"the entry of {bare} has no attributes"
+    for asin, value in content.items():
+        if not isinstance(value, wanted):
+            return f"the entry of {asin} is not a {wanted.__name__}"
+        if wanted is dict and "attributes" not in value:
+            return f"the entry of {asin} has no attributes"
     return None

@@ -1,6 +1,7 @@
 """Pages as the original shows them: text nodes, drawn in its two observation modes."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +13,9 @@ SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
 BACK, PREV, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
 #: The affordance of a search bar; concrete actions are ``search[red shoes]``.
 SEARCH = "search[<query>]"
+RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
+#: A line of rich mode: its indent (of options), whether it was clicked, its label.
+MARKED = re.compile(r"^(\s*)\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

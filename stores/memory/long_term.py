@@ -43,7 +43,12 @@ class LongTerm(Database):
         turn = tidy(turn)
         now = time.time() if turn.at is None else turn.at
         with self.transaction(namespace) as db:
-            if _is_written(db, namespace, turn):
+            t = tables.turns.c
+            same = (t.episode_id == turn.episode_id, t.step == turn.step)
+            if (
+                db.scalar(sa.select(t.id).where(*within(tables.turns, namespace), *same))
+                is not None
+            ):
                 return None
             inserted = db.execute(
                 tables.turns.insert().values(
@@ -211,24 +216,10 @@ class LongTerm(Database):
         return written
 
 
-def _is_written(db: sa.Connection, namespace: Namespace, turn: Turn) -> bool:
-    query = sa.select(tables.turns.c.id).where(
-        *within(tables.turns, namespace),
-        tables.turns.c.episode_id == turn.episode_id,
-        tables.turns.c.step == turn.step,
-    )
-    return db.scalar(query) is not None
-
-
-def default_url() -> str:
-    """Return the URL of this machine's own memory."""
-    return f"sqlite:///{home() / 'long_term.sqlite'}"
-
-
 def open_long_term(url: str | None = None) -> LongTerm:
     """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
     if url is None:
-        return _opened(default_url())
+        return _opened(f"sqlite:///{home() / 'long_term.sqlite'}")
     return _opened(url if "://" in url else f"sqlite:///{Path(url).expanduser()}")
 
 

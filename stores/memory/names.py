@@ -108,8 +108,6 @@ _OPENERS = frozenset('"“‘(:;.!?•*#-–—')
 def _is_title(text: str) -> bool:
     """Say whether quoted words are a title: all but the function words are capitalised."""
     words = re.findall(r"[^\W\d_][\w'’-]*", text)
-    if "(" in text:
-        return False
     content = [word for word in words if word.lower() not in FUNCTION_WORDS]
     return (
         bool(content)
@@ -212,21 +210,16 @@ def kind_of(name: str, text: str, label: str | None = None) -> str:
     ``label`` is what a recogniser takes it for; it counts as one more sign.
     """
     votes: defaultdict[str, float] = defaultdict(float)
-    if label:
-        votes[label] = _trust(name, label)
+    if label == "organisation":
+        votes[label] = 1.0
+    elif label:  # small recognisers often take a single foreign word for a person
+        votes[label] = 1.6 if " " in name else 1.2
     _read_name(name, votes)
     for match in islice(re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text), _MENTIONS):
         before = _WORD.findall(text[max(0, match.start() - 60) : match.start()])[-4:]
         after = _WORD.findall(text[match.end() : match.end() + 40])[:3]
         _read_surroundings(name, before, after, votes)
     return max(NAMED, key=lambda kind: votes[kind])
-
-
-def _trust(name: str, label: str) -> float:
-    """Small recognisers often take a single foreign word for a person, and much for a firm."""
-    if label == "organisation":
-        return 1.0
-    return 1.6 if " " in name else 1.2
 
 
 def _read_name(name: str, votes: defaultdict[str, float]) -> None:
