@@ -134,10 +134,10 @@ def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
     field = page.locator("#sg-field-context-how_many input")
     field.wait_for()
     assert page.get_by_text("stranger-topmost").count()
-    field.fill("0")
+    fill(page, "#sg-field-context-how_many", "0")
     button(page, "Apply to this tab").click()
     page.locator("#sg-settings-status .sg-note-bad", has_text="how_many").wait_for()
-    field.fill("2")
+    fill(page, "#sg-field-context-how_many", "2")
     button(page, "Apply to this tab").click()
     page.locator("#sg-settings-status .sg-note-good").wait_for()
     with page.expect_download() as download:

@@ -2,7 +2,8 @@
 
 from markupsafe import Markup
 
-from ui.actions import split_action
+from envs.protocols import takes_text
+from ui.actions import label, split_action
 from ui.app.render.html import el, short
 
 
@@ -10,7 +11,7 @@ def action_chip(action: str | None, *, lost: bool = False, title: str = "") -> M
     """Return an action as a chip; ``lost`` draws it as one that the model cannot see."""
     if not action:
         return el("span", "nothing", cls="sg-act sg-act-none")
-    verb, target = split_action(action)
+    verb, target = ("", label(action)) if takes_text(action) else split_action(action)
     shown = short(target, 60)
     return el(
         "span",
