@@ -179,6 +179,6 @@ def _problem(content: Any, name: str) -> str | None:
     for asin, value in content.items():
         if not isinstance(value, wanted):
             return f"the entry of {asin} is not a {wanted.__name__}"
-        if wanted is dict and "attributes" not in value:
+        if wanted is dict and "attributes" not in content[asin]:
             return f"the entry of {asin} has no attributes"
     return None

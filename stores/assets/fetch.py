@@ -128,14 +128,10 @@ def _installed(asset: Asset) -> Path | None:
 def _is_verified(asset: Asset) -> bool:
     """Say whether the files are those that were hashed before, by size, time and expected hash."""
     try:
-        marker = json.loads(_marker(asset).read_text())
+        marker = json.loads(_beside(asset, ".json").read_text())
         return bool(marker == _fingerprint(asset))
     except (OSError, ValueError):
         return False
-
-
-def _marker(asset: Asset) -> Path:
-    return _beside(asset, ".json")
 
 
 def _fingerprint(asset: Asset) -> dict[str, list[Any]]:
@@ -150,13 +146,13 @@ def _check_or_fetch(asset: Asset) -> None:
             _verify(asset, _folder(asset))
         except SourceError as error:
             shutil.rmtree(_folder(asset))
-            _marker(asset).unlink(missing_ok=True)
+            _beside(asset, ".json").unlink(missing_ok=True)
             raise UserError(
                 f"asset {asset.name}: {error}; removed it, run again to fetch it anew"
             ) from error
     else:
         _fetch(asset)
-    write_json(_marker(asset), _fingerprint(asset))
+    write_json(_beside(asset, ".json"), _fingerprint(asset))
 
 
 def _fetch(asset: Asset) -> None:

@@ -30,6 +30,7 @@ _LEGAL = _WORDS["legal"]
 _INSTITUTIONS = _WORDS["institutions"]
 _GEOGRAPHY = _WORDS["geography"]
 _THINGS = _WORDS["things"]
+_PLACE_NOUNS = _GEOGRAPHY | _WORDS["more_place_nouns"]
 _HEADS = _THINGS | _INSTITUTIONS | _GEOGRAPHY | TITLES
 _SPEECH = _WORDS["speech"]
 _AGENTS = re.compile(
@@ -111,6 +112,7 @@ def _is_title(text: str) -> bool:
     content = [word for word in words if word.lower() not in FUNCTION_WORDS]
     return (
         bool(content)
+        and "(" not in text
         and words[0][0].isupper()
         and all(w[0].isupper() for w in content)
         and text[-1] not in ".!,"
@@ -232,6 +234,8 @@ def _read_name(name: str, votes: defaultdict[str, float]) -> None:
         votes["thing"] += 8
     if low[0] in TITLES and low[1:2] == ["of"]:
         votes["person"] += 3
+    if FUNCTION_WORDS & set(low) - _JOINS:
+        votes["person"] -= 2
     for kind, heads in (
         ("thing", _THINGS), ("organisation", _INSTITUTIONS), ("location", _GEOGRAPHY),
     ):  # fmt: skip
@@ -265,10 +269,16 @@ def _read_surroundings(
         (last.lower().rstrip(".") in TITLES, {"person": 3}),
         (last in PLACE_PREPOSITIONS, {"location": 2}),
         (last in ("from", "to"), {"location": 0.7 if " " in name else 1.1}),
+        (last == "during" or "during" in before[-2:-1], {"thing": 2}),
+        (last in ('"', "“") and first in ('"', "”"), {"thing": 4}),
         (last == "by", {"person": 0.5, "organisation": 0.3}),
-        (last == "The" and len(before) > 1, {"thing": 2, "person": -2}),
+        (
+            last == "The" and before[-2:-1] and before[-2] not in _OPENERS,
+            {"thing": 2, "person": -2},
+        ),
         (last == "the" and is_where, {"location": 1.2, "person": -2}),
         (last == "the", {"thing": 0.6, "organisation": 0.6, "person": -2}),
+        (last == "of" and noun in _PLACE_NOUNS, {"location": 3}),
     )
     for kind, weight in next((weights for is_so, weights in signs if is_so), {}).items():
         votes[kind] += weight
