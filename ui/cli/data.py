@@ -19,7 +19,6 @@ _TRAJECTORIES = examples(
 )
 _CONVERT = examples(
     "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
-    "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",
 )
 data_app = typer.Typer(epilog=_EXAMPLES)
 
@@ -99,7 +98,7 @@ def trajectories(
 
 @data_app.command(epilog=_CONVERT)
 def convert(
-    form: Annotated[str, typer.Argument(help="react (prompt traces) or human (server logs).")],
+    form: Annotated[str, typer.Argument(help="react: its prompt traces.")],
     source: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The JSON lines to write.")],
 ) -> None:
