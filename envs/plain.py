@@ -5,7 +5,7 @@ asked matches what shares its words. Override what your world says better (``doc
 """
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 
 from envs.protocols import (
     ANSWER,
@@ -18,85 +18,21 @@ from envs.protocols import (
     Role,
     StateInput,
     StatusLine,
-    answer,
-    fill,
-    is_legal,
-    takes_text,
     verb_of,
 )
 from stores.text import one_line, overlap, words_of
 from stores.traces import Event
 
 MAX_CLAUSES = 6
-#: What is said where nothing is known: better than a guess.
-UNKNOWN = "I do not know."
 _SUMMARY_WORDS = 120
 _CUT = re.compile(r"(?<=[,;.!?])\s+|\s+(?=(?:and|with|then|but)\s)")
-
-
-class PlainActions:
-    """Actions told by their verbs; nothing is known of what they do."""
-
-    classes: tuple[str, ...] = ()
-    prototypes: Mapping[str, str] = {}
-    moves: Mapping[str, str] = {"answer": "give the answer"}
-
-    def class_of(self, page: str, action: str) -> str:
-        """Return the action's verb."""
-        return verb_of(action).lower()
-
-    def accepts(self, action: str, observation: Observation) -> bool:
-        """Say whether the page lists ``action``."""
-        return is_legal(action, observation.actions)
-
-    def safe(self, actions: Sequence[str], instruction: str) -> str:
-        """Return an answer that claims nothing, else the first command, else text for a slot."""
-        if ANSWER in actions:
-            return answer(UNKNOWN)
-        commands = [action for action in actions if not takes_text(action)]
-        if commands:
-            return commands[0]
-        return fill(actions[0], one_line(instruction) or "help") if actions else "look"
-
-    def is_echoed(self, action: str) -> bool:
-        """Say no: nothing is known of the pages."""
-        return False
-
-    def move_of(self, instruction: str, action: str) -> str:
-        """Return the action without its numbers: what was done, to what kind of thing."""
-        return one_line(re.sub(r"\d+", "", action.lower()))
-
-    def offers(self, move: str, observation: Observation) -> bool:
-        """Say whether a listed action is such a move."""
-        return any(self.move_of("", action) == move for action in observation.actions)
-
-    def spell(self, move: str, instruction: str) -> str:
-        """Leave it open."""
-        return ""
-
-    def situation(self, instruction: str, last: str) -> Hashable:
-        """Return the last move's verb."""
-        return verb_of(last)
-
-    def tell(self, instruction: str, page: str, action: str) -> str:
-        """Return the move, as a sentence begins."""
-        move = self.move_of(instruction, action)
-        return self.moves.get(move, move).capitalize()
-
-    def general(self, text: str) -> str:
-        """Return ``text`` as it is."""
-        return text
-
-    def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
-        """Return nothing: a plain world's actions give no answer away."""
-        return ()
 
 
 class PlainView:
     """The page line by line, then its commands by verb."""
 
     name = "plain"
-    actions: ActionVocabulary = PlainActions()
+    actions: ActionVocabulary = ActionVocabulary()
     brief = (
         "You act in a world that you see as text, one page at a time, to do what the instruction "
         "asks. Answer with one JSON action."

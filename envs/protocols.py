@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from stores.text import one_line
 from stores.traces import Event
 
 #: A world's whole situation as a small JSON-serialisable mapping. Worlds never change one in place.
@@ -16,6 +17,8 @@ Session = Mapping[str, Any]
 
 #: The affordance that stands for "answer with any text"; a concrete action is ``answer[In 1911.]``.
 ANSWER = "answer[<text>]"
+#: What is said where nothing is known: better than a guess.
+UNKNOWN = "I do not know."
 _SLOT = re.compile(r"([\w-]+)\[<[^<>\[\]]+>\]")
 _BRACKETS = re.compile(r"([\w-]+)\[(.*)\]", re.DOTALL)
 
@@ -176,59 +179,71 @@ class Offer:
     lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-class ActionVocabulary(Protocol):
-    """A world's actions: their classes for state models, and how experience tells of them."""
+class ActionVocabulary:
+    """A world's actions: their classes for state models, and how experience tells of them.
+
+    As it stands actions are told by their verbs, and nothing is known of what they do.
+    """
 
     #: Classes of actions, in the order of a state model's head; () where they are not counted.
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = ()
     #: What the chunk of each class reads like; the instruction stands for a class that is missing.
-    prototypes: Mapping[str, str]
+    prototypes: Mapping[str, str] = {}
     #: Kinds of moves, finer than classes, each in words: what advice is made of.
-    moves: Mapping[str, str]
+    moves: Mapping[str, str] = {"answer": "give the answer"}
 
     def class_of(self, page: str, action: str) -> str:
-        """Return the class of ``action`` taken on the page with the text ``page``."""
-        ...
+        """Return the class of ``action`` taken on the page with the text ``page``: its verb."""
+        return verb_of(action).lower()
 
     def accepts(self, action: str, observation: Observation) -> bool:
-        """Say whether the world takes ``action`` on this page."""
-        ...
+        """Say whether the world takes ``action`` on this page: here, what the page lists."""
+        return is_legal(action, observation.actions)
 
     def safe(self, actions: Sequence[str], instruction: str) -> str:
-        """Return an action that does no harm, of those that an actor can read (perhaps none)."""
-        ...
+        """Return an action that does no harm, of those that an actor can read (perhaps none).
+
+        That is an answer that claims nothing, else the first command, else text for a slot.
+        """
+        if ANSWER in actions:
+            return answer(UNKNOWN)
+        commands = [action for action in actions if not takes_text(action)]
+        if commands:
+            return commands[0]
+        return fill(actions[0], one_line(instruction) or "help") if actions else "look"
 
     def is_echoed(self, action: str) -> bool:
         """Say whether the page after ``action`` tells what it was, so that history need not."""
-        ...
+        return False
 
     def move_of(self, instruction: str, action: str) -> str:
-        """Return the kind of move that ``action`` is for this instruction."""
-        ...
+        """Return the kind of move that ``action`` is for this instruction: it without numbers."""
+        return one_line(re.sub(r"\d+", "", action.lower()))
 
     def offers(self, move: str, observation: Observation) -> bool:
         """Say whether a page offers a move of this kind."""
-        ...
+        return any(self.move_of("", action) == move for action in observation.actions)
 
     def spell(self, move: str, instruction: str) -> str:
         """Return the action that ``move`` comes to for this instruction, "" where it stays open."""
-        ...
+        return ""
 
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return the kind of situation after the move ``last``: advice stays within one kind."""
-        ...
+        return verb_of(last)
 
     def tell(self, instruction: str, page: str, action: str) -> str:
         """Say what ``action`` did on ``page`` in words that carry over to other tasks."""
-        ...
+        move = self.move_of(instruction, action)
+        return self.moves.get(move, move).capitalize()
 
     def general(self, text: str) -> str:
         """Return ``text`` without names that mean nothing in another task."""
-        ...
+        return text
 
     def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
         """Return texts that advice made of an episode must not give away."""
-        ...
+        return ()
 
 
 class View(Protocol):

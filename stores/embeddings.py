@@ -103,10 +103,8 @@ class EmbeddingCache:
                 self.put(embedder, part, vectors)
                 known.update(zip(part, vectors, strict=True))
                 bar.update(len(part))
-        result = np.empty((len(texts), dimension), dtype=np.float32)
-        for row, text in enumerate(texts):
-            result[row] = known[text]
-        return result
+        rows = [known[text] for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(texts), dimension)
 
     def __len__(self) -> int:
         """Return the number of vectors in the file."""

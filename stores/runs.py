@@ -25,14 +25,10 @@ from typing import Any
 from stores.errors import UserError
 from stores.files import write_text
 
-_PACKAGES: tuple[str, ...] = (
-    "stategate",
-    "langgraph",
-    "langchain-core",
-    "langchain-openai",
-    "torch",
-)
-_PACKAGES += ("sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy")
+_PACKAGES = (
+    "stategate", "langgraph", "langchain-core", "langchain-openai", "torch",
+    "sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy",
+)  # fmt: skip
 #: What may differ between a run and its resumption.
 _VOLATILE = ("command", "commit", "versions", "resumed")
 _ROOT = Path(__file__).resolve().parents[1]

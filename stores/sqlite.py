@@ -42,16 +42,12 @@ def prepare(db: sqlite3.Connection, patience: float = 30.0, durable: bool = True
     db.execute("pragma foreign_keys = on")
 
 
-def connect(
-    path: Path, patience: float = 30.0, durable: bool = True, read_only: bool = False
-) -> sqlite3.Connection:
+def connect(path: Path, patience: float = 30.0, durable: bool = True) -> sqlite3.Connection:
     """Open ``path`` for use by any thread, one at a time. Raises ``sqlite3.Error``.
 
-    A file that cannot be written (a read-only disk) is opened for reading, as with ``read_only``.
+    A file that cannot be written (a read-only disk) is opened for reading.
     """
-    if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        read_only = True
-    if not read_only:
+    if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -104,12 +100,11 @@ class SqliteFile:
         fix: str = "name another file",
         patience: float = 30.0,
         durable: bool = False,
-        read_only: bool = False,
     ) -> None:
         self.path = Path(path).expanduser()
         self._words = (what, fix)
         self._migrations = migrations
-        self._settings = (patience, durable, read_only)
+        self._settings = (patience, durable)
         self._local = threading.local()
         with self._errors():
             self._migrate(self._connection())

@@ -36,4 +36,4 @@ def nearest_rows(
         except UserError:
             start = ""
         text = state_text(resources.view, text, [], start=start)
-    return list(StateBank(folder, make_of(embedder)).nearest_text(embedder.embed([text])[0], k))
+    return list(StateBank(folder, make_of(embedder)).search({"text": embedder.embed([text])[0]}, k))

@@ -8,12 +8,9 @@ answer must say (all of it; "a|b" is either of two wordings).
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from envs.qa.questions import read_list
 from envs.qa.score import normal
 from stores.errors import UserError
 
@@ -41,15 +38,7 @@ class Dialogue:
 
 def load_dialogues(source: str = "sample") -> list[Dialogue]:
     """Read ``"sample"`` or a YAML file. Raises ``UserError`` naming the dialogue that is wrong."""
-    path = Path(str(files("envs.qa.sample"))) / "dialogues.yaml"
-    path = path if source == "sample" else Path(source).expanduser()
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise UserError(f"cannot read the dialogues '{source}' ({problem}): give a file") from None
-    if not isinstance(values, list):
-        raise UserError(f"'{source}' is no list of {{id, sessions}}")
+    values = read_list(source, "dialogues", "id, sessions")
     found = [_dialogue(value, i, source) for i, value in enumerate(values)]
     if len({dialogue.id for dialogue in found}) < len(found):
         raise UserError(f"'{source}' has two dialogues of one id: rename one")

@@ -39,17 +39,23 @@ def load_questions(source: str) -> list[Question]:
 
     Raises ``UserError`` naming the item that is wrong.
     """
-    path = Path(str(files("envs.qa.sample"))) / "questions.yaml"
+    values = read_list(source, "questions", "question, answer, evidence")
+    return [_question(value, i, source) for i, value in enumerate(values)]
+
+
+def read_list(source: str, what: str, form: str) -> list[Any]:
+    """Read ``"sample"`` or a YAML or JSON file that holds a list of {``form``}; errors as above."""
+    path = Path(str(files("envs.qa.sample"))) / f"{what}.yaml"
     path = path if source == "sample" else Path(source).expanduser()
     try:
         text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError) as error:
         problem = " ".join(str(error).split())
-        raise UserError(f"cannot read the questions '{source}' ({problem}): give a file") from None
+        raise UserError(f"cannot read the {what} '{source}' ({problem}): give a file") from None
     if not isinstance(values, list):
-        raise UserError(f"'{source}' is no list of {{question, answer, evidence}}")
-    return [_question(value, i, source) for i, value in enumerate(values)]
+        raise UserError(f"'{source}' is no list of {{{form}}}")
+    return values
 
 
 def _question(value: Any, i: int, source: str) -> Question:

@@ -1,9 +1,13 @@
 """WebShop (Yao et al., 2022) as a pure-Python world: no server, no HTML, no Java."""
 
-from envs.webshop.gym import register
+import gymnasium
+
 from envs.webshop.session import Frozen
 from envs.webshop.world import WebShop
 
 __all__ = ["Frozen", "WebShop"]
 
-register()
+#: The same world for other people's loops, imported only when someone makes one.
+ENV_ID = "stategate/WebShop-v0"
+if ENV_ID not in gymnasium.registry:
+    gymnasium.register(id=ENV_ID, entry_point="envs.webshop.gym_env:WebShopGym")

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from envs.plain import PlainActions
-from envs.protocols import Observation, is_legal
+from envs.protocols import ActionVocabulary, Observation, is_legal
 from envs.webshop.pages import SEARCH
 from envs.webshop.reading import read_page
 from envs.webshop.wish import read_wish, search_words
@@ -53,7 +52,7 @@ def is_product(target: str) -> bool:
     return re.fullmatch(r"b[0-9a-z]{9}", target.lower()) is not None
 
 
-class WebShopActions(PlainActions):
+class WebShopActions(ActionVocabulary):
     """Searches, products, options, buttons."""
 
     classes: tuple[str, ...] = (

@@ -4,17 +4,14 @@ Joined in order, the chunks' texts are the page again, byte for byte, so nothing
 goes uncounted.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from envs.protocols import Choice, Chunk, Observation, Role
-from envs.webshop.pages import SEARCH
+from envs.webshop.pages import MARKED, RESULTS, SEARCH
 
 _SEPARATOR = " [SEP] "
-_PAGE = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
-_BUTTON = re.compile(r"^(\s*)\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$", re.DOTALL)
 _CLICKED = "You have clicked "
 _ROLES: dict[str, Role] = {
     "notice": "frame",
@@ -58,7 +55,7 @@ def _text_tokens(observation: Observation) -> Iterable[_Token]:
     parts = observation.text.split(_SEPARATOR)
     actions = set(observation.actions)
     is_item = "click[buy now]" in actions
-    is_results = any(_PAGE.fullmatch(part) for part in parts[2:5])
+    is_results = any(RESULTS.fullmatch(part) for part in parts[2:5])
     # On an item page the last seven nodes are title, price, rating and the four buttons, and the
     # options stand between "< Prev" (node 3) and them, each group led by its name.
     options = range(4, len(parts) - 7) if is_item else range(0)
@@ -82,7 +79,7 @@ def _text_tokens(observation: Observation) -> Iterable[_Token]:
 
 def _rich_tokens(observation: Observation) -> Iterable[_Token]:
     for line in observation.text.splitlines(keepends=True):
-        button = _BUTTON.match(line)
+        button = MARKED.match(line)
         if button is None:
             yield _Token(line, line.strip(), "text")
             continue
@@ -132,10 +129,10 @@ def _group(tokens: Sequence[_Token], observation: Observation) -> Iterable[Chunk
         words = " ".join(t.label for t in instruction).removeprefix("Instruction:").strip()
         yield _chunk("instruction", instruction, (), instruction=words)
     navigation = take(
-        token.role == "button" or _PAGE.fullmatch(token.label) is not None for token in tokens[i:]
+        token.role == "button" or RESULTS.fullmatch(token.label) is not None for token in tokens[i:]
     )
     if navigation:
-        page = next((m for t in navigation if (m := _PAGE.fullmatch(t.label))), None)
+        page = next((m for t in navigation if (m := RESULTS.fullmatch(t.label))), None)
         facts = {"page": int(page.group(1)), "total": int(page.group(2))} if page else {}
         yield _chunk("navigation", navigation, _buttons(navigation), **facts)
     while i < len(tokens):

@@ -7,12 +7,14 @@ world reads. ``manifest.json`` beside them records what was kept.
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import tempfile
+import tomllib
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from envs.webshop.catalogue import HUMAN_FILE
 from stores.assets.downloads import SourceError, download, progress, sha256
 from stores.errors import UserError
 
@@ -40,57 +42,15 @@ class FileRecord:
     official: bool
 
 
-_HUMAN = DataFile(
-    "items_human_ins.json",
-    "14Kb5SPBk_jfdLZ_CDBNitW98QLDlKR5O",
-    "cf78667548a71786e1d9049c24b802e48e1084ad4bb021cae56ce1f6d96954a3",
-    5_137_548,
-)
-
+_FILES = tomllib.loads(Path(__file__).with_name("data.toml").read_text("utf-8"))
 #: The 1000 products of most published results.
-SMALL = (
-    DataFile(
-        "items_shuffle_1000.json",
-        "1EgHdxQ_YxqIQlvvq5iKlCrkEKR6-j0Ib",
-        "30a4765c3a327af72d9a9a95a6b2486d516f0fa1d3ecd83681901ce82a21b269",
-        4_467_013,
-    ),
-    DataFile(
-        "items_ins_v2_1000.json",
-        "1IduG0xl544V_A_jv3tHXC0kyFi7PnyBu",
-        "f88a36314a397b53b3d9c3fa5878e5f7b26d35019a51ec83fbedeca61a948f6f",
-        147_099,
-    ),
-    _HUMAN,
-)
-
+SMALL = tuple(DataFile(**facts) for facts in (*_FILES["small"], *_FILES["both"]))
 #: All 1.18 million products.
-FULL = (
-    DataFile(
-        "items_shuffle.json",
-        "1A2whVgOO0euk5O13n2iYDM0bQRkkRduB",
-        "2ef591d65df3af89e972ab72468eb82cbf124d876552d9f3678667edd620a6c8",
-        5_479_720_229,
-    ),
-    DataFile(
-        "items_ins_v2.json",
-        "1s2j6NgHljiZzQNL3veZaAiyW_qDEgBNi",
-        "1d36af476bdb8f82a5da62bd8acdabe54cd8de2fa84010d37da5c4890feb447e",
-        186_295_270,
-    ),
-    _HUMAN,
-)
-
+FULL = tuple(DataFile(**facts) for facts in (*_FILES["full"], *_FILES["both"]))
 _PRODUCT_FIELDS = (
-    "asin",
-    "name",
-    "category",
-    "query",
-    "product_category",
-    "full_description",
-    "small_description",
-    "customization_options",
-)
+    "asin", "name", "category", "query", "product_category", "full_description",
+    "small_description", "customization_options",
+)  # fmt: skip
 
 
 def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> list[FileRecord]:
@@ -134,7 +94,7 @@ def _download_all(folder: Path, files: tuple[DataFile, ...]) -> list[FileRecord]
         target = partial / file.name
         try:
             with progress(file.size, f"fetching {file.name}") as bar:
-                download(_ADDRESS.format(id=file.drive_id), target, bar, patience=30)
+                download(_ADDRESS.format(id=file.drive_id), target, bar.update, patience=30)
         except SourceError as error:
             with suppress(OSError):
                 partial.rmdir()  # where nothing has come
@@ -162,8 +122,10 @@ def _copy_all(folder: Path, source: Path, files: tuple[DataFile, ...]) -> list[F
         raise UserError(
             f"{source} has no {', '.join(missing)}: give the folder that has them with --from FOLDER"
         )
-    with _staging(folder) as staging:
-        records = []
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    records = []
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
+        staging = Path(name)
         for file in files:
             target = staging / file.name
             shutil.copyfile(source / file.name, target)
@@ -171,19 +133,10 @@ def _copy_all(folder: Path, source: Path, files: tuple[DataFile, ...]) -> list[F
             found = sha256(target)
             if found != file.sha256:
                 _check_content(source / file.name, file)
-            record = FileRecord(file.name, target.stat().st_size, found, found == file.sha256)
-            records.append(record)
+            is_official = found == file.sha256
+            records.append(FileRecord(file.name, target.stat().st_size, found, is_official))
         _install(folder, staging, [file.name for file in files], records, "a local folder")
     return records
-
-
-@contextmanager
-def _staging(folder: Path) -> Iterator[Path]:
-    import tempfile
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as staging:
-        yield Path(staging)
 
 
 def _install(
@@ -203,12 +156,10 @@ def _install(
 def _check_content(path: Path, file: DataFile) -> None:
     """Raise ``UserError`` unless ``path`` is JSON with the fields that the world reads."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            content = json.load(stream)
-    except (ValueError, UnicodeDecodeError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise UserError(f"{path} is not valid JSON ({error}): give an undamaged copy") from error
-    problem = _problem(content, file.name)
-    if problem:
+    if problem := _problem(content, file.name):
         raise UserError(f"{path}: {problem}; is this WebShop's {file.name}?")
 
 
@@ -217,19 +168,17 @@ def _problem(content: Any, name: str) -> str | None:
         if not isinstance(content, list) or not content:
             return "expected a list of products"
         for number, product in enumerate(content):
-            lacking = [
-                f for f in _PRODUCT_FIELDS if not isinstance(product, dict) or f not in product
-            ]
-            if lacking:
-                return f"product {number} has no {lacking[0]}"
+            there = product if isinstance(product, dict) else {}
+            for field in _PRODUCT_FIELDS:
+                if field not in there:
+                    return f"product {number} has no {field}"
         return None
     if not isinstance(content, dict):
         return "expected a mapping from ASIN"
-    wanted: type = list if name == _HUMAN.name else dict
-    wrong = next((asin for asin, value in content.items() if not isinstance(value, wanted)), None)
-    if wrong is not None:
-        return f"the entry of {wrong} is not a {wanted.__name__}"
-    if wanted is dict:
-        bare = next((asin for asin, value in content.items() if "attributes" not in value), None)
-        return None if bare is None else f"the entry of {bare} has no attributes"
+    wanted: type = list if name == HUMAN_FILE else dict
+    for asin, value in content.items():
+        if not isinstance(value, wanted):
+            return f"the entry of {asin} is not a {wanted.__name__}"
+        if wanted is dict and "attributes" not in content[asin]:
+            return f"the entry of {asin} has no attributes"
     return None

@@ -1,5 +1,6 @@
 """WebShop as a gymnasium environment: text in, text out, the action list in ``info``."""
 
+import itertools
 import string
 from functools import lru_cache
 from typing import Any, Literal, SupportsFloat
@@ -7,11 +8,11 @@ from typing import Any, Literal, SupportsFloat
 import gymnasium
 from gymnasium import spaces
 
-from envs.webshop.catalogue import Catalogue, Product
-from envs.webshop.pages import PER_PAGE, SEARCH
+from envs.webshop.catalogue import Catalogue
+from envs.webshop.pages import SEARCH
 from envs.webshop.world import WebShop
 
-_MARKUP = 400  # characters of a page beyond its facts: buttons, separators, the receipt
+_LONGEST = 1 << 20  # characters; no page has as many
 
 
 class WebShopGym(gymnasium.Env[str, str]):
@@ -36,8 +37,7 @@ class WebShopGym(gymnasium.Env[str, str]):
         self.render_mode = render_mode
         self.max_steps = max_steps
         charset = frozenset(_characters(self.shop.catalogue)) | frozenset(string.printable)
-        longest = _longest_page(self.shop)
-        self.observation_space = spaces.Text(max_length=longest, min_length=0, charset=charset)
+        self.observation_space = spaces.Text(max_length=_LONGEST, min_length=0, charset=charset)
         self.action_space = spaces.Text(max_length=512, min_length=1, charset=charset)
         self._session: Any = None
         self._text = ""
@@ -80,26 +80,10 @@ def _shared(folder: str, observation: Literal["text", "rich"], seed: int) -> Web
     return WebShop.load(folder, observation, seed)
 
 
-def _facts(product: Product) -> list[str]:
-    options = [name + "".join(values) for name, values in product.options.items()]
-    return [product.name, product.description, *product.bullets, *options]
-
-
 def _characters(catalogue: Catalogue) -> set[str]:
     found: set[str] = set()
     for product in catalogue.products.values():
-        found.update(*_facts(product), product.instruction or "", product.price_tag)
-        found.update(*product.instruction_attributes)
+        found.update(product.name, product.description, *product.bullets, product.price_tag)
+        found.update(*product.options, *itertools.chain(*product.options.values()))
+        found.update(product.instruction or "", *product.instruction_attributes)
     return found
-
-
-def _longest_page(shop: WebShop) -> int:
-    """Return a bound on the length of any page: its facts, each with its markup, and the wish."""
-    wish = max((len(goal["instruction_text"]) for goal in shop.goals), default=0)
-    products = shop.products.values()
-    item = max(
-        sum(len(fact) + 40 for fact in _facts(p)) + 40 * sum(map(len, p.options.values()))
-        for p in products
-    )
-    results = PER_PAGE * (max(len(p.name) for p in products) + 80)
-    return max(wish, 512) + max(item, results) + _MARKUP

@@ -5,9 +5,7 @@ milliseconds and importing spaCy seconds, so neither happens for a title seen be
 """
 
 import json
-import sqlite3
 import threading
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,44 +18,19 @@ MODEL = "en_core_web_sm-3.8.0"
 _lock = threading.RLock()
 
 
+@lru_cache(maxsize=1 << 16)
 def nouns(title: str) -> tuple[str, ...]:
     """Return the nouns of ``title`` in lower case, in order, with repeats."""
-    return _nouns(title)
-
-
-def prepare(titles: Iterable[str]) -> int:
-    """Parse ``titles`` that are not known yet, with a progress bar; returns how many there were."""
-    known = {row[0] for row in _file().query("select title from nouns where model = ?", (MODEL,))}
-    missing = [title for title in dict.fromkeys(titles) if title not in known]
-    if missing:
-        from tqdm import tqdm
-
-        with _lock, _file().transaction() as db:
-            parsed = _parser().pipe(missing, batch_size=64)
-            for title, document in tqdm(zip(missing, parsed, strict=True), "nouns", len(missing)):
-                _keep(db, title, _of(document))
-    return len(missing)
-
-
-@lru_cache(maxsize=1 << 16)
-def _nouns(title: str) -> tuple[str, ...]:
     query = "select nouns from nouns where model = ? and title = ?"
     with _lock:
         rows = _file().query(query, (MODEL, title))
         if rows:
             return tuple(json.loads(rows[0]["nouns"]))
-        parsed = _of(_parser()(title))
+        parsed = tuple(t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN"))
         with _file().transaction() as db:
-            _keep(db, title, parsed)
+            row = (MODEL, title, json.dumps(parsed))
+            db.execute("insert or replace into nouns values (?, ?, ?)", row)
         return parsed
-
-
-def _of(document: Any) -> tuple[str, ...]:
-    return tuple(token.text.lower() for token in document if token.pos_ in ("NOUN", "PROPN"))
-
-
-def _keep(db: sqlite3.Connection, title: str, words: tuple[str, ...]) -> None:
-    db.execute("insert or replace into nouns values (?, ?, ?)", (MODEL, title, json.dumps(words)))
 
 
 def _file() -> SqliteFile:

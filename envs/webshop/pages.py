@@ -1,6 +1,7 @@
 """Pages as the original shows them: text nodes, drawn in its two observation modes."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +13,9 @@ SUB_PAGES = ("Description", "Features", "Reviews", "Attributes")
 BACK, PREV, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
 #: The affordance of a search bar; concrete actions are ``search[red shoes]``.
 SEARCH = "search[<query>]"
+RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
+#: A line of rich mode: its indent (of options), whether it was clicked, its label.
+MARKED = re.compile(r"^(\s*)\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +76,16 @@ def sub_nodes(instruction: str, product: Product, sub: str) -> Iterator[Node]:
 
 def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[Node]:
     """Yield the receipt."""
-    facts = ("attrs", "category", "query", "product category")
-    lead = ("Thank you for shopping with us!", "Your code: ", "None")
-    bought = ("Purchased", "asin", asin, "options", _html_json(options))
-    wanted = ("asin", "options", "attrs", "price upper", "instuction text", "category")
-    tail = ("product category", "query", "Goal ", "None", "Reward")
-    result = ("Your score (min 0.0, max 1.0)", str(reward), "Reward Details ", "None")
     texts = (
-        *lead,
+        "Thank you for shopping with us!", "Your code: ", "None",
         " (Paste it in your MTurk interface.)",
-        *bought,
-        *(part for fact in facts for part in (fact, "None")),
-        "Target",
-        *wanted,
-        *tail,
-        *result,
-    )
-    for text in texts:
-        yield Node(text)
+        "Purchased", "asin", asin, "options", _html_json(options),
+        "attrs", "None", "category", "None", "query", "None", "product category", "None",
+        "Target", "asin", "options", "attrs", "price upper", "instuction text", "category",
+        "product category", "query", "Goal ", "None", "Reward",
+        "Your score (min 0.0, max 1.0)", str(reward), "Reward Details ", "None",
+    )  # fmt: skip
+    yield from map(Node, texts)
 
 
 def draw_text(nodes: Sequence[Node]) -> str:
@@ -130,6 +126,14 @@ def clickables(nodes: Sequence[Node]) -> dict[str, Node]:
     found.update({n.text.lower(): n for n in nodes if n.role == "link"})
     found.update({n.text: n for n in nodes if n.role == "option"})
     return found
+
+
+def affordances(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the actions that a page offers, in order."""
+    return tuple(
+        SEARCH if label == "search" and node.role == "button" else f"click[{label}]"
+        for label, node in clickables(nodes).items()
+    )
 
 
 def item_url(keywords: Sequence[str], number: int, asin: str, options: dict[str, str]) -> str:

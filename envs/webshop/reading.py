@@ -7,14 +7,13 @@ from functools import lru_cache
 from typing import Literal
 
 from envs.protocols import StateInput
+from envs.webshop.pages import MARKED, RESULTS
 from envs.webshop.wish import dollars, read_wish
 from stores.text import overlap, words_of
 from stores.traces import Event
 
 PageKind = Literal["search", "results", "item", "sub", "done", "other"]
 MAX_CLAUSES, MAX_FACTS = 6, 6
-_BUTTON = re.compile(r"^\s*\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$")
-_RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
 _ASIN = re.compile(r"[A-Z0-9]{10}")
 _CLAUSE = re.compile(r", and |, | with (?=[^:,]{1,40}: )")
 _CLICK = re.compile(r"click\[(.*)\]", re.DOTALL)
@@ -40,11 +39,11 @@ def read_page(text: str) -> Page:
         parts = [part.strip() for part in text.split(" [SEP] ")]
     else:
         for line in text.split("\n"):
-            button = _BUTTON.match(line)
-            label = (button[2] if button else line).strip()
+            button = MARKED.match(line)
+            label = (button[3] if button else line).strip()
             if label.startswith("You have clicked "):
                 continue
-            if button and button[1] and line.startswith(" "):
+            if button and button[1] and button[2]:
                 chosen.append(label)
             if label:
                 parts.append(label)
@@ -126,7 +125,7 @@ def summary(page: Page) -> str:
     if page.kind == "search":
         return "search page"
     if page.kind == "results":
-        number = next(m[1] for part in page.parts if (m := _RESULTS.fullmatch(part)))
+        number = next(m[1] for part in page.parts if (m := RESULTS.fullmatch(part)))
         return f"results page {number}: " + "; ".join(_short(t) for t in titles(page))
     if page.kind == "item":
         at = next((i for i, p in enumerate(page.parts) if p.startswith("Price: ")), None)
@@ -161,7 +160,7 @@ def _without_instruction(parts: Sequence[str]) -> tuple[str, list[str]]:
 def _kind(parts: Sequence[str]) -> PageKind:
     heads = {part.lower() for part in parts[:3]}
     last = parts[-1].lower() if parts else ""
-    if any(_RESULTS.fullmatch(part) for part in parts[:3]):
+    if any(RESULTS.fullmatch(part) for part in parts[:3]):
         return "results"
     if "buy now" in {part.lower() for part in parts[-2:]}:
         return "item"

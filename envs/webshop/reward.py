@@ -2,24 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from envs.webshop.catalogue import Product
 from envs.webshop.nouns import nouns
 
 #: The colour words of the original's normalisation, in its order (the first that occurs wins).
-COLORS = (
-    "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown"
-    " burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee"
-    " cognac copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia gold"
-    " granite grape graphite grass gray green grey heather indigo ivory ivy khaki lavender lemon"
-    " leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor mushroom"
-    " mustard natural navy nude olive orange peach pewter pink plum purple rainbow red rose royal"
-    " rust sand sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal"
-    " tiger turquoise violet walnut wheat white wine yellow"
-).split()
-
-
+COLORS = Path(__file__).with_name("colors.txt").read_text("utf-8").split()
 #: The original's comparison drops these characters, so that "café" is "caf".
 _LATIN_1 = dict.fromkeys(range(128, 256))
 
@@ -33,7 +23,7 @@ def score(
     matched = sum(has_attribute(bought, attribute) for attribute in attributes)
     wanted = _wanted(goal["goal_options"])
     chosen = [normal_color(value) for value in options.values()]
-    taken = sum(any(_close(value, want) for value in chosen) for want in wanted)
+    taken = sum(any(_ratio(value, str(want)) > 85 for value in chosen) for want in wanted)
     affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
     total = len(attributes) + len(goal["goal_options"]) + 1
     reward = (matched + taken + bool(affordable)) / total * kind["r_type"]
@@ -100,11 +90,10 @@ def type_parts(bought: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
     wanted = nouns(goal["name"])
     common = set(nouns(bought.name)) & set(wanted)
     title_score = len(common) / len(wanted) if wanted else 0.2
-    r_type = 1.0 if query_match or category_match or title_score > 0.2 else 0.5
     if title_score < 0.1:
-        r_type = 0.1
-    if title_score == 0.0:
-        r_type = 0.0
+        r_type = 0.1 if title_score else 0.0
+    else:
+        r_type = 1.0 if query_match or category_match or title_score > 0.2 else 0.5
     return {
         "r_type": r_type,
         "query_match": query_match,
@@ -135,10 +124,6 @@ def normal_color(value: Any) -> Any:
 def _wanted(options: Any) -> list[Any]:
     pairs = options.items() if isinstance(options, Mapping) else options
     return [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
-
-
-def _close(chosen: str, wanted: Any) -> bool:
-    return _ratio(chosen, str(wanted)) > 85
 
 
 @lru_cache(maxsize=1 << 16)

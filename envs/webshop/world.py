@@ -119,13 +119,10 @@ class WebShop:
         """Draw the page of ``session``."""
         here = restore(session)
         nodes = list(self._nodes(here))
-        links = pages.clickables(nodes)
-        has_bar = here["page"] == "search"
-        actions = tuple(
-            SEARCH if label == "search" and has_bar else f"click[{label}]" for label in links
-        )
+        actions = pages.affordances(nodes)
+        labels = list(pages.clickables(nodes))
         info: dict[str, Any] = {
-            "available": {"has_search_bar": has_bar, "clickables": list(links)},
+            "available": {"has_search_bar": SEARCH in actions, "clickables": labels}
         }
         reward = 0.0
         if here["page"] == "done":
@@ -144,7 +141,7 @@ class WebShop:
 
     def search(self, query: str, k: int = HITS) -> list[str]:
         """Return the ASINs of the ``k`` best products for ``query``, best first (BM25)."""
-        return [self._by_asin[i].asin for i, _ in self._engine.search(query, k)]
+        return [asin for asin, _ in self.search_scores(query, k)]
 
     def search_scores(self, query: str, k: int = HITS) -> list[tuple[str, float]]:
         """Return (ASIN, BM25 score) of the ``k`` best products, best first."""

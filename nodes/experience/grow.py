@@ -104,7 +104,7 @@ def recurrent_states(episode: Episode, updater: Updater) -> Vector:
 
 
 def _twin(bank: StateBank, vector: Vector, move: str, same: float) -> str | None:
-    for hit in bank.nearest_text(vector, 3):
+    for hit in bank.search({"text": vector}, 3):
         if hit.score >= same and hit.row.data.get("move") == move:
             return hit.row.id
     return None

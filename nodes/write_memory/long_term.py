@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from envs.plain import UNKNOWN
-from envs.protocols import answered
+from envs.protocols import UNKNOWN, answered
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.retrieval.entities import ExtractorKind, extractor_of
 from nodes.retrieval.memory import MemoryPlace

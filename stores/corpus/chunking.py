@@ -6,7 +6,6 @@ again or cut another way and its questions still find what answers them (:func:`
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -119,14 +118,10 @@ def bears(passage: str, evidence: str) -> bool:
 
     A window may cut an evidence in two: the half with most of the consecutive words counts.
     """
-    there, wanted = passage.split(), evidence.split()
+    wanted = evidence.split()
     if not wanted:
         return False
     need = max(1, int(len(wanted) * _SHARE + 0.5))
-    return _has_run(there, wanted, need)
-
-
-def _has_run(there: Sequence[str], wanted: Sequence[str], need: int) -> bool:
-    text = f" {' '.join(there)} "
-    runs: Iterable[Sequence[str]] = (wanted[i : i + need] for i in range(len(wanted) - need + 1))
+    text = f" {' '.join(passage.split())} "
+    runs = (wanted[i : i + need] for i in range(len(wanted) - need + 1))
     return any(f" {' '.join(run)} " in text for run in runs)

@@ -222,14 +222,12 @@ def _json(content: str) -> tuple[str, str]:
         value: Any = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise _Unreadable(f"broken JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise _Unreadable('no article: one is {"title": …, "content": …}')
-    text = next(
-        (value[k] for k in ("content", "text", "body") if isinstance(value.get(k), str)), None
-    )
+    article = value if isinstance(value, dict) else {}
+    texts = (article.get(key) for key in ("content", "text", "body"))
+    text = next((text for text in texts if isinstance(text, str)), None)
     if text is None:
         raise _Unreadable('no article: one is {"title": …, "content": …}')
-    return str(value.get("title") or "").strip(), text
+    return str(article.get("title") or "").strip(), text
 
 
 def _pdf(raw: bytes) -> tuple[str, str]:

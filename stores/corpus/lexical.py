@@ -26,7 +26,7 @@ class Lexical:
     def __init__(
         self,
         texts: Sequence[str],
-        tokenise: "Tokenise | None" = None,
+        tokenise: Tokenise | None = None,
         *,
         k1: float = 1.2,
         repeats: bool = True,
@@ -47,7 +47,7 @@ class Lexical:
         """Return one score a text, in order, 0 where no word is shared."""
         asked = self._tokenise(query)
         asked = asked if self._repeats else sorted(set(asked))
-        known = [] if self._index is None else [w for w in asked if w in self._vocabulary]
+        known = [] if self._index is None else [w for w in asked if w in self._index.vocab_dict]
         if not known:
             return np.zeros(self.size)
         return np.asarray(self._index.get_scores(known), dtype=float)
@@ -61,8 +61,10 @@ class Lexical:
     def save(self, folder: Path) -> None:
         """Keep the index in ``folder``: numpy arrays and JSON."""
         folder.mkdir(parents=True)
-        (folder / _SIZE).write_text(json.dumps({"texts": self.size, "words": self._is_filled}))
-        if self._is_filled:
+        (folder / _SIZE).write_text(
+            json.dumps({"texts": self.size, "words": self._index is not None})
+        )
+        if self._index is not None:
             self._index.save(folder, show_progress=False)
 
     @classmethod
@@ -79,15 +81,6 @@ class Lexical:
             if lexical._index.scores["num_docs"] != lexical.size:
                 raise ValueError("the index is of other texts")
         return lexical
-
-    @property
-    def _is_filled(self) -> bool:
-        return self._index is not None
-
-    @property
-    def _vocabulary(self) -> dict[str, int]:
-        vocabulary: dict[str, int] = self._index.vocab_dict
-        return vocabulary
 
 
 def words(text: str) -> list[str]:

@@ -53,9 +53,8 @@ def read_web(
 
 def _cache_file(name: str) -> Path:
     # One title means other articles in other Wikipedias.
-    identity = (
-        name if _api() == API or not name.lower().startswith("wikipedia:") else f"{_api()} {name}"
-    )
+    is_elsewhere = _api() != API and name.lower().startswith("wikipedia:")
+    identity = f"{_api()} {name}" if is_elsewhere else name
     return cache() / "pages" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 

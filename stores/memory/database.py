@@ -19,6 +19,15 @@ def _column(name: str, kind: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False)
 
 
+def _keys(**tables: str) -> list[sa.Column[Any]]:
+    """Return columns that link rows of ``tables``; a link goes with either row."""
+    targets = {name: f"{table}.id" for name, table in tables.items()}
+    return [
+        sa.Column(name, sa.ForeignKey(target, ondelete="CASCADE"), primary_key=True)
+        for name, target in targets.items()
+    ]
+
+
 versions = sa.Table(
     "schema_versions", metadata,
     sa.Column("version", sa.Integer, primary_key=True), _column("at", sa.Float),
@@ -49,19 +58,12 @@ facts = sa.Table(
 )  # fmt: skip
 
 #: Provenance: which turns a fact came from (several where near-duplicates were merged).
-fact_turns = sa.Table(
-    "fact_turns", metadata,
-    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
-)  # fmt: skip
+fact_turns = sa.Table("fact_turns", metadata, *_keys(fact_id="facts", turn_id="turns"))
 
 #: Facts that answer one question differently; both are kept, with their times.
 contradictions = sa.Table(
-    "contradictions", metadata,
-    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("other_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
-    _column("at", sa.Float),
-)  # fmt: skip
+    "contradictions", metadata, *_keys(fact_id="facts", other_id="facts"), _column("at", sa.Float)
+)
 
 entities = sa.Table(
     "entities", metadata,
@@ -85,11 +87,7 @@ entity_relations = sa.Table(
 )  # fmt: skip
 
 #: Which entities a fact names; what goes with the fact when it is forgotten.
-fact_entities = sa.Table(
-    "fact_entities", metadata,
-    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("entity_id", sa.ForeignKey("entities.id", ondelete="CASCADE"), primary_key=True),
-)  # fmt: skip
+fact_entities = sa.Table("fact_entities", metadata, *_keys(fact_id="facts", entity_id="entities"))
 
 #: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store).
 items = sa.Table(

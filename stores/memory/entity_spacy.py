@@ -37,12 +37,9 @@ class SpacyExtractor:
             if find_spec("spacy") is None:
                 raise ModuleNotFoundError(name="spacy")
 
-    def _read(self, text: str) -> Any:
-        return _pipeline()(text)
-
     def __call__(self, text: str) -> tuple[list[Entity], list[Relation]]:
         """Return the entities of ``text`` in order, topics last, and the relations between them."""
-        doc = self._read("\n".join(sentences(text[:LETTERS])))
+        doc = _pipeline()("\n".join(sentences(text[:LETTERS])))
         spans = self._named(doc)
         within = regions(doc.text, [(e, s.start_char, s.end_char) for e, s in spans])
         named = merged(entity for entity, _ in spans)
@@ -59,7 +56,7 @@ class SpacyExtractor:
 
     def phrases(self, text: str) -> list[Entity]:
         """Return every name and every noun phrase of ``text`` in order, articles left out."""
-        doc = self._read(" ".join(sentences(text[:LETTERS])))
+        doc = _pipeline()(" ".join(sentences(text[:LETTERS])))
         spans = self._named(doc)
         taken = {t.i: (e, span) for e, span in spans for t in span}
         phrases: dict[int, Entity] = {}

@@ -1,7 +1,6 @@
 """Facts of long-term memory: found by meaning, merged where they say the same, or contradicted."""
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,9 +30,9 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
 
     Returns the fact's id.
     """
-    rows, similar = _similar(db, namespace, turn.vector, turn.embedder)
+    rows, similar = similar_facts(db, namespace, turn.vector, turn.embedder)
     ids = [row.id for row, score in zip(rows, similar, strict=True) if score >= SAME_QUESTION]
-    near = [row for row in _whole(db, ids) if _ask_alike(row.question, _told(turn))]
+    near = [row for row in whole_facts(db, ids) if _ask_alike(row.question, _told(turn))]
     same = [row for row in near if row.success == turn.success and _agree(row, turn)]
     f = tables.facts.c
     if same:
@@ -47,7 +46,7 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
             **vars(namespace), question=_told(turn), answer=turn.answer,
             salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
             embedder=turn.embedder,
-            vector=_pack(turn.vector, turn.answer_vector),
+            vector=np.stack([turn.vector, turn.answer_vector]).astype("<f2").tobytes(),
         )
     )  # fmt: skip
     fact_id = key_of(inserted)
@@ -59,75 +58,7 @@ def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) 
     return fact_id
 
 
-def search_facts(
-    db: sa.Connection,
-    namespace: Namespace,
-    vector: Vector | None,
-    embedder: str,
-    k: int,
-    min_salience: float,
-    now: float | None,
-) -> list[Fact]:
-    """Return up to ``k`` facts by relevance (see ``LongTerm.search``)."""
-    moment = time.time() if now is None else now
-    rows, similar = _similar(db, namespace, vector, embedder)
-    scored = []
-    for row, cosine in zip(rows, similar, strict=True):
-        left = decayed(row.salience, moment - row.updated)
-        if left < min_salience or (vector is not None and cosine <= 0):
-            continue
-        if vector is None:
-            score = row.updated
-        else:
-            score = cosine * (0.7 + 0.3 * left / TOP_SALIENCE) * (1.0 if row.success else 0.8)
-        scored.append((score, row))
-    scored.sort(key=lambda item: (-item[0], -item[1].id))
-    best = {row.id: float(score) for score, row in scored[:k]}
-    whole = {row.id: row for row in _whole(db, list(best))}
-    return [_read(db, whole[id_], score) for id_, score in best.items()]
-
-
-def all_facts(db: sa.Connection, namespace: Namespace) -> list[Fact]:
-    """Return every fact, oldest first."""
-    query = sa.select(tables.facts).where(*within(tables.facts, namespace))
-    return [_read(db, row, 0.0) for row in db.execute(query.order_by(tables.facts.c.id))]
-
-
-def all_turns(db: sa.Connection, namespace: Namespace) -> list[dict[str, Any]]:
-    """Return every turn with its fact's salience and success, oldest first."""
-    t, f = tables.turns.c, tables.facts.c
-    joined = tables.turns.join(tables.fact_turns, t.id == tables.fact_turns.c.turn_id).join(
-        tables.facts, f.id == tables.fact_turns.c.fact_id
-    )
-    columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at)
-    query = sa.select(*columns, f.salience, f.success).select_from(joined)
-    rows = db.execute(query.where(*within(tables.turns, namespace)).order_by(t.at, t.id))
-    return [dict(row._mapping) for row in rows]
-
-
-def forget_facts(db: sa.Connection, namespace: Namespace, ids: Sequence[int] | None) -> int:
-    """Delete facts (all of the namespace without ``ids``) and all that only they knew.
-
-    Returns how many facts went.
-    """
-    f, ft = tables.facts.c, tables.fact_turns.c
-    c, fe = tables.contradictions.c, tables.fact_entities.c
-    query = sa.select(f.id).where(*within(tables.facts, namespace))
-    doomed = list(db.scalars(query if ids is None else query.where(f.id.in_(list(ids)))))
-    turns = list(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(doomed))))
-    entities = list(db.scalars(sa.select(fe.entity_id).where(fe.fact_id.in_(doomed))))
-    contradicted = sa.or_(c.fact_id.in_(doomed), c.other_id.in_(doomed))
-    db.execute(tables.contradictions.delete().where(contradicted))
-    db.execute(tables.fact_entities.delete().where(fe.fact_id.in_(doomed)))
-    db.execute(tables.fact_turns.delete().where(ft.fact_id.in_(doomed)))
-    db.execute(tables.facts.delete().where(f.id.in_(doomed)))
-    _forget_turns(db, turns)
-    used = set(db.scalars(sa.select(fe.entity_id).where(fe.entity_id.in_(entities))))
-    _forget_entities(db, [id_ for id_ in entities if id_ not in used])
-    return len(doomed)
-
-
-def _similar(
+def similar_facts(
     db: sa.Connection, namespace: Namespace, vector: Vector | None, embedder: str
 ) -> tuple[list[Any], Vector]:
     """Return the namespace's facts without their texts, and each question's cosine."""
@@ -145,7 +76,7 @@ def _similar(
     return rows, np.asarray(questions @ np.asarray(vector, dtype=np.float32))
 
 
-def _whole(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
+def whole_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
     """Return facts with all their columns, by id."""
     if not ids:
         return []
@@ -153,7 +84,7 @@ def _whole(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
     return list(db.execute(sa.select(tables.facts).where(f.id.in_(ids)).order_by(f.id)))
 
 
-def _read(db: sa.Connection, row: Any, score: float) -> Fact:
+def as_fact(db: sa.Connection, row: Any, score: float = 0.0) -> Fact:
     """Return a row as a fact, with the turns it came from and what contradicts it."""
     c = tables.contradictions.c
     others = db.scalars(sa.select(c.other_id).where(c.fact_id == row.id))
@@ -181,23 +112,6 @@ def _agree(row: Any, turn: Turn) -> bool:
     answer = np.frombuffer(row.vector, dtype="<f2").astype(np.float32).reshape(2, -1)[1]
     near = float(answer @ np.asarray(turn.answer_vector, dtype=np.float32)) >= SAME_ANSWER
     return near and _numbers(row.answer) == _numbers(turn.answer)
-
-
-def _pack(question: Vector, answer: Vector) -> bytes:
-    return np.stack([question, answer]).astype("<f2").tobytes()
-
-
-def _forget_turns(db: sa.Connection, turns: Sequence[int]) -> None:
-    r = tables.entity_relations.c
-    db.execute(tables.entity_relations.delete().where(r.turn_id.in_(turns)))
-    db.execute(tables.turns.delete().where(tables.turns.c.id.in_(turns)))
-
-
-def _forget_entities(db: sa.Connection, entities: Sequence[int]) -> None:
-    r = tables.entity_relations.c
-    touching = sa.or_(r.subject_id.in_(entities), r.object_id.in_(entities))
-    db.execute(tables.entity_relations.delete().where(touching))
-    db.execute(tables.entities.delete().where(tables.entities.c.id.in_(entities)))
 
 
 def _told(turn: Turn) -> str:

@@ -21,10 +21,11 @@ from stores.memory import database as tables
 from stores.memory.database import Database, key_of, within
 from stores.memory.entities import Extractor
 from stores.memory.facts import (
-    all_facts,
-    all_turns,
-    forget_facts,
-    search_facts,
+    TOP_SALIENCE,
+    as_fact,
+    decayed,
+    similar_facts,
+    whole_facts,
     write_fact,
 )
 from stores.memory.graph import read_graph, write_graph
@@ -42,7 +43,12 @@ class LongTerm(Database):
         turn = tidy(turn)
         now = time.time() if turn.at is None else turn.at
         with self.transaction(namespace) as db:
-            if _is_written(db, namespace, turn):
+            t = tables.turns.c
+            same = (t.episode_id == turn.episode_id, t.step == turn.step)
+            if (
+                db.scalar(sa.select(t.id).where(*within(tables.turns, namespace), *same))
+                is not None
+            ):
                 return None
             inserted = db.execute(
                 tables.turns.insert().values(
@@ -71,8 +77,23 @@ class LongTerm(Database):
         A fact under ``min_salience`` by now is not read, nor one with nothing in common with what
         was asked. Without ``vector`` the newest come first.
         """
+        moment = time.time() if now is None else now
         with self.transaction(namespace, writes=False) as db:
-            return search_facts(db, namespace, vector, embedder, k, min_salience, now)
+            rows, similar = similar_facts(db, namespace, vector, embedder)
+            scored = []
+            for row, cosine in zip(rows, similar, strict=True):
+                left = decayed(row.salience, moment - row.updated)
+                if left < min_salience or (vector is not None and cosine <= 0):
+                    continue
+                if vector is None:
+                    score = row.updated
+                else:
+                    weight = 0.7 + 0.3 * left / TOP_SALIENCE
+                    score = cosine * weight * (1.0 if row.success else 0.8)
+                scored.append((score, row.id))
+            best = {id_: float(score) for score, id_ in sorted(scored, reverse=True)[:k]}
+            whole = {row.id: row for row in whole_facts(db, list(best))}
+            return [as_fact(db, whole[id_], score) for id_, score in best.items()]
 
     def graph(
         self, namespace: Namespace, about: str, facts: Sequence[Fact], entities: int, relations: int
@@ -83,13 +104,21 @@ class LongTerm(Database):
 
     def facts(self, namespace: Namespace) -> list[Fact]:
         """Return every fact, oldest first."""
+        query = sa.select(tables.facts).where(*within(tables.facts, namespace))
         with self.transaction(namespace, writes=False) as db:
-            return all_facts(db, namespace)
+            return [as_fact(db, row) for row in db.execute(query.order_by(tables.facts.c.id))]
 
     def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every turn with its fact's salience and success, oldest first."""
+        t, f = tables.turns.c, tables.facts.c
+        joined = tables.turns.join(tables.fact_turns, t.id == tables.fact_turns.c.turn_id).join(
+            tables.facts, f.id == tables.fact_turns.c.fact_id
+        )
+        columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at)
+        query = sa.select(*columns, f.salience, f.success).select_from(joined)
+        query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
-            return all_turns(db, namespace)
+            return [dict(row._mapping) for row in db.execute(query)]
 
     def namespaces(self) -> list[Namespace]:
         """Return every user and agent of whom facts are remembered."""
@@ -103,8 +132,19 @@ class LongTerm(Database):
 
         Returns how many facts went. The turns' texts go too: what is forgotten is nowhere in here.
         """
+        f, ft, r = tables.facts.c, tables.fact_turns.c, tables.entity_relations.c
+        fe, e = tables.fact_entities.c, tables.entities.c
+        query = sa.select(f.id).where(*within(tables.facts, namespace))
         with self.transaction(namespace) as db:
-            return forget_facts(db, namespace, ids)
+            doomed = list(db.scalars(query if ids is None else query.where(f.id.in_(list(ids)))))
+            turns = list(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(doomed))))
+            named = set(db.scalars(sa.select(fe.entity_id).where(fe.fact_id.in_(doomed))))
+            db.execute(tables.facts.delete().where(f.id.in_(doomed)))  # their links go with them
+            db.execute(tables.entity_relations.delete().where(r.turn_id.in_(turns)))
+            db.execute(tables.turns.delete().where(tables.turns.c.id.in_(turns)))
+            named -= set(db.scalars(sa.select(fe.entity_id).where(fe.entity_id.in_(named))))
+            db.execute(tables.entities.delete().where(e.id.in_(named)))
+        return len(doomed)
 
     def edit(
         self,
@@ -176,24 +216,10 @@ class LongTerm(Database):
         return written
 
 
-def _is_written(db: sa.Connection, namespace: Namespace, turn: Turn) -> bool:
-    query = sa.select(tables.turns.c.id).where(
-        *within(tables.turns, namespace),
-        tables.turns.c.episode_id == turn.episode_id,
-        tables.turns.c.step == turn.step,
-    )
-    return db.scalar(query) is not None
-
-
-def default_url() -> str:
-    """Return the URL of this machine's own memory."""
-    return f"sqlite:///{home() / 'long_term.sqlite'}"
-
-
 def open_long_term(url: str | None = None) -> LongTerm:
     """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
     if url is None:
-        return _opened(default_url())
+        return _opened(f"sqlite:///{home() / 'long_term.sqlite'}")
     return _opened(url if "://" in url else f"sqlite:///{Path(url).expanduser()}")
 
 

@@ -1,103 +1,44 @@
 """What a name in English text is the name of, told from the words in it and around it.
 
-Only closed classes of general English stand here (function words, titles, legal forms, the nouns that
+Only closed classes of general English tell (``words.toml``: function words, titles, the nouns that
 names of institutions and places end in): no list of names, so that a text of any field is read alike.
 """
 
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from pathlib import Path
 
 LETTERS = 8_000  # of a text that are read: each name is looked up all over it
 _MENTIONS = 20  # of a name that are looked at
 #: Kinds of entities. Memories written earlier may hold others, which are read and shown as they are.
 NAMED = ("person", "location", "organisation", "thing")
 KINDS = (*NAMED, "topic")
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-FUNCTION_WORDS = _words(
-    "a an the this that these those such some any no every each either neither both all half many "
-    "much more most few fewer little less least several enough another other same own one ones i "
-    "you he she it we they me him her us them my your his its our their mine yours hers ours "
-    "theirs myself yourself himself herself itself ourselves themselves who whom whose which what "
-    "where when why how whether if unless while whereas because since until till although though "
-    "as than so too and or but nor yet not never only also even just still already again ever "
-    "once then there here now very rather quite almost perhaps however therefore thus otherwise "
-    "instead moreover meanwhile of in on at by for with without within about against between "
-    "among through during before after above below over under to from up down into onto out off "
-    "across along around behind beside besides beyond despite except inside near outside per past "
-    "toward towards upon via like unlike according is are was were be been being am do does did "
-    "done doing have has had having will would shall should can could may might must ought let "
-    "lets get gets got yes please thanks hello hi ok two three four five six seven eight nine ten "
-    "hundred thousand million first second third last next today yesterday tomorrow tonight "
-    "something anything nothing everything someone anyone everyone nobody somebody anybody "
-    "everybody else"
-)
-CALENDAR = _words(
-    "january february march april may june july august september october november december monday "
-    "tuesday wednesday thursday friday saturday sunday spring summer autumn winter christmas "
-    "easter"
-)
-TITLES = _words(
-    "mr mrs ms miss dr prof professor sir dame lord lady king queen prince princess emperor pope "
-    "saint father sister brother reverend rev rabbi judge justice president chancellor minister "
-    "senator governor mayor ambassador general colonel major captain lieutenant sergeant admiral "
-    "commander inspector officer doctor director coach chef uncle aunt earl duke count baron"
-)
-_LEGAL = _words(
-    "ltd limited inc plc llc llp gmbh ag sa corp corporation co company kg bv oy ab as spa"
-)
-_INSTITUTIONS = _words(
-    "university college academy school institute institution foundation association society union "
-    "league council committee commission ministry department agency authority office bureau board "
-    "court tribunal parliament senate congress government police army navy hospital clinic "
-    "library museum gallery bank group holding holdings records press orchestra ensemble quartet "
-    "choir band club united party church organization organisation federation confederation "
-    "cooperative trust fund network airlines railways properties partners brothers assembly "
-    "pictures entertainment publishing publishers music international industries systems "
-    "technologies motors insurance sons laboratory laboratories laboratoires studios team times "
-    "gazette herald tribune radio television news post"
-)
-_GEOGRAPHY = _words(
-    "street road avenue square rue boulevard river lake mount mountain mountains valley valleys "
-    "island islands bay gulf sea ocean strait cape coast peninsula glacier desert forest park "
-    "region province county district state republic kingdom city town village port harbour bridge "
-    "tower castle palace abbey cathedral theatre theater stadium estadio station airport hall "
-    "plain land canal falls point cove beach center centre"
-)
-_THINGS = _words(
-    "act law code bill treaty agreement convention protocol declaration constitution war wars "
-    "battle siege revolution rebellion uprising plan project programme program cup trophy medal "
-    "prize award championship festival olympics games conference summit exhibition crisis "
-    "disaster earthquake hurricane storm book novel poem song symphony concerto opera film movie "
-    "album journal magazine review chronicle story tale mission operation edition version theory "
-    "theorem effect syndrome disease"
-)
-_PLACE_NOUNS = _GEOGRAPHY | _words(
-    "country capital suburb parish port isle yard neighbourhood commune"
-)
+_WORDS = {
+    name: frozenset(words.split())
+    for name, words in tomllib.loads(
+        Path(__file__).with_name("words.toml").read_text("utf-8")
+    ).items()
+}
+FUNCTION_WORDS = _WORDS["function_words"]
+CALENDAR = _WORDS["calendar"]
+TITLES = _WORDS["titles"]
+_LEGAL = _WORDS["legal"]
+_INSTITUTIONS = _WORDS["institutions"]
+_GEOGRAPHY = _WORDS["geography"]
+_THINGS = _WORDS["things"]
+_PLACE_NOUNS = _GEOGRAPHY | _WORDS["more_place_nouns"]
 _HEADS = _THINGS | _INSTITUTIONS | _GEOGRAPHY | TITLES
-_SPEECH = _words(
-    "said says told tells wrote writes warned added argued explained replied answered asked "
-    "believes thinks lives lived died married studied"
-)
+_SPEECH = _WORDS["speech"]
 _AGENTS = re.compile(
     r"(?:[a-z]{2,}(?:er|or|ist|ian|man|woman|ess|eon|ant)|"
     r"chief|head|captain|wife|husband|daughter|son|cousin|friend|king|queen|poet)$"
 )
-_WORKS = _words(
-    "novel book film movie opera song album poem play concerto symphony ship vessel app software "
-    "programme program language protocol newspaper magazine journal named called"
-)
-PLACE_PREPOSITIONS = _words(
-    "in on at near across around outside inside off throughout along towards"
-)
+_WORKS = _WORDS["works"]
+PLACE_PREPOSITIONS = _WORDS["place_prepositions"]
 _WORD = re.compile(r"[\w'’.&-]+|[,;:()\"“”]")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?$")
@@ -113,7 +54,7 @@ def plain(name: str) -> str:
 
 
 _TOKEN = re.compile(r"(?:[A-Z]|St)\.(?=\s?[A-Z])|[^\W_]+(?:['’.\-/&][^\W_]+)*['’]?|[&]|[^\w\s]")
-_JOINS = _words("of de del della di da du la le van von der den el al y & d'")
+_JOINS = _WORDS["joins"]
 
 
 @dataclass(frozen=True)
@@ -168,11 +109,10 @@ _OPENERS = frozenset('"“‘(:;.!?•*#-–—')
 def _is_title(text: str) -> bool:
     """Say whether quoted words are a title: all but the function words are capitalised."""
     words = re.findall(r"[^\W\d_][\w'’-]*", text)
-    if "(" in text:
-        return False
     content = [word for word in words if word.lower() not in FUNCTION_WORDS]
     return (
         bool(content)
+        and "(" not in text
         and words[0][0].isupper()
         and all(w[0].isupper() for w in content)
         and text[-1] not in ".!,"
@@ -272,21 +212,16 @@ def kind_of(name: str, text: str, label: str | None = None) -> str:
     ``label`` is what a recogniser takes it for; it counts as one more sign.
     """
     votes: defaultdict[str, float] = defaultdict(float)
-    if label:
-        votes[label] = _trust(name, label)
+    if label == "organisation":
+        votes[label] = 1.0
+    elif label:  # small recognisers often take a single foreign word for a person
+        votes[label] = 1.6 if " " in name else 1.2
     _read_name(name, votes)
     for match in islice(re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text), _MENTIONS):
         before = _WORD.findall(text[max(0, match.start() - 60) : match.start()])[-4:]
         after = _WORD.findall(text[match.end() : match.end() + 40])[:3]
         _read_surroundings(name, before, after, votes)
     return max(NAMED, key=lambda kind: votes[kind])
-
-
-def _trust(name: str, label: str) -> float:
-    """Small recognisers often take a single foreign word for a person, and much for a firm."""
-    if label == "organisation":
-        return 1.0
-    return 1.6 if " " in name else 1.2
 
 
 def _read_name(name: str, votes: defaultdict[str, float]) -> None:
@@ -329,35 +264,24 @@ def _read_surroundings(
     skipped = (",", "of", "The", "the")
     noun = next((word for word in reversed(before) if word not in skipped), "")
     first = after[0] if after else ""
-    if last.lower().rstrip(".") in TITLES:
-        votes["person"] += 3
-    elif last in PLACE_PREPOSITIONS:
-        votes["location"] += 2
-    elif last in ("at", "from", "to"):
-        votes["location"] += 0.7 if " " in name else 1.1
-    elif last == "during" or "during" in before[-2:-1]:
-        votes["thing"] += 2
-    elif last in ('"', "“") and first in ('"', "”"):
-        votes["thing"] += 4
-    elif last == "by":
-        votes["person"] += 0.5
-        votes["organisation"] += 0.3
-    elif last == "The" and len(before) > 1 and before[-2] not in _OPENERS:
-        votes["thing"] += 2
-        votes["person"] -= 2
-    elif (
-        last == "the"
-        and before[-2:-1]
-        and before[-2] in PLACE_PREPOSITIONS | {"to", "from", "over"}
-    ):
-        votes["location"] += 1.2
-        votes["person"] -= 2
-    elif last == "the":
-        votes["thing"] += 0.6
-        votes["organisation"] += 0.6
-        votes["person"] -= 2
-    elif last == "of" and noun in _PLACE_NOUNS:
-        votes["location"] += 3
+    is_where = before[-2:-1] and before[-2] in PLACE_PREPOSITIONS | {"to", "from", "over"}
+    signs: tuple[tuple[object, dict[str, float]], ...] = (
+        (last.lower().rstrip(".") in TITLES, {"person": 3}),
+        (last in PLACE_PREPOSITIONS, {"location": 2}),
+        (last in ("from", "to"), {"location": 0.7 if " " in name else 1.1}),
+        (last == "during" or "during" in before[-2:-1], {"thing": 2}),
+        (last in ('"', "“") and first in ('"', "”"), {"thing": 4}),
+        (last == "by", {"person": 0.5, "organisation": 0.3}),
+        (
+            last == "The" and before[-2:-1] and before[-2] not in _OPENERS,
+            {"thing": 2, "person": -2},
+        ),
+        (last == "the" and is_where, {"location": 1.2, "person": -2}),
+        (last == "the", {"thing": 0.6, "organisation": 0.6, "person": -2}),
+        (last == "of" and noun in _PLACE_NOUNS, {"location": 3}),
+    )
+    for kind, weight in next((weights for is_so, weights in signs if is_so), {}).items():
+        votes[kind] += weight
     if last != "of" and _AGENTS.match(noun) and noun not in FUNCTION_WORDS:
         votes["person"] += 1.5
     elif last != "of" and noun in _WORKS:

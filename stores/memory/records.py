@@ -84,25 +84,17 @@ class Fact:
     turns: tuple[Mapping[str, Any], ...] = ()
 
 
-def tidy(turn: Turn) -> Turn:
-    """Return ``turn`` with text that every database takes."""
-    return replace(
-        turn,
-        thread_id=clean(turn.thread_id),
-        episode_id=clean(turn.episode_id),
-        question=clean(turn.question),
-        answer=clean(turn.answer),
-        about=clean(turn.about),
-        entities=tuple(_tidy_entity(e) for e in turn.entities),
-        relations=tuple(
-            Relation(_tidy_entity(r.subject), r.relation, _tidy_entity(r.object))
-            for r in turn.relations
-        ),
-    )
-
-
-def _tidy_entity(entity: Entity) -> Entity:
-    return Entity(entity.kind, clean(entity.name)[:300], entity.attributes)
+def tidy(value: Any) -> Any:
+    """Return a turn, or a part of one, with text that every database takes."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple):
+        return tuple(tidy(item) for item in value)
+    if isinstance(value, Entity):
+        return replace(value, name=clean(value.name)[:300])
+    if isinstance(value, Turn | Relation):
+        return replace(value, **{key: tidy(item) for key, item in vars(value).items()})
+    return value
 
 
 def clean(text: str) -> str:

@@ -2,7 +2,7 @@
 
     states/
       index.json        {"version", "fingerprint", "dtype"}
-      entries.jsonl     one line a document (its hash, where its arrays lie), or its deletion
+      entries.jsonl     one line a document (its hash, where its arrays lie), or that it was deleted
       shard-00000.bin   arrays, one after the other, never rewritten
 
 A document's key is the SHA-256 of its text. Its entry is written after its arrays, so a build that
@@ -13,7 +13,7 @@ maps the file: only the documents that are asked for come into memory.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.errors import UserError
-from stores.files import write_bytes, write_json
+from stores.files import write_json
 
 Arrays = Mapping[str, NDArray[Any]]
 _VERSION = 1
@@ -31,21 +31,13 @@ _NUMPY: dict[str, str] = {"fp32": "<f4", "fp16": "<f2", "int8": "<i1"}
 
 
 @dataclass(frozen=True)
-class Part:
-    """One array of a document."""
-
-    name: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Entry:
-    """Where a document's arrays lie: ``size`` bytes from ``offset`` of a shard."""
+    """A document's arrays, (name, shape) each: ``size`` bytes from ``offset`` of a shard."""
 
     shard: int
     offset: int
     size: int
-    parts: tuple[Part, ...]
+    parts: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def document_key(text: str) -> str:
@@ -100,12 +92,6 @@ class DocumentStates:
         """Yield the keys, in the order in which they were added."""
         return iter(tuple(self._entries))
 
-    @property
-    def bytes_per_document(self) -> float:
-        """The mean size of a document's arrays on disk (0 of nothing)."""
-        sizes = [entry.size for entry in self._entries.values()]
-        return float(np.mean(sizes)) if sizes else 0.0
-
     def add(self, key: str, arrays: Arrays) -> None:
         """Append a document's arrays, quantised; a key that is here already is left alone."""
         from filelock import FileLock
@@ -128,53 +114,21 @@ class DocumentStates:
             self._entries[key] = _entry_of(row)
             self._end = (shard, offset + len(blob))
 
-    def delete(self, keys: Iterable[str]) -> int:
-        """Forget documents; return how many were here. :meth:`compact` frees their space."""
-        gone = [key for key in dict.fromkeys(keys) if key in self._entries]
-        for key in gone:
-            self._log({"key": key, "deleted": True})
-            del self._entries[key]
-        return len(gone)
-
     def get(self, key: str) -> dict[str, NDArray[np.float32]]:
         """Return a document's arrays as float32. Raises ``KeyError`` if it is not here."""
         entry = self._entries[key]
-        blob = self._blob(entry)
+        end = entry.offset + entry.size
+        blob = self._map(entry.shard, end)[entry.offset : end]
         arrays = {}
         start = 0
-        for part in entry.parts:
-            array, used = unpack(blob[start:], part.shape, self.dtype)
-            arrays[part.name] = array
+        for name, shape in entry.parts:
+            arrays[name], used = unpack(blob[start:], shape, self.dtype)
             start += used
         return arrays
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that are not here, in order, once each."""
         return [key for key in dict.fromkeys(keys) if key not in self._entries]
-
-    def compact(self) -> int:
-        """Copy the living documents into new shards and drop the old ones; return the bytes freed.
-
-        Only while nobody else has the index open. A kill leaves either the old or the new index.
-        """
-        old = sorted(self.folder.glob("shard-*.bin"))
-        before = sum(path.stat().st_size for path in old)
-        shard, offset = max((self._number(path) for path in old), default=-1) + 1, 0
-        lines = []
-        for key, entry in self._entries.items():
-            blob = self._blob(entry).tobytes()
-            if offset and offset + len(blob) > self._shard_bytes:
-                shard, offset = shard + 1, 0
-            self._write(shard, offset, blob)
-            parts = [[part.name, list(part.shape)] for part in entry.parts]
-            lines.append(_line_of({"key": key, "at": [shard, offset, len(blob)], "parts": parts}))
-            offset += len(blob)
-        write_bytes(self.folder / "entries.jsonl", b"".join(lines))
-        self._maps.clear()
-        for path in old:
-            path.unlink()
-        self._read_entries()
-        return before - sum(path.stat().st_size for path in self.folder.glob("shard-*.bin"))
 
     def _check(self, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
         if head.get("version") != wanted["version"]:
@@ -217,7 +171,7 @@ class DocumentStates:
                 if log.read(1) != b"\n":  # a line torn by a kill: cut it off
                     log.seek(0)
                     log.truncate(log.read().rfind(b"\n") + 1)
-            log.write(_line_of(row))
+            log.write(json.dumps(row).encode() + b"\n")
             log.flush()
             os.fsync(log.fileno())
             self._log_size = log.seek(0, os.SEEK_END)
@@ -230,16 +184,8 @@ class DocumentStates:
             file.flush()
             os.fsync(file.fileno())
 
-    @staticmethod
-    def _number(path: Path) -> int:
-        return int(path.stem.removeprefix("shard-"))
-
     def _shard_path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:05d}.bin"
-
-    def _blob(self, entry: Entry) -> NDArray[np.uint8]:
-        end = entry.offset + entry.size
-        return self._map(entry.shard, end)[entry.offset : end]
 
     def _map(self, shard: int, end: int) -> NDArray[np.uint8]:
         """Return a shard's bytes, mapped again if it grew (another process may write) past it."""
@@ -250,13 +196,9 @@ class DocumentStates:
         return mapped
 
 
-def _line_of(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(row).encode() + b"\n"
-
-
 def _entry_of(row: Mapping[str, Any]) -> Entry:
     """Read a line of the log."""
-    parts = tuple(Part(str(name), tuple(map(int, shape))) for name, shape in row["parts"])
+    parts = tuple((str(name), tuple(map(int, shape))) for name, shape in row["parts"])
     shard, offset, size = (int(value) for value in row["at"])
     return Entry(shard, offset, size, parts)
 

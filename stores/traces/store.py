@@ -5,17 +5,15 @@ Beside the events of a step stands what became of each chunk in its context, wit
 """
 
 import json
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from stores.errors import UserError
 from stores.files import write_lines
 from stores.sqlite import SqliteFile
-from stores.traces import ContextPiece, Event, EventKind
+from stores.traces import ContextPiece, Event
 
 _SCHEMA = """
 create table if not exists episodes (
@@ -65,7 +63,13 @@ class TraceStore:
         with self._file.transaction() as db:
             db.execute("delete from events where episode_id = ? and step >= ?", (episode_id, step))
             db.execute("delete from pieces where episode_id = ? and step >= ?", (episode_id, step))
-            _insert_pieces(db, episode_id, [replace(piece, t=step) for piece in pieces])
+            db.executemany(
+                "insert into pieces values (?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (episode_id, step, i, _storable(p.id), *astuple(p)[2:])
+                    for i, p in enumerate(pieces)
+                ],
+            )
             db.executemany(
                 "insert into events values (?, ?, ?, ?, ?)",
                 [(episode_id, step, i, e.kind, _storable(e.text)) for i, e in enumerate(events)],
@@ -178,64 +182,7 @@ class TraceStore:
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
 
-    def import_jsonl(self, path: str | Path) -> int:
-        """Read an export back, whole or not at all; returns how many episodes replaced or new."""
-        count = number = 0
-        try:
-            # Only "\n" ends a line: text may hold U+2028 and its like, at which splitlines() splits.
-            with (
-                Path(path).open(encoding="utf-8", newline="\n") as lines,
-                self._file.transaction() as db,
-            ):
-                for number, line in enumerate(lines, 1):  # noqa: B007 - named in the error
-                    if line.strip():
-                        _import(db, json.loads(line))
-                        count += 1
-        except OSError as error:
-            raise UserError(f"cannot read '{path}': {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise UserError(f"'{path}' line {number} is no exported episode ({problem})") from None
-        return count
-
-
-def _insert_pieces(db: sqlite3.Connection, episode: str, pieces: Sequence[ContextPiece]) -> None:
-    """Add ``pieces`` of ``episode`` in their order."""
-    db.executemany(
-        "insert into pieces values (?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (episode, p.t, place, _storable(p.id), p.kind, p.score, p.tokens_before, p.tokens_after)
-            for place, p in enumerate(pieces)
-        ],
-    )
-
 
 def _storable(text: str) -> str:
     """Return ``text`` without lone surrogates (a model's broken emoji), which UTF-8 cannot hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _import(db: sqlite3.Connection, row: Mapping[str, Any]) -> None:
-    episode = str(row["episode_id"])
-    events = [(str(e["event_type"]), _storable(str(e["text"])), int(e["t"])) for e in row["events"]]
-    unknown = {kind for kind, _, _ in events} - set(get_args(EventKind))
-    if unknown:
-        raise ValueError(f"no event type '{min(unknown)}'")
-    db.execute("delete from events where episode_id = ?", (episode,))
-    db.executemany(
-        "insert into events values (?, ?, ?, ?, ?)",
-        [(episode, t, place, kind, text) for place, (kind, text, t) in enumerate(events)],
-    )
-    pieces = [ContextPiece(**piece) for piece in row.get("pieces") or ()]
-    db.execute("delete from pieces where episode_id = ?", (episode,))
-    _insert_pieces(db, episode, pieces)
-    steps = row.get("steps", 1 + max((t for _, _, t in events), default=-1))
-    db.execute(
-        "insert or replace into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            episode, row.get("thread_id", ""), json.dumps(dict(row.get("task") or {})),
-            _storable(row.get("instruction") or ""), json.dumps(dict(row.get("agent") or {})),
-            float(row.get("started") or time.time()), float(row["reward"]),
-            int(row.get("done", True)), int(steps),
-        ),
-    )  # fmt: skip

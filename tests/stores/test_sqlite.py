@@ -73,20 +73,6 @@ def test_a_transaction_is_whole_or_nothing(tmp_path):
     assert names(file) == ["b"]
 
 
-def test_reading_only_sees_others_writes_and_makes_nothing(tmp_path):
-    path = tmp_path / "x.sqlite"
-    with pytest.raises(UserError, match="unable to open"):
-        SqliteFile(path, "box", (FIRST,), read_only=True)
-    assert not path.exists()
-    writer = SqliteFile(path, "box", (FIRST,))
-    reader = SqliteFile(path, "box", (FIRST,), read_only=True)
-    with writer.transaction() as db:
-        db.execute("insert into things values ('a')")
-    assert names(reader) == ["a"]
-    with pytest.raises(UserError, match="readonly"), reader.transaction() as db:
-        db.execute("insert into things values ('b')")
-
-
 def test_a_file_on_a_read_only_disk_can_be_read(tmp_path, monkeypatch):
     path = tmp_path / "x.sqlite"
     file = SqliteFile(path, "box", (FIRST,))

@@ -17,7 +17,6 @@ from nodes.update_state.learned import Gru
 from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
 from stores.traces import Event
-from stores.traces.store import TraceStore
 from stores.traces.trajectories import Trajectory, read_trajectories, write_trajectories
 from trainers.episodes import split_by_group
 from trainers.settings import AllocatorSettings, RetrieverSettings, StateSettings, read_settings
@@ -52,15 +51,6 @@ def test_the_expert_is_the_same_again_and_mostly_right(folder, tmp_path):
     again = collect("sample", tmp_path / "again", n=40, heldout=10)
     hashes = {name: split["sha256"] for name, split in again["splits"].items()}
     assert hashes == {name: split["sha256"] for name, split in told["splits"].items()}
-
-
-def test_trajectories_are_the_trace_stores_export(folder, tmp_path):
-    store = TraceStore(tmp_path / "traces.sqlite")
-    assert store.import_jsonl(folder / "heldout.jsonl") == 10
-    store.export_jsonl(tmp_path / "back.jsonl")
-    there = {t.episode_id: t.events for t in read_trajectories(folder / "heldout.jsonl")}
-    back = {t.episode_id: t.events for t in read_trajectories(tmp_path / "back.jsonl")}
-    assert back == there
 
 
 def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_path):

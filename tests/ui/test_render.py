@@ -6,8 +6,8 @@ import pytest
 from langchain_core.messages import HumanMessage
 from markupsafe import Markup
 
-from envs.plain import PlainActions, PlainView
-from envs.protocols import Chunk, Observation
+from envs.plain import PlainView
+from envs.protocols import ActionVocabulary, Chunk, Observation
 from envs.webshop.view import WebShopView
 from graph import Session, build_graph, load_config
 from nodes.protocols import BuiltContext, Decision, Piece
@@ -78,9 +78,9 @@ def test_actions_read_as_verb_and_object(action, parts, shown):
 )
 def test_what_a_person_types_becomes_an_action(text, meant):
     page = Observation("A room.", ("take lamp", "open[door]", "say[<words>]"))
-    assert typed_action(text, page, PlainActions()) == meant
+    assert typed_action(text, page, ActionVocabulary()) == meant
     alone = Observation("Well?", ("answer[<text>]",))
-    assert typed_action("in 1911", alone, PlainActions()) == "answer[in 1911]"
+    assert typed_action("in 1911", alone, ActionVocabulary()) == "answer[in 1911]"
 
 
 def test_a_page_draws_cards_chips_and_the_chosen_one():
