@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,17 @@ class Workspace:
         seen = [a for step in self.trail for a in step.result.observation.actions if takes_text(a)]
         actions = self.view.actions
         return [a for a in dict.fromkeys(seen) if actions.accepts(fill(a, "words"), here)]
+
+    @property
+    def moment(self) -> int | None:
+        """The step that is compared at (None: now)."""
+        at = self.compared_at
+        return at if at is not None and at < len(self.trail) else None
+
+    @property
+    def steps_since(self) -> int:
+        """How many steps were taken since the one that is looked at, itself included."""
+        return len(self.trail) - self.looked_at if self.looked_at is not None else 0
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -208,12 +219,6 @@ class Workspace:
             if is_free:
                 turn.release()
 
-    def stopped(self, seen: int) -> Seen:
-        """Return the step number ``seen``. Raises ``UserError`` if it was not taken."""
-        if not 0 <= seen < len(self.trail):
-            raise UserError(f"no step {seen + 1}: {len(self.trail)} were taken")
-        return self.trail[seen]
-
     def _take(self, move: Any) -> StepResult:
         with self._move() as session:
             turn = self._turn
@@ -276,25 +281,24 @@ class Workspaces:
         if not tab:
             raise UserError("this page has lost its name: reload it")
         with self._lock:
-            known = self._open.get(tab)
-        found = known or self._found(tab)  # may load a catalogue: others must not wait for it
+            workspace = self._open.get(tab)
+        workspace = workspace or self._load(
+            tab
+        )  # may load a catalogue: others must not wait for it
         with self._lock:
-            found = self._open.setdefault(tab, found)
+            workspace = self._open.setdefault(tab, workspace)
             self._open.move_to_end(tab)
             while len(self._open) > _OPEN_TABS:  # found again through the checkpointer
                 self._open.popitem(last=False)
-            return found
+            return workspace
 
-    def _found(self, tab: str) -> Workspace:
-        kept = self._tabs.read(tab) if self._tabs is not None else None
-        if kept is not None:
-            try:
-                config = load_config(kept["config"])
-                workspace = Workspace(tab, self.graphs(config), self._tabs)
-                workspace.restore(kept)
-            except (UserError, KeyError, TypeError):
-                pass  # its plug-in, data or checkpoints are gone: begin again
-            else:
+    def _load(self, tab: str) -> Workspace:
+        saved = self._tabs.read(tab) if self._tabs is not None else None
+        if saved is not None:
+            # Where its plug-in, data or checkpoints are gone, the tab begins again.
+            with suppress(UserError, KeyError, TypeError):
+                workspace = Workspace(tab, self.graphs(load_config(saved["config"])), self._tabs)
+                workspace.restore(saved)
                 return workspace
         return Workspace(tab, self.graphs(self.config), self._tabs)
 

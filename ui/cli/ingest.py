@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import examples, say, write_json
+from ui.cli.output import JsonFile, Overrides, examples, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
@@ -35,15 +35,8 @@ def ingest(
     vectors: Annotated[
         str | None, typer.Option(metavar="URL", help="A Chroma server; else a folder.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="embedder.FIELD=VALUE", help="The embedder's fields. Repeatable."
-        ),
-    ] = None,
-    json_target: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write what changed; - is stdout.")
-    ] = None,
+    overrides: Overrides = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
     from graph.config import load_config

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import console, examples, write_json
+from ui.cli.output import AsJson, console, examples, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -26,7 +26,7 @@ def kinds(
     slot: Annotated[
         str | None, typer.Argument(help="One slot, such as context; all of them if not given.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+    as_json: AsJson = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Write a table for a README to stdout.")
     ] = False,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import bar, check_target, console, examples, write_json
+from ui.cli.output import JsonFile, bar, check_target, console, examples, write_json
 
 if TYPE_CHECKING:
     from nodes.build_context.rico.weigh import Weighed
@@ -46,9 +46,7 @@ def rank(
     answer: Annotated[
         bool, typer.Option("--answer", help="Also answer from the mixed state (learned_state).")
     ] = False,
-    json_target: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write the result; - is stdout.")
-    ] = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
     from nodes.build_context.rico.weigh import Weigher, documents_of

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import check_target, console, examples, show_summary, write_json
+from ui.cli.output import (
+    JsonFile,
+    Overrides,
+    check_target,
+    console,
+    examples,
+    show_summary,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from envs.protocols import World
@@ -43,10 +51,7 @@ def run(
             metavar="KEY=VALUE", help="A task in the world's own words; repeatable, YAML."
         ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Change the config; repeatable."),
-    ] = None,
+    overrides: Overrides = None,
     actor: Annotated[
         str | None, typer.Option(help="Who acts: chat, rule, human, scripted, or your own kind.")
     ] = None,
@@ -58,14 +63,7 @@ def run(
     show: Annotated[
         Show, typer.Option(help="Of each step: the page, the built context (prompt), or nothing.")
     ] = "page",
-    json_target: Annotated[
-        str | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="Write the whole episode, or the summary of --episodes; - is stdout.",
-        ),
-    ] = None,
+    json_target: JsonFile = None,
     thread: Annotated[
         str | None, typer.Option(metavar="ID", help="Keep checkpoints, to resume the episode.")
     ] = None,
@@ -176,6 +174,7 @@ def play(
     show: Show = "page",
 ) -> None:
     """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
+    from ui.cli.human import play_by_hand
     from ui.cli.transcript import Transcript
 
     check_target(json_target)
@@ -192,13 +191,17 @@ def play(
             world = session.agent.bound().world
             asked = "" if by_hand else world.instruction(values["session"])
             transcript.head(values["episode"], asked, at=values["steps"])
-        with closing(_steps(session, by_hand, out)) as results:
+        with closing((play_by_hand if by_hand else _watched)(session, out)) as results:
             for result in results:
                 steps.append(result)
                 if not silent and not by_hand:
                     transcript.step(result, futile(session, result))
     except KeyboardInterrupt:
-        _stopped(thread, len(steps))
+        hint = "with --thread NAME an episode can be resumed"
+        if thread is not None:
+            hint = f"resume with {_resume_hint(thread)}"
+        typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
+        raise typer.Exit(130) from None
     episode = episode_dict(session, steps)
     if not silent or by_hand:
         transcript.end(episode, session.observation)
@@ -206,14 +209,6 @@ def play(
         out.print(f"go on with: {_resume_hint(thread)}", markup=False)
     if json_target is not None:
         write_json(json_target, episode)
-
-
-def _steps(session: "Session", by_hand: bool, out: Any) -> Generator["StepResult", None, None]:
-    if by_hand:
-        from ui.cli.human import play_by_hand
-
-        return play_by_hand(session, out)
-    return _watched(session, out)
 
 
 def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None]:
@@ -289,16 +284,6 @@ def _resume_hint(thread: str) -> str:
     import shlex
 
     return f"the same command with --thread {shlex.quote(thread)} --resume"
-
-
-def _stopped(thread: str | None, steps: int) -> None:
-    hint = (
-        "with --thread NAME an episode can be resumed"
-        if thread is None
-        else f"resume with {_resume_hint(thread)}"
-    )
-    typer.echo(f"stategate: stopped after {steps} steps; {hint}", err=True)
-    raise typer.Exit(130)
 
 
 # A played episode as plain values, for --json -------------------------------------------------------

@@ -21,7 +21,6 @@ class Stop:
     seconds: float = 0.0
     reason: str = ""
     fallback: str | None = None
-    reward: float = 0.0
     by_hand: bool = False
     #: What stands under the action, where it is not who acted, on how many tokens, for how long.
     facts: str = ""

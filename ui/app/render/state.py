@@ -85,13 +85,8 @@ def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
     return heatmap(list(names.values()), steps, rows, caption, corner="step")
 
 
-def render_projection(
-    own: Sequence[tuple[float, float]],
-    classes: Sequence[str],
-    others: Sequence[tuple[str, Sequence[tuple[float, float]], Sequence[str]]],
-) -> Markup:
-    """Draw the episode's trajectory in the plane of states, over reference episodes."""
-    paths = [Path(name, points, kinds) for name, points, kinds in others]
-    paths.append(Path("this episode", own, classes, bold=True))
-    which = f"over {len(others)} reference episodes" if others else "without reference episodes yet"
+def render_projection(paths: Sequence[Path]) -> Markup:
+    """Draw the episode's trajectory (the bold path) in the plane of states, over reference episodes."""
+    others = len(paths) - 1
+    which = f"over {others} reference episodes" if others else "without reference episodes yet"
     return scatter(paths, f"States in the plane of their two main axes, {which}")

@@ -42,7 +42,7 @@ def draw(workspace: Workspace) -> Drawn:
     """
     with workspace.quiet() as is_quiet:
         if not is_quiet:
-            stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
+            stops = stops_of(workspace)
             trail = render_trail(stops, None, False)
             waiting = empty("A step is being taken", "Wait for it here, or stop it.")
             return Drawn(
@@ -60,11 +60,11 @@ def _draw(workspace: Workspace) -> Drawn:
         return Drawn(pipeline, page=empty("No episode yet", hint))
     view = Drawn(pipeline, has_session=True, over=session.done, steps=len(workspace.trail))
     view.by_hand = workspace.config.actor.kind == "human"
-    stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
+    stops = stops_of(workspace)
     view.trail = render_trail(stops, workspace.looked_at, view.over)
     if workspace.looked_at is not None:
         view.looks_back = True
-        _draw_past(view, workspace, workspace.stopped(workspace.looked_at), stops)
+        _draw_past(view, workspace, workspace.trail[workspace.looked_at], stops)
     elif view.over:
         _draw_end(view, workspace, stops)
     else:
@@ -180,21 +180,21 @@ def _action(workspace: Workspace, stops: list[Stop], step: int) -> Markup:
     return render_action(stops[step], vars(decision))
 
 
-def stop_of(seen: Seen, step: int) -> Stop:
-    """Return a step as the trail shows it."""
-    result = seen.result
-    context = seen.overrides.get("context") or {}
-    return Stop(
-        step=step,
-        action=result.decision.action,
-        context=str(context.get("kind", "")) or "agent",
-        tokens=result.tokens,
-        seconds=result.seconds,
-        reason=result.decision.reason,
-        fallback=result.decision.fallback,
-        reward=result.reward,
-        by_hand=seen.by_hand,
-    )
+def stops_of(workspace: Workspace) -> list[Stop]:
+    """Return the steps as the trail shows them."""
+    return [
+        Stop(
+            step=step,
+            action=seen.result.decision.action,
+            context=(seen.overrides.get("context") or {}).get("kind") or "agent",
+            tokens=seen.result.tokens,
+            seconds=seen.result.seconds,
+            reason=seen.result.decision.reason,
+            fallback=seen.result.decision.fallback,
+            by_hand=seen.by_hand,
+        )
+        for step, seen in enumerate(workspace.trail)
+    ]
 
 
 def kinds_of(workspace: Workspace) -> dict[str, str | list[str]]:

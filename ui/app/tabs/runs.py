@@ -12,7 +12,7 @@ from stores.errors import UserError
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, failed, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, failed, problem_of, telling
 from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
@@ -67,8 +67,7 @@ class RunsTab:
                                          elem_id="sg-run-other", scale=3, min_width=240)  # fmt: skip
                 self.first = gr.Dropdown([], label="Agent of this run", min_width=130)
                 self.second = gr.Dropdown([], label="Agent of the other", min_width=130)
-                self.compare = gr.Button("Compare runs", size="md", elem_id="sg-run-compare",
-                                         min_width=120)  # fmt: skip
+                self.compare = button("Compare runs", "run-compare", 120, scale=None)
             self.pairs = gr.HTML(elem_id="sg-run-pairs")
         self.state = gr.State(None)
 
@@ -169,27 +168,23 @@ class RunsTab:
             address=address_of({"env": env.kind, "goal": goal}, min(at, len(actions)) + 1),
         )  # fmt: skip
 
+    @telling
     def other_agents(self, folder: str | None) -> Update:
         """List the agents of the other run."""
-        try:
-            agents = read_run(folder).agents if folder else []
-        except UserError as error:
-            return {self.pairs: failed(error)}
+        agents = read_run(folder).agents if folder else []
         return {self.second: gr.update(choices=agents, value=agents[0] if agents else None)}
 
+    @telling
     def compare_runs(
         self, opened: Opened | None, folder: str | None, first: str | None, second: str | None
     ) -> Update:
         """Compare two runs episode by episode."""
-        try:
-            if opened is None or not folder or not first or not second:
-                raise UserError("open a run, choose another, and an agent of each")
-            other = read_run(folder)
-            found = pairs(opened.run, first, other, second)
-        except UserError as error:
-            return {self.pairs: failed(error)}
+        if opened is None or not folder or not first or not second:
+            raise UserError("open a run, choose another, and an agent of each")
+        other = read_run(folder)
+        common = pairs(opened.run, first, other, second)
         names = (f"{opened.run.folder.name}: {first}", f"{other.folder.name}: {second}")
-        return {self.pairs: render_pairs(found, *names)}
+        return {self.pairs: render_pairs(common, *names), self.status: ""}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
@@ -205,13 +200,9 @@ class RunsTab:
         shown = [self.status, self.state, self.steps, self.page]
         self.episodes.click(self.pick, [self.state], shown, **QUIET)
         self.steps.click(self.look, [self.state], shown, **QUIET)
-        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)
-        self.compare.click(
-            self.compare_runs,
-            [self.state, self.other, self.first, self.second],
-            [self.pairs],
-            **QUIET,
-        )
+        self.other.change(self.other_agents, [self.other], [self.second, self.status], **QUIET)
+        chosen = [self.state, self.other, self.first, self.second]
+        self.compare.click(self.compare_runs, chosen, [self.pairs, self.status], **QUIET)
 
 
 def _shown(name: str) -> str:

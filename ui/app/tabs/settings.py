@@ -12,7 +12,7 @@ from nodes.registry import registry
 from stores.errors import UserError
 from ui.app.forms import Field, fields_of, shown, values_of
 from ui.app.render.html import el, note
-from ui.app.tabs.common import QUIET, SAVE_JS, App, failed
+from ui.app.tabs.common import QUIET, SAVE_JS, App, button, failed, telling
 from ui.app.workspace import Workspace
 
 #: Names the browser tab also where it is opened before the page has told its name.
@@ -85,9 +85,8 @@ class SettingsTab:
                 limit = gr.Number(draft.get("max_steps", 20), label="max_steps", precision=0,
                                   interactive=True, elem_id="sg-max-steps")  # fmt: skip
         with gr.Row(elem_classes="sg-controls"):
-            apply = gr.Button("Apply to this tab", variant="primary", size="md", scale=0,
-                              min_width=150, elem_id="sg-apply")  # fmt: skip
-            save = gr.Button("Save as YAML", size="md", scale=0, min_width=130, elem_id="sg-save")
+            apply = button("Apply to this tab", "apply", 150, variant="primary")
+            save = button("Save as YAML", "save", 130)
 
         def gather(raw: tuple[Any, ...]) -> Draft:
             limit_value, *values = raw
@@ -117,12 +116,8 @@ class SettingsTab:
                 text = as_yaml(load_config(gather(raw)))
             except UserError as error:
                 return {self.status: failed(error), self.file: ""}
-            named = f"stategate.yaml\n{text}"
-            return {
-                self.yaml: gr.update(value=text, visible=True),
-                self.file: named,
-                self.status: "",
-            }
+            visible = gr.update(value=text, visible=True)
+            return {self.yaml: visible, self.file: f"stategate.yaml\n{text}", self.status: ""}
 
         apply.click(use, [self.app.tab, limit, *boxes], [self.status, *self._places], **QUIET)
         saved = save.click(write, [limit, *boxes], [self.yaml, self.file, self.status], **QUIET)
@@ -150,26 +145,21 @@ class SettingsTab:
         if task.pop("env", None) == config.env.kind and task:
             workspace.start(task)
 
+    @telling
     def show(self, tab: str, draft: Draft | None, base: Draft | None) -> Update:
         """Fill the forms with the agent of the tab; edits stay while it is the same agent."""
-        try:
-            values = self.app.of(tab).config.model_dump(mode="json")
-        except UserError as error:
-            return {self.status: failed(error)}
+        values = self.app.of(tab).config.model_dump(mode="json")
         if draft is not None and values == base:
             return {self.status: ""}
         return {self.draft: values, self.base: values, self.status: ""}
 
+    @telling
     def read(self, source: str | None) -> Update:
         """Fill the forms from a preset or a YAML file."""
         if not source:
             return {self.status: ""}
-        try:
-            config = load_config(source)
-        except UserError as error:
-            return {self.status: failed(error)}
         loaded = note("Loaded: look it over, then Apply.", "info")
-        return {self.draft: config.model_dump(mode="json"), self.status: loaded}
+        return {self.draft: load_config(source).model_dump(mode="json"), self.status: loaded}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""

@@ -12,7 +12,7 @@ from envs.protocols import World, tasks_of
 from stores.errors import UserError
 from ui.app.render.frame import render_tasks
 from ui.app.render.html import note, plural
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, problem_of
 from ui.app.workspace import Workspace
 
 #: Tasks shown at once.
@@ -91,9 +91,9 @@ class TaskPicker:
                 placeholder="find a task by its words, or write what you want done",
                 show_label=False, container=False, elem_id="sg-task-words",
             )  # fmt: skip
-            self.browse = gr.Button("Browse tasks", elem_id="sg-browse", min_width=110, size="md")
-            self.random = gr.Button("Random task", elem_id="sg-random", min_width=110, size="md")
-            self.own = gr.Button("Play what I wrote", elem_id="sg-own", min_width=130, size="md")
+            self.browse = button("Browse tasks", "browse", 110, scale=None)
+            self.random = button("Random task", "random", 110, scale=None)
+            self.own = button("Play what I wrote", "own", 130, scale=None)
         with gr.Column(visible=False) as self.panel:
             self.list = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-tasks")
         self.is_open = gr.State(False)
