@@ -57,32 +57,26 @@ class ContentPolicy:
 
 def make_theme() -> Any:
     """Return the theme: fonts that ship with Gradio, so that none is fetched."""
-    font = gr.themes.utils.fonts.LocalFont
+    local = gr.themes.utils.fonts.LocalFont
+    sans, mono = (local(f"IBM Plex {name}", weights=(400, 700)) for name in ("Sans", "Mono"))
     theme = gr.themes.Soft(
         primary_hue="indigo",
         secondary_hue="teal",
         neutral_hue="slate",
-        font=[
-            font("IBM Plex Sans", weights=(400, 700)),
-            "ui-sans-serif",
-            "system-ui",
-            "sans-serif",
-        ],
-        font_mono=[font("IBM Plex Mono", weights=(400, 700)), "ui-monospace", "monospace"],
+        font=[sans, "ui-sans-serif", "system-ui", "sans-serif"],
+        font_mono=[mono, "ui-monospace", "monospace"],
         spacing_size=gr.themes.sizes.spacing_sm,
         text_size=gr.themes.sizes.text_sm,
     )
-    both = {  # in light and dark alike
-        "block_title_background_fill": "transparent",
-        "block_label_background_fill": "transparent",
-        "block_title_text_color": ("*neutral_500", "*neutral_400"),
-        "block_label_text_color": ("*neutral_500", "*neutral_400"),
-        "block_border_color": ("*neutral_200", "*neutral_700"),
+    quiet, line = ("*neutral_500", "*neutral_400"), ("*neutral_200", "*neutral_700")
+    pairs = {  # in light and in dark
+        "block_title_background_fill": ("transparent", "transparent"),
+        "block_label_background_fill": ("transparent", "transparent"),
+        "block_title_text_color": quiet,
+        "block_label_text_color": quiet,
+        "block_border_color": line,
         "input_border_color": ("*neutral_200", "*neutral_600"),
         "button_secondary_border_color": ("*neutral_200", "*neutral_600"),
-    }
-    pairs = {
-        name: value if isinstance(value, tuple) else (value,) * 2 for name, value in both.items()
     }
     light = {name: pair[0] for name, pair in pairs.items()}
     dark = {f"{name}_dark": pair[1] for name, pair in pairs.items()}

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from nodes.registry import Registry
 
 
-EXAMPLES = examples(
-    "stategate kinds", "stategate kinds context", "stategate kinds --json",
-    "stategate kinds --markdown",
-)  # fmt: skip
+EXAMPLES = examples("stategate kinds", "stategate kinds context", "stategate kinds --json")
 
 
 def kinds(
@@ -38,14 +35,13 @@ def kinds(
 
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
-    known = registry()
-    slots = SLOTS if slot is None else (slot,)
+    described = catalogue(registry(), SLOTS if slot is None else (slot,))
     if as_json:
-        write_json("-", catalogue(known, slots))
+        write_json("-", described)
     elif as_markdown:
-        typer.echo(markdown(catalogue(known, slots)))
+        typer.echo(markdown(described))
     else:
-        _show(catalogue(known, slots), console())
+        _show(described, console())
 
 
 def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, Any]:

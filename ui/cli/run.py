@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from stores.errors import UserError
+from ui.actions import task_in_words
 from ui.cli.output import (
     JsonFile,
     Overrides,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from envs.protocols import World
     from graph.config import Config
     from graph.session import Session, StepResult
-    from nodes.protocols import BuiltContext
 
 Show = Literal["page", "context", "none"]
 EXAMPLES = examples(
@@ -118,13 +118,11 @@ def _check(
         raise UserError("--thread needs a name")
     if task and (goal is not None or episodes is not None):
         raise UserError("--task says what to play: leave --goal and --episodes out")
-    if episodes is None:
-        for name, value in (("--start", start), ("--out", out)):
-            if value is not None:
-                raise UserError(f"{name} goes with --episodes N")
-    elif thread is not None:
+    if episodes is None and (start is not None or out is not None):
+        raise UserError(f"{'--out' if start is None else '--start'} goes with --episodes N")
+    if episodes is not None and thread is not None:
         raise UserError("--thread is for one episode; many are resumed with the same --out DIR")
-    elif goal is not None and start is not None:
+    if episodes is not None and goal is not None and start is not None:
         raise UserError("with --episodes, name the first task once: --start N")
 
 
@@ -218,10 +216,8 @@ def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None
         out.print("starting the model …", style="dim")
         _ = session.agent.resources.llm  # here, since its download shows a bar of its own
     while not session.done:
-        if out.is_terminal:
-            with out.status(f"step {session.values['steps'] + 1} …", spinner="dots"):
-                result = session.step()
-        else:
+        label = f"step {session.values['steps'] + 1} …"
+        with out.status(label) if out.is_terminal else nullcontext():
             result = session.step()
         yield result
 
@@ -260,8 +256,9 @@ def open_session(
         raise UserError(f"nothing to resume on thread '{thread}': {why}; leave --resume out")
     played = {key: value for key, value in values["episode"].items() if key != "env"}
     if (goal is not None or task) and task_of(world, goal, task) != played:
-        shown = ", ".join(f"{key} {value}" for key, value in played.items())
-        raise UserError(f"thread '{thread}' is at {shown}: leave --goal and --task out")
+        raise UserError(
+            f"thread '{thread}' is at {task_in_words(played)}: leave --goal and --task out"
+        )
     try:
         world.observe(values["session"])
     except (KeyError, UserError):
@@ -329,31 +326,26 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
 
 
 def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
+    from graph.agent import thaw
     from graph.state import pack_decision
 
-    seen, outcome = result.observation, result.outcome
+    seen, context, outcome = result.observation, result.context, result.outcome
     return {
         "step": result.step,
         "observation": {"text": seen.text, "actions": list(seen.actions)},
-        "context": _context(result.context),
+        "context": {
+            "tokens": context.tokens,
+            "over_budget": context.over_budget,
+            "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
+            "pieces": [thaw(vars(piece)) for piece in context.pieces],
+            "actions": list(context.actions),
+            "dropped_actions": list(context.dropped_actions),
+        },
         "decision": {**pack_decision(result.decision), "fallback": futile(session, result)},
         "outcome": {"text": outcome.text, "actions": list(outcome.actions)},
         "reward": result.reward,
         "done": result.done,
         "seconds": result.seconds,
-    }
-
-
-def _context(context: "BuiltContext") -> dict[str, Any]:
-    from graph.agent import thaw
-
-    return {
-        "tokens": context.tokens,
-        "over_budget": context.over_budget,
-        "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
-        "pieces": [thaw(vars(piece)) for piece in context.pieces],
-        "actions": list(context.actions),
-        "dropped_actions": list(context.dropped_actions),
     }
 
 

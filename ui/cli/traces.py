@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
+from ui.actions import task_in_words
 from ui.cli.output import AsJson, command_group, console, examples, write_json
 
 if TYPE_CHECKING:
@@ -58,11 +59,10 @@ def list_traces(
         right = name in ("reward", "steps")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in episodes:
-        task = ", ".join(f"{key} {value}" for key, value in row["task"].items() if key != "env")
         reward = f"{row['reward']:.2f}" if row["done"] else "–"
         when = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
         style = "" if row["done"] else "dim"
-        cells = [when, reward, str(row["steps"]), task, row["episode_id"]]
+        cells = [when, reward, str(row["steps"]), task_in_words(row["task"]), row["episode_id"]]
         table.add_row(*(Text(cell) for cell in cells), style=style)
     out.print(table)
 

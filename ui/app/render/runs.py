@@ -42,16 +42,13 @@ def render_run(run: Run) -> Markup:
         el("div", lines, cls="sg-facts-list"),
     ]
     rows = run.summary.get("rows") or []
-    if rows:
-        parts += [render_table(rows), render_rates(rows)]
-    else:
-        parts.append(el("div", "This run has no summary yet: it is going on, or was stopped.",
-                        cls="sg-muted"))  # fmt: skip
+    nothing = "This run has no summary yet: it is going on, or was stopped."
+    parts += (
+        [render_table(rows), render_rates(rows)] if rows else [el("div", nothing, cls="sg-muted")]
+    )
     if run.summary.get("tests"):
-        parts += [
-            el("div", "Paired tests", cls="sg-panel-title"),
-            render_table(run.summary["tests"]),
-        ]
+        title = el("div", "Paired tests", cls="sg-panel-title")
+        parts += [title, render_table(run.summary["tests"])]
     parts += [_picture(path.name, path.read_bytes()) for path in run.pictures[:6]]
     return el("div", parts, cls="sg-box sg-run")
 

@@ -39,23 +39,18 @@ def render_similarity(cosines: Sequence[Sequence[float]]) -> Markup:
 def render_foresight(chances: Sequence[Mapping[str, float]], classes: Sequence[str]) -> Markup:
     """Draw the foreseen class of each next action; the one that was taken is ringed."""
     names = list(chances[0]) if chances else []
-    rows = []
-    for name in names:
-        line = []
-        for i, step in enumerate(chances):
-            value = step[name]
-            is_true = i < len(classes) and classes[i] == name
-            mark = (
-                ("hit" if max(step, key=lambda k: step[k]) == name else "miss") if is_true else ""
-            )
-            line.append(
-                Cell(value, f"{100 * value:.0f}", f"step {i + 1}: {name} {value:.3f}", mark)
-            )
-        rows.append(line)
-    taken = [(i, name) for i, name in enumerate(classes) if name and i < len(chances)]
-    right = sum(max(chances[i], key=lambda k: chances[i][k]) == name for i, name in taken)
+    likeliest = [max(step, key=lambda name: step[name]) for step in chances]
+    taken = [*classes, *[""] * len(chances)][: len(chances)]
+
+    def cell(i: int, name: str) -> Cell:
+        value = chances[i][name]
+        mark = "" if taken[i] != name else "hit" if likeliest[i] == name else "miss"
+        return Cell(value, f"{100 * value:.0f}", f"step {i + 1}: {name} {value:.3f}", mark)
+
+    rows = [[cell(i, name) for i in range(len(chances))] for name in names]
+    right = sum(best == name for best, name in zip(likeliest, taken, strict=True))
     caption = (
-        f"Foreseen next action, in %: right at {right} of {len(taken)} steps "
+        f"Foreseen next action, in %: right at {right} of {sum(map(bool, taken))} steps "
         "(ringed: what was done, green if it was the likeliest)"
     )
     return heatmap(names, [str(i + 1) for i in range(len(chances))], rows, caption, corner="step")

@@ -85,8 +85,7 @@ def _draw_now(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
         side = failed(error)
     hidden = context.dropped_actions if context is not None else ()
     view.page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
-    last = _action(workspace, stops, len(stops) - 1)
-    view.side = join([last, side])
+    view.side = join([_action(workspace, stops, len(stops) - 1), side])
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop]) -> None:
@@ -96,13 +95,13 @@ def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop])
         workspace, result.observation, result.step, taken=action, live=False,
         hidden=result.context.dropped_actions, forms=taken_slot(action, result.observation),
     )  # fmt: skip
+    view.side = join([_action(workspace, stops, result.step), _read_at(workspace, seen)])
+
+
+def _read_at(workspace: Workspace, seen: Seen) -> Markup:
+    result = seen.result
     title = f"What the model read at step {result.step + 1}"
-    view.side = join(
-        [
-            _action(workspace, stops, result.step),
-            _reading(workspace, result.observation, result.context, title, seen.overrides),
-        ]
-    )
+    return _reading(workspace, result.observation, result.context, title, seen.overrides)
 
 
 def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
@@ -110,22 +109,15 @@ def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
     values = session.values
     last_page = session.observation
     reward = render_reward(values["reward"], reward_parts(last_page), values["done"])
-    totals = el(
-        "div",
-        f"{values['steps']} steps · {values['tokens']:,} tokens of context"
-        + (f" · {values['model_tokens']:,} tokens by the model" if values["model_tokens"] else ""),
-        cls="sg-muted",
-    )
+    totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
+    if values["model_tokens"]:
+        totals.append(f"{values['model_tokens']:,} tokens by the model")
     cards = outcome_cards(last_page)
     page = None if cards else _page(workspace, last_page, live=False)
     view.page = join([reward, render_outcome(cards), page])
-    last = workspace.trail[-1] if workspace.trail else None
-    read = None
-    if last is not None:
-        title = f"What the model read at step {len(stops)}"
-        found = last.result
-        read = _reading(workspace, found.observation, found.context, title, last.overrides)
-    view.side = join([_action(workspace, stops, len(stops) - 1), totals, read])
+    read = _read_at(workspace, workspace.trail[-1]) if workspace.trail else None
+    sums = el("div", " · ".join(totals), cls="sg-muted")
+    view.side = join([_action(workspace, stops, len(stops) - 1), sums, read])
 
 
 def taken_slot(action: str, observation: Observation) -> list[str]:
@@ -176,8 +168,7 @@ def _reading(
 def _action(workspace: Workspace, stops: list[Stop], step: int) -> Markup:
     if not 0 <= step < len(stops):
         return Markup("")
-    decision = workspace.trail[step].result.decision
-    return render_action(stops[step], vars(decision))
+    return render_action(stops[step], workspace.trail[step].result.decision)
 
 
 def stops_of(workspace: Workspace) -> list[Stop]:
@@ -200,9 +191,10 @@ def stops_of(workspace: Workspace) -> list[Stop]:
 def kinds_of(workspace: Workspace) -> dict[str, str | list[str]]:
     """Return what fills each slot now."""
     config = workspace.config
-    kinds: dict[str, str | list[str]] = {
-        slot: getattr(config, slot).kind for slot in ("env", "updater", "context", "actor")
+    return {
+        "env": config.env.kind,
+        "updater": config.updater.kind,
+        "context": f"{config.context.kind} · {config.context.budget}",
+        "actor": config.actor.kind,
+        "memory": [params.kind for params in config.memory],
     }
-    kinds["context"] = f"{config.context.kind} · {config.context.budget}"
-    kinds["memory"] = [params.kind for params in config.memory]
-    return kinds

@@ -119,7 +119,7 @@ class QaTab:
         env: Any = config.env
         chunks = env.source(last.observation, agent.bound().resources).all()
         return render_sources(
-            last.context, config.context.budget, chunks, config.context.kind, (last.seconds, 0.0)
+            last.context, config.context.budget, chunks, config.context.kind, last.seconds
         )
 
     def ask(self, tab: str, question: str) -> Iterator[Update]:

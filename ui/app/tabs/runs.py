@@ -74,7 +74,8 @@ class RunsTab:
     def choices(self) -> Update:
         """List the runs there are."""
         names = [str(folder) for folder in find_runs(ROOTS)]
-        choices = [(_shown(name), name) for name in names]
+        # A run is called by its name and that of the folder it lies in.
+        choices = [("/".join(Path(name).parts[-2:]), name) for name in names]
         return {self.choice: gr.update(choices=choices), self.other: gr.update(choices=choices)}
 
     def open(self, folder: str | None) -> Update:
@@ -155,10 +156,8 @@ class RunsTab:
         if known and here != known:
             raise UserError("the run's data is not the data that is here")
         actions = [str(step.get("action", "")) for step in steps]
-        task = next(
-            (r["task"] for r in run.episodes if r.get("goal") == goal and "task" in r), None
-        )
-        moments = replay(world, task or {"goal": goal}, actions)
+        tasks = [r["task"] for r in run.episodes if r.get("goal") == goal and r.get("task")]
+        moments = replay(world, tasks[0] if tasks else {"goal": goal}, actions)
         session, seen = moments[min(at, len(moments) - 1)]
         taken = actions[at] if at < len(actions) else None
         view = env.view()  # type: ignore[attr-defined]
@@ -203,9 +202,3 @@ class RunsTab:
         self.other.change(self.other_agents, [self.other], [self.second, self.status], **QUIET)
         chosen = [self.state, self.other, self.first, self.second]
         self.compare.click(self.compare_runs, chosen, [self.pairs, self.status], **QUIET)
-
-
-def _shown(name: str) -> str:
-    """Return a run's name with the folder it lies in."""
-    path = Path(name)
-    return f"{path.parent.name}/{path.name}"

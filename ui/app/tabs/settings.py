@@ -18,7 +18,6 @@ from ui.app.workspace import Workspace
 #: Names the browser tab also where it is opened before the page has told its name.
 NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
 _NOTHING = "(none)"
-_SINGLE = [slot for slot in SLOTS if slot != "memory"]
 
 Update = dict[Any, Any]
 Draft = dict[str, Any]
@@ -59,29 +58,28 @@ class SettingsTab:
         plan: list[tuple[str, str, list[Field]]] = []
         swaps: list[tuple[Any, str, int]] = []
         with gr.Row(elem_classes="sg-forms"):
-            for slot in _SINGLE:
+            writers = draft.get("memory") or ()
+            places: list[tuple[str, int, Draft]] = [
+                *((slot, -1, draft.get(slot) or {}) for slot in SLOTS if slot != "memory"),
+                *(("memory", place, values) for place, values in enumerate(writers)),
+            ]
+            for slot, place, values in places:
                 with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
-                    values = draft.get(slot) or {}
                     kinds = sorted(registry().kinds(slot))
-                    choices = [_NOTHING, *kinds] if slot == "llm" else kinds
-                    choice = gr.Dropdown(choices, value=values.get("kind", _NOTHING), label=slot,
-                                         interactive=True, elem_id=f"sg-slot-{slot}")  # fmt: skip
-                    swaps.append((choice, slot, -1))
+                    is_writer = place >= 0
+                    choice = gr.Dropdown(
+                        [_NOTHING, *kinds] if is_writer or slot == "llm" else kinds,
+                        value=values.get("kind", _NOTHING), interactive=True,
+                        label=f"memory {place + 1} ((none) removes it)" if is_writer else slot,
+                        elem_id=f"sg-slot-{slot}-{place}" if is_writer else f"sg-slot-{slot}",
+                    )  # fmt: skip
+                    swaps.append((choice, slot, place))
                     self._kind(slot, values, boxes, plan)
-            for place, values in enumerate(draft.get("memory") or ()):
-                with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
-                    kinds = sorted(registry().kinds("memory"))
-                    choice = gr.Dropdown([_NOTHING, *kinds], value=values["kind"],
-                                         label=f"memory {place + 1} ((none) removes it)",
-                                         elem_id=f"sg-slot-memory-{place}",
-                                         interactive=True)  # fmt: skip
-                    swaps.append((choice, "memory", place))
-                    self._kind("memory", values, boxes, plan)
             with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
                 more = gr.Dropdown(sorted(registry().kinds("memory")), value=None,
                                    label="add a memory writer", interactive=True,
                                    elem_id="sg-slot-memory")  # fmt: skip
-                swaps.append((more, "memory", len(draft.get("memory") or ())))
+                swaps.append((more, "memory", len(writers)))
                 limit = gr.Number(draft.get("max_steps", 20), label="max_steps", precision=0,
                                   interactive=True, elem_id="sg-max-steps")  # fmt: skip
         with gr.Row(elem_classes="sg-controls"):

@@ -46,22 +46,22 @@ class TaskList:
 
         A search gives up after :data:`PATIENCE`, and goes on there the next time.
         """
-        end = first + PAGE
+        end, total = first + PAGE, len(self.tasks)
         if not words.strip():
-            shown = [(i, self.label(i)) for i in range(first, min(end, len(self.tasks)))]
-            return shown, _where(first, shown, len(self.tasks)), end < len(self.tasks)
+            shown = [(i, self.label(i)) for i in range(first, min(end, total))]
+            return shown, _where(first, shown, total), end < total
         asked, until = words.lower().split(), time.monotonic() + PATIENCE
         hits: list[tuple[int, str]] = []
-        for number in range(len(self.tasks)):
+        searched = ""
+        for number in range(total):
             if number not in self._labels and time.monotonic() > until:
-                shown = hits[first:end]
-                searched = f" among the first {number:,} of {plural(len(self.tasks), 'task')}"
-                return shown, _where(first, shown, len(hits)) + searched, len(hits) > end
+                searched = f" among the first {number:,} of {plural(total, 'task')}"
+                break
             text = self.label(number)
             if all(word in text.lower() for word in asked):
                 hits.append((number, text))
         shown = hits[first:end]
-        return shown, _where(first, shown, len(hits)), len(hits) > end
+        return shown, _where(first, shown, len(hits)) + searched, len(hits) > end
 
     @cached_property
     def takes_instruction(self) -> bool:
