@@ -54,7 +54,7 @@ def costs_of(decision: Decision) -> list[str]:
     """Return what a decision cost, but for time: the model's tokens, money, attempts."""
     costs = []
     if decision.tokens_in or decision.tokens_out:
-        costs.append(f"model {decision.tokens_in:,} in, {decision.tokens_out:,} out")
+        costs.append(f"model: {decision.tokens_in:,} tokens in, {decision.tokens_out:,} out")
     if decision.cost:
         costs.append(f"${decision.cost:.4f}")
     if decision.attempts > 1:

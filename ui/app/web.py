@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -126,8 +127,7 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             open_page, [app.tab], [app.tab, *episode.outputs],
             js=asset("tab.js"), show_progress="hidden", api_visibility="private",
         )  # fmt: skip
-    app_blocks: gr.Blocks = blocks
-    return app_blocks
+    return blocks  # type: ignore[no-any-return]
 
 
 def serve(
@@ -142,7 +142,11 @@ def serve(
 
     ``port`` None takes the first free one from 7860 on. Raises ``UserError`` if the port is taken.
     """
-    _quiet()
+    # Nothing goes home, whatever a library's default is.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+    os.environ.setdefault("LANGSMITH_TRACING", "false")
     agents = Agents(config)
     blocks = make_app(config, agents)
     threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
@@ -171,16 +175,6 @@ def serve(
     return str(url)
 
 
-def _quiet() -> None:
-    """Switch off what libraries would send home."""
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
-    os.environ.setdefault("LANGSMITH_TRACING", "false")
-
-
 def _warm_up(agents: Agents, config: Config) -> None:
-    try:
+    with suppress(UserError):  # the page tells it where it matters
         agents.warm_up(config)
-    except UserError:
-        return  # the page tells it where it matters

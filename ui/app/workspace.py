@@ -178,11 +178,9 @@ class Workspace:
         self.epoch += 1
         self._turn = threading.Lock()
         if self.session is not None:
-            step = len(self.trail)
-            taken = self.session.values.get("steps", 0)
-            self.session = self.session.fork(
-                None, self._new_thread(), step if taken > step else None
-            )
+            steps = len(self.trail)
+            at = steps if self.session.values.get("steps", 0) > steps else None
+            self.session = self.session.fork(None, self._new_thread(), at)
             self._keep()
 
     def configure(self, graph: Graph) -> None:
@@ -201,8 +199,7 @@ class Workspace:
         session = Session(self.graph, str(kept["thread"]), context=overrides)
         if "session" not in session.values:
             return
-        steps = kept.get("steps") or []
-        read_with = {i: step["overrides"] for i, step in enumerate(steps)}
+        read_with = {i: step["overrides"] for i, step in enumerate(kept.get("steps") or ())}
         self.session = session
         self.trail = [
             Seen(result, read_with.get(result.step, {})) for result in session.replay(read_with)
@@ -250,17 +247,13 @@ class Workspace:
     def _keep(self) -> None:
         if self._tabs is None:
             return
-        session = self.session
-        self._tabs.write(
-            self.tab,
-            {
-                "config": self.graph.agent.config.model_dump(mode="json"),  # type: ignore[attr-defined]
-                "thread": session.thread_id if session is not None else None,
-                "overrides": _dumped(self.overrides),
-                "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
-                "kept": time.time(),
-            },
-        )
+        values = {
+            "config": self.graph.agent.config.model_dump(mode="json"),  # type: ignore[attr-defined]
+            "thread": self.session.thread_id if self.session is not None else None,
+            "overrides": _dumped(self.overrides),
+            "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
+        }
+        self._tabs.write(self.tab, values)
 
     def _new_thread(self) -> str:
         return f"ui-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"

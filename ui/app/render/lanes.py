@@ -92,19 +92,19 @@ def _head(lane: Lane, number: int, votes: Sequence[str], about: Mapping[str, str
         cls="sg-lane-title",
     )
     if lane.waiting:
-        return el(
-            "div", title, el("div", el("span", cls="sg-spin"), "building …", cls="sg-row"),
-            cls="sg-lane-head",
-        )  # fmt: skip
+        state = el("div", el("span", cls="sg-spin"), "building …", cls="sg-row")
+        return el("div", title, state, cls="sg-lane-head")
     if lane.context is None:
         state = note(lane.problem, "bad") if lane.problem else el("div", "waits", cls="sg-muted")
         return el("div", title, state, cls="sg-lane-head")
+    costs = [f"built in {brief(lane.build_seconds)}, chose in {brief(lane.act_seconds)}"]
+    costs += costs_of(lane.decision) if lane.decision else []
     return el(
         "div",
         title,
         _choice(lane, votes, about),
         meter(lane.context, lane.budget),
-        el("div", _seconds(lane), cls="sg-muted sg-lane-cost"),
+        el("div", " · ".join(costs), cls="sg-muted sg-lane-cost"),
         lost_line(lane.context),
         el(
             "button", f"Continue with {letter}", type="button", data_continue=str(number),
@@ -131,11 +131,6 @@ def _choice(lane: Lane, votes: Sequence[str], about: Mapping[str, str]) -> Marku
         el("div", lane.decision.reason, cls="sg-reason") if lane.decision.reason else None,
         cls="sg-would",
     )  # fmt: skip
-
-
-def _seconds(lane: Lane) -> str:
-    text = f"built in {brief(lane.build_seconds)}, chose in {brief(lane.act_seconds)}"
-    return " · ".join([text, *(costs_of(lane.decision) if lane.decision else ())])
 
 
 def _verdict(lanes: Sequence[Lane]) -> Markup:

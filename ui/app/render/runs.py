@@ -49,7 +49,10 @@ def render_run(run: Run) -> Markup:
     if run.summary.get("tests"):
         title = el("div", "Paired tests", cls="sg-panel-title")
         parts += [title, render_table(run.summary["tests"])]
-    parts += [_picture(path.name, path.read_bytes()) for path in run.pictures[:6]]
+    for path in run.pictures[:6]:
+        coded = base64.b64encode(path.read_bytes()).decode("ascii")
+        picture = el("img", src=f"data:image/png;base64,{coded}", alt=path.name, cls="sg-plot")
+        parts.append(picture)
     return el("div", parts, cls="sg-box sg-run")
 
 
@@ -182,11 +185,6 @@ def _data(data: Any) -> str:
         return str(data or "")
     digest = str(data.get("sha256", ""))[:12]
     return f"{data.get('name', '')}" + (f" ({digest}…)" if digest else "")
-
-
-def _picture(name: str, raw: bytes) -> Markup:
-    coded = base64.b64encode(raw).decode("ascii")
-    return el("img", src=f"data:image/png;base64,{coded}", alt=name, cls="sg-plot")
 
 
 def render_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Markup:

@@ -165,17 +165,6 @@ class CompareTab:
         registry().parse("context", {**base, "budget": budget})  # an unknown kind is told at once
         return Lane(name=name, kind=kind, budget=budget, params={**base, "budget": budget})
 
-    def proceed(self, tab: str, event: gr.EventData) -> Workspace:
-        """Go on with one of the compared builders, from the compared moment."""
-        workspace = self.app.of(tab)
-        number = str(data_of(event).get("continue", ""))
-        if not number.isdigit() or int(number) >= len(workspace.lanes):
-            raise UserError("compare first, then choose one to continue with")
-        lane = workspace.lanes[int(number)]
-        workspace.fork({"context": dict(lane.params)}, workspace.moment)
-        workspace.compared_at = None
-        return workspace
-
     def halt(self, tab: str) -> Update:
         """Leave the comparison; what came is kept."""
         workspace = self.app.of(tab)
@@ -189,14 +178,20 @@ class CompareTab:
     def wire(
         self, opened: Any, shown: Callable[[Workspace], Mapping[Any, Any]], places: list[Any]
     ) -> None:
-        """Connect: ``opened`` is the tab, ``shown`` draws the Episode tab's ``places``."""
+        """Connect: ``opened`` is the tab; going on with a builder draws ``places`` by ``shown``."""
         tab = self.app.tab
 
         def go_on(tab: str, event: gr.EventData) -> dict[Any, Any]:
+            workspace = self.app.of(tab)
+            number = str(data_of(event).get("continue", ""))
             try:
-                workspace = self.proceed(tab, event)
+                if not number.isdigit() or int(number) >= len(workspace.lanes):
+                    raise UserError("compare first, then choose one to continue with")
+                context = dict(workspace.lanes[int(number)].params)
+                workspace.fork({"context": context}, workspace.moment)
             except Exception as error:
                 return {self.status: failed(error)}
+            workspace.compared_at = None
             return {**shown(workspace), **self.show(tab)}
 
         opened.select(self.show, [tab], self.outputs, **QUIET)

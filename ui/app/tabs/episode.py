@@ -118,6 +118,7 @@ class EpisodeTab:
         """Return the update that draws the tab as the workspace stands."""
         view, config = draw(workspace), workspace.config
         budget = config.context.budget
+        takes_instruction = self.picker.tasks_in(workspace).takes_instruction
         problem = error or view.problem
         return {
             self.pipeline: view.pipeline,
@@ -130,7 +131,7 @@ class EpisodeTab:
             self.context: gr.update(choices=quick("context", config), value=config.context.kind),
             self.budget: gr.update(value=budget, maximum=max(2000, budget)),
             self.actor: gr.update(choices=quick("actor", config), value=config.actor.kind),
-            self.picker.own: self.picker.own_button(workspace),
+            self.picker.own: gr.update(visible=takes_instruction),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }
 

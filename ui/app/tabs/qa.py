@@ -147,12 +147,9 @@ class QaTab:
                 turns = [*said, {"role": "assistant", "content": answer}] if answer else said
                 yield {self.chat: turns, self.status: message}
         except Exception as error:
-            yield {
-                self.chat: said,
-                self.status: failed(error),
-                **self._buttons(is_busy=False),
-                self.retry: gr.update(visible=worth_retrying(error)),
-            }
+            retry = gr.update(visible=worth_retrying(error))
+            yield {self.chat: said, self.status: failed(error), **self._buttons(is_busy=False),
+                   self.retry: retry}  # fmt: skip
             return
         update = self.show(tab)
         if is_left():

@@ -110,10 +110,6 @@ class TaskPicker:
             self._lists[key] = TaskList(workspace.world)
         return self._lists[key]
 
-    def own_button(self, workspace: Workspace) -> Any:
-        """Return whether one can write a task of one's own in this world."""
-        return gr.update(visible=self.tasks_in(workspace).takes_instruction)
-
     def show(self, tab: str, words: str, first: int = 0) -> tuple[Any, int]:
         """Draw the tasks that have all ``words``, from ``first`` on."""
         start = max(first, 0)
