@@ -16,17 +16,19 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON): install Python 3.11 or newer"; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
+	@echo "setting up $(VENV): a minute or two, the first time"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(sed -n 's/^# \(torch==.*\)/\1/p' requirements.lock)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@rm -rf *.egg-info  # what it says of entry points would outlive the next installation
 	@touch $@
 
 demo: setup ## run one real episode with the learned policy on the sample catalogue
 	$(BIN)/stategate run demo --goal 3
 
-test: setup check ## check, then every test
-	$(BIN)/python -m pytest
+test: setup check ## check, then every test, on two cores
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup ## ruff, mypy strict and deptry
 	$(BIN)/ruff check .
@@ -37,8 +39,12 @@ check: setup ## ruff, mypy strict and deptry
 ui: setup ## open the Gradio app on this machine
 	$(BIN)/stategate ui
 
-lock: setup ## write requirements.lock anew from what is installed
-	$(BIN)/python -m pip freeze --all --exclude-editable | grep -vE '^(pip|stategate)\b' | sed 's/+cpu$$//' > requirements.lock
+lock: setup ## write requirements.lock anew, with hashes, from what is installed
+	$(BIN)/python -m pip freeze --all --exclude-editable | sed 's/+cpu$$//' | grep -vE '^(pip|stategate|uv)\b' > .pins
+	{ sed -n '1,2p' requirements.lock; grep '^torch==' .pins | sed 's/^/# /'; } > .lock
+	grep -v '^torch==' .pins | $(BIN)/uv pip compile --no-deps --generate-hashes --no-header --no-annotate --quiet \
+	  --python $(BIN)/python - >> .lock
+	mv .lock requirements.lock && rm .pins
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build *.egg-info

@@ -8,7 +8,7 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from langchain_core.messages import BaseMessage
@@ -284,6 +284,3 @@ class MemoryParams(Params):
 
     @abstractmethod
     def build(self, resources: "Resources") -> MemoryWriter: ...
-
-
-Slot = Literal["env", "llm", "embedder", "updater", "context", "actor", "memory"]

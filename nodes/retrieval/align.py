@@ -55,11 +55,6 @@ class Wish:
         return tuple((c.name, c.text) for c in self.clauses if c.role == "value")
 
     @property
-    def limit(self) -> float | None:
-        """The lowest amount that must not be exceeded, None where there is none."""
-        return min((c.limit for c in self.clauses if c.limit is not None), default=None)
-
-    @property
     def words(self) -> tuple[str, ...]:
         """The stems asked of the thing itself, without repeats."""
         return tuple(dict.fromkeys(w for phrase in self.phrases for w in words_of(phrase)))
@@ -69,10 +64,10 @@ class Wish:
         """The stems of the asked values."""
         return tuple(word for _, value in self.values for word in words_of(value))
 
-    def exceeds(self, fragment: Fragment) -> bool:
-        """Say whether the fragment's amount is above the limit."""
-        limit = self.limit
-        return fragment.amount is not None and limit is not None and fragment.amount > limit
+    def excludes(self, fragment: Fragment) -> bool:
+        """Say whether what the fragment says is ruled out, as an amount beyond a limit is."""
+        limits = (clause for clause in self.clauses if clause.role == "limit")
+        return any(stance(clause, fragment).excluded > 0 for clause in limits)
 
 
 @lru_cache(maxsize=1024)
@@ -116,7 +111,7 @@ def match(
     for i, chunk in enumerate(chunks):
         features[i, 0] = overlap(asked, describe(view, chunk)) if asked else 0.0
         features[i, 3] = float(
-            chunk.role == "entry" and any(wish.exceeds(f) for f in view.fragments(chunk))
+            chunk.role == "entry" and any(wish.excludes(f) for f in view.fragments(chunk))
         )
         features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
     waiting = [i for i, chunk in enumerate(chunks) if _is_waiting(chunk, wish, done)]
@@ -210,7 +205,7 @@ class Asked:
 
     def amount_tier(self, fragment: Fragment) -> int:
         """Return the tier of an amount: who acts must know that it is beyond the limit."""
-        return 0 if self.wish is not None and self.wish.exceeds(fragment) else 3
+        return 0 if self.wish is not None and self.wish.excludes(fragment) else 3
 
 
 def asked_of(view: View, instruction: str, chunks: Sequence[Chunk]) -> Asked:

@@ -42,7 +42,7 @@ def chromium():
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     path = chromium()
     if path is None:
