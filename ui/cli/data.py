@@ -85,9 +85,9 @@ def trajectories(
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
     counts = {"n": episodes, "heldout": heldout}
-    given = {name: count for name, count in counts.items() if count is not None}
+    known = {name: count for name, count in counts.items() if count is not None}
     play = collect_practice if practice else collect
-    write_json("-", play(source, out, seed=seed, modes=modes, **given)["splits"])
+    write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
 
 
 @data_app.command(epilog=_CONVERT)

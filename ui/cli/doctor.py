@@ -39,10 +39,10 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
-    found = list(findings())
-    wrong = sum(finding.ok is False for finding in found)
+    results = list(findings())
+    wrong = sum(finding.ok is False for finding in results)
     if as_json:
-        write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in found]})
+        write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in results]})
     else:
         out = console()
         table = Table.grid(padding=(0, 2))
@@ -50,7 +50,7 @@ def doctor(
         table.add_column(no_wrap=True, style="bold")
         table.add_column(overflow="fold")
         marks = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
-        for finding in found:
+        for finding in results:
             table.add_row(Text(*marks[finding.ok]), finding.what, Text(finding.text))
         out.print(table)
         out.print(f"[bold red]{wrong} wrong[/bold red]" if wrong else "[green]all is well[/green]")
@@ -84,12 +84,12 @@ def _packages() -> Iterator[Finding]:
     needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
     for requirement in needed:
         try:
-            found = version(requirement.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
             wrong.append(f"{requirement.name} is missing")
             continue
-        if not requirement.specifier.contains(found, prereleases=True):
-            wrong.append(f"{requirement.name} is {found}, needed {requirement.specifier}")
+        if not requirement.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{requirement.name} is {installed}, needed {requirement.specifier}")
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     yield Finding("packages", not wrong, "; ".join(wrong) or versions)
 

@@ -46,8 +46,8 @@ def ingest(
 
     chosen = [f"embedder.kind={embedder}", *(overrides or ())]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
-    kept = Corpus(corpus)
-    changes = _read(kept, sources, fresh, int(max_mb * 1e6))
+    target = Corpus(corpus)
+    changes = _read(target, sources, fresh, int(max_mb * 1e6))
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
     index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
@@ -76,19 +76,19 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
             if is_web(name):
-                found = [read_web(name, fresh, max_bytes=max_bytes)]
+                documents = [read_web(name, fresh, max_bytes=max_bytes)]
                 origin = name
                 bar.update(1)
             else:
                 folder = folders[name]
                 origin = str(folder.resolve())
                 base = folder if folder.is_dir() else folder.parent
-                found = []
+                documents = []
                 for path in listed[name]:
                     id_ = path.relative_to(base).as_posix()
-                    found.extend(read_documents(path, id_, origin, max_bytes))
+                    documents.extend(read_documents(path, id_, origin, max_bytes))
                     bar.update(1)
-            changes = corpus.sync(origin, found)
+            changes = corpus.sync(origin, documents)
             for field in (*_COUNTED, "skipped"):
                 getattr(total, field).extend(getattr(changes, field))
     if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:

@@ -65,10 +65,10 @@ def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, An
     return {"slots": described, "broken": dict(registry.broken)}
 
 
-def markdown(found: dict[str, Any], owner: str | None = None) -> str:
+def markdown(described: dict[str, Any], owner: str | None = None) -> str:
     """Return a table: slot, kind, and the first sentence of what it is; of one ``owner``, or all."""
     lines = ["| slot | kind | what it does |", "|---|---|---|"]
-    for slot, members in found["slots"].items():
+    for slot, members in described["slots"].items():
         for kind in members:
             if owner is None or kind["owner"].partition(" ")[0] == owner:
                 sentence = re.split(r"(?<=\.)\s", kind["summary"], maxsplit=1)[0].rstrip(".:")
@@ -108,11 +108,11 @@ def type_name(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
-def _show(found: dict[str, Any], out: "Console") -> None:
+def _show(described: dict[str, Any], out: "Console") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    for slot, members in found["slots"].items():
+    for slot, members in described["slots"].items():
         out.rule(Text(slot, "bold cyan"), align="left", style="dim")
         if not members:
             out.print(Padding(Text("no kind yet", "dim"), (0, 0, 0, 2)))
@@ -123,7 +123,7 @@ def _show(found: dict[str, Any], out: "Console") -> None:
             for parameter in kind["parameters"]:
                 out.print(Padding(_line(parameter), (0, 0, 0, 6)))
         out.print()
-    for name, why in found["broken"].items():
+    for name, why in described["broken"].items():
         out.print(Text.assemble((f"broken plug-in {name}: ", "bold red"), why))
 
 

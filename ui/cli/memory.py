@@ -9,6 +9,7 @@ import typer
 from ui.cli.output import AsJson, command_group, console, write_json
 
 if TYPE_CHECKING:
+    from nodes.protocols import Embedder
     from nodes.retrieval.memory import MemoryPlace
     from stores.memory.records import Fact
 
@@ -48,13 +49,9 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find facts by relevance, as an agent would."""
-    from graph.config import load_config
-    from nodes.resources import Resources
-
-    place = _place(db, user, agent)
-    made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
-    vector = made.embed([words])[0]
-    _show(place.open().search(place.namespace, vector, made.name, k, 0.0), as_json)
+    place, model = _place(db, user, agent), _embedder(embedder)
+    vector = model.embed([words])[0]
+    _show(place.open().search(place.namespace, vector, model.name, k, 0.0), as_json)
 
 
 @memory_app.command()
@@ -108,20 +105,20 @@ def import_(
     embedder: Annotated[str, typer.Option(help="To find the facts by.")] = "minilm",
 ) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
-    from graph.config import load_config
-    from nodes.resources import Resources
     from nodes.retrieval.entities import extractor_of
 
-    place = _place(db, user, agent)
-    made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
+    place, model = _place(db, user, agent), _embedder(embedder)
     count = place.open().import_turns(
-        place.namespace,
-        source.expanduser(),
-        made.embed,
-        made.name,
-        extractor_of("spacy"),
+        place.namespace, source.expanduser(), model.embed, model.name, extractor_of("spacy")
     )
     console().print(f"read {count} new turns", markup=False)
+
+
+def _embedder(kind: str) -> "Embedder":
+    from graph.config import load_config
+    from nodes.resources import Resources
+
+    return Resources(None, load_config({"embedder": kind}).embedder).embedder
 
 
 def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
@@ -142,15 +139,14 @@ def _show(facts: "list[Fact]", as_json: bool) -> None:
         out.print("nothing is remembered")
     for fact in facts:
         day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.updated))
-        facts_of = f"{day}, salience {fact.salience:.2f}, seen {fact.times}×"
         score = f", score {fact.score:.2f}" if fact.score else ""
         also = f", otherwise in {', '.join(map(str, fact.contradicts))}" if fact.contradicts else ""
         out.print(Text(f"{fact.id}. {fact.question}", style="bold"))
         out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
         source = fact.turns[-1] if fact.turns else {}
         where = f"; from {source['thread_id']} step {source['step']}" if source else ""
-        facts_of = f"{facts_of}{score}{also}{where}"
-        out.print(Padding(Text(facts_of, style="dim"), (0, 0, 0, 3), expand=False))
+        about = f"{day}, salience {fact.salience:.2f}, seen {fact.times}×{score}{also}{where}"
+        out.print(Padding(Text(about, style="dim"), (0, 0, 0, 3), expand=False))
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:

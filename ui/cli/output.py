@@ -1,4 +1,4 @@
-"""What commands share: common options, examples in help, consoles, JSON files, bars and tables."""
+"""What commands share: flags, examples in help, consoles, JSON files, bars and tables."""
 
 import json
 import math

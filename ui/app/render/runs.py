@@ -144,19 +144,19 @@ def render_steps(steps: Sequence[Mapping[str, Any]], at: int, episode: Mapping[s
     return el("div", head, render_trail(stops, here, over=True))
 
 
-def render_pairs(found: Sequence[Pair], first: str, second: str) -> Markup:
+def render_pairs(pairs: Sequence[Pair], first: str, second: str) -> Markup:
     """Draw two runs episode by episode, the largest differences first."""
-    if not found:
+    if not pairs:
         return el("div", "These two have no goal in common.", cls="sg-muted")
-    better = sum(pair.difference > 0 for pair in found)
-    worse = sum(pair.difference < 0 for pair in found)
-    mean = sum(pair.difference for pair in found) / len(found)
+    better = sum(pair.difference > 0 for pair in pairs)
+    worse = sum(pair.difference < 0 for pair in pairs)
+    mean = sum(pair.difference for pair in pairs) / len(pairs)
     verdict = (
-        f"{plural(len(found), 'goal')} in common: {second} better on {better}, {first} on {worse}, "
-        f"equal on {len(found) - better - worse}; mean difference {mean:+.3f}"
+        f"{plural(len(pairs), 'goal')} in common: {second} better on {better}, {first} on {worse}, "
+        f"equal on {len(pairs) - better - worse}; mean difference {mean:+.3f}"
     )
     lines = []
-    for pair in found[:SHOWN]:
+    for pair in pairs[:SHOWN]:
         lines.append(
             el(
                 "tr",

@@ -63,18 +63,16 @@ def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
     for column in columns:
         for piece in column:
             names.setdefault(piece.id, piece_name(piece))
-    rows = []
-    for id_ in names:
-        line = []
-        for i, pieces in enumerate(columns):
-            found = next((p for p in pieces if p.id == id_), None)
-            if found is None:
-                line.append(Cell(None))
-                continue
-            title = f"step {i + 1}: {found.tokens_after} of {size(found)} tokens"
-            mark = "lost" if found.dropped_actions else ""
-            line.append(Cell(kept_share(found), f"{found.tokens_after}", title, mark))
-        rows.append(line)
+
+    def cell(i: int, id_: str) -> Cell:
+        piece = next((piece for piece in columns[i] if piece.id == id_), None)
+        if piece is None:
+            return Cell(None)
+        title = f"step {i + 1}: {piece.tokens_after} of {size(piece)} tokens"
+        mark = "lost" if piece.dropped_actions else ""
+        return Cell(kept_share(piece), f"{piece.tokens_after}", title, mark)
+
+    rows = [[cell(i, id_) for i in range(len(columns))] for id_ in names]
     caption = "Allocation: tokens kept of each chunk, step by step (ringed: actions were lost)"
     steps = [str(i + 1) for i in range(len(contexts))]
     return heatmap(list(names.values()), steps, rows, caption, corner="step")

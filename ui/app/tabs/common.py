@@ -53,13 +53,13 @@ def telling(method: Method) -> Method:
     """Let an error of a tab's method be the message in its ``status``."""
 
     @wraps(method)
-    def told(self: Any, *args: Any) -> dict[Any, Any]:
+    def guarded(self: Any, *args: Any) -> dict[Any, Any]:
         try:
             return method(self, *args)
         except Exception as error:  # whatever a node or a store raises must not end the page
             return {self.status: failed(error)}
 
-    return told  # type: ignore[return-value]
+    return guarded  # type: ignore[return-value]
 
 
 def file_of(tab: Any, name: str, noun: str, write: Callable[[Path], int]) -> dict[Any, Any]:

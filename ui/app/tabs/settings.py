@@ -197,9 +197,9 @@ def _gather(
     after: Draft = {**draft, "memory": []}
     at = 0
     for slot, kind, fields in plan:
-        found = values_of(fields, values[at : at + len(fields)])
+        parameters = values_of(fields, values[at : at + len(fields)])
         at += len(fields)
-        item = {"kind": kind, **found} if kind else None
+        item = {"kind": kind, **parameters} if kind else None
         if slot == "memory":
             after["memory"] = [*after["memory"], item]
         else:
