@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stores.errors import UserError
-from ui.actions import task_in_words
 from ui.cli.output import (
     JsonFile,
     Overrides,
@@ -235,6 +234,7 @@ def open_session(
 
     from graph.build import build_graph
     from graph.session import Session
+    from ui.actions import task_in_words
 
     # A thread id that no other run has keeps the traces of runs apart.
     name = thread or f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"

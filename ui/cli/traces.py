@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.actions import task_in_words
 from ui.cli.output import AsJson, command_group, console, examples, write_json
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ def list_traces(
 
     from rich.table import Table
     from rich.text import Text
+
+    from ui.actions import task_in_words
 
     episodes = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
     if as_json:

@@ -12,7 +12,7 @@ from stores.errors import UserError
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, failed, problem_of, telling
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, failed, problem_of
 from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
@@ -167,23 +167,27 @@ class RunsTab:
             address=address_of({"env": env.kind, "goal": goal}, min(at, len(actions)) + 1),
         )  # fmt: skip
 
-    @telling
     def other_agents(self, folder: str | None) -> Update:
         """List the agents of the other run."""
-        agents = read_run(folder).agents if folder else []
+        try:
+            agents = read_run(folder).agents if folder else []
+        except UserError as error:
+            return {self.pairs: failed(error)}
         return {self.second: gr.update(choices=agents, value=agents[0] if agents else None)}
 
-    @telling
     def compare_runs(
         self, opened: Opened | None, folder: str | None, first: str | None, second: str | None
     ) -> Update:
         """Compare two runs episode by episode."""
-        if opened is None or not folder or not first or not second:
-            raise UserError("open a run, choose another, and an agent of each")
-        other = read_run(folder)
-        common = pairs(opened.run, first, other, second)
+        try:
+            if opened is None or not folder or not first or not second:
+                raise UserError("open a run, choose another, and an agent of each")
+            other = read_run(folder)
+            common = pairs(opened.run, first, other, second)
+        except UserError as error:
+            return {self.pairs: failed(error)}
         names = (f"{opened.run.folder.name}: {first}", f"{other.folder.name}: {second}")
-        return {self.pairs: render_pairs(common, *names), self.status: ""}
+        return {self.pairs: render_pairs(common, *names)}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
@@ -199,6 +203,6 @@ class RunsTab:
         shown = [self.status, self.state, self.steps, self.page]
         self.episodes.click(self.pick, [self.state], shown, **QUIET)
         self.steps.click(self.look, [self.state], shown, **QUIET)
-        self.other.change(self.other_agents, [self.other], [self.second, self.status], **QUIET)
+        self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)
         chosen = [self.state, self.other, self.first, self.second]
-        self.compare.click(self.compare_runs, chosen, [self.pairs, self.status], **QUIET)
+        self.compare.click(self.compare_runs, chosen, [self.pairs], **QUIET)
