@@ -101,7 +101,7 @@ class Chunk:
     kind: str
     text: str
     actions: tuple[str, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict, hash=False)
     role: Role = "text"
     choice: Choice | None = None
     is_visited: bool = False

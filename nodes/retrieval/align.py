@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.protocols import Choice, Chunk, Clause, Fragment, View
-from nodes.retrieval.page import describe
+from nodes.retrieval.page import describe, render
 from stores.text import overlap, words_of
 
 _VALUE_WEIGHT = 0.5  # of a word that is asked as a value, beside one of the thing itself
@@ -111,7 +111,7 @@ def match(
     for i, chunk in enumerate(chunks):
         features[i, 0] = overlap(asked, describe(view, chunk)) if asked else 0.0
         features[i, 3] = float(
-            chunk.role == "entry" and any(wish.excludes(f) for f in view.fragments(chunk))
+            chunk.role == "entry" and any(wish.excludes(f) for f in render(view, chunk))
         )
         features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
     waiting = [i for i, chunk in enumerate(chunks) if _is_waiting(chunk, wish, done)]
@@ -135,7 +135,7 @@ def match(
 
 def title_of(view: View, chunk: Chunk) -> str:
     """Return the title of an entry, as the prompt would show it."""
-    return "".join(f.text for f in view.fragments(chunk) if f.role == "title")
+    return "".join(f.text for f in render(view, chunk) if f.role == "title")
 
 
 def _is_waiting(chunk: Chunk, wish: Wish, done: Collection[str]) -> bool:
@@ -218,7 +218,7 @@ def asked_of(view: View, instruction: str, chunks: Sequence[Chunk]) -> Asked:
         stretch
         for chunk in chunks
         if chunk.role == "text"
-        for fragment in view.fragments(chunk)
+        for fragment in render(view, chunk)
         if fragment.action is None and fragment.role == "text"
         for line in fragment.text.splitlines()
         for stretch in stretches(headed(line)[1])

@@ -1,6 +1,7 @@
 """A page's chunks as a source of candidates."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,12 +37,13 @@ class PageSource:
         return [(self._chunks[i], float(scores[i])) for i in order]
 
 
-def render(view: View, chunk: Chunk) -> list[Fragment]:
-    """Return the prompt line(s) of ``chunk``, ending in a line break ([] if there is nothing)."""
-    fragments = list(view.fragments(chunk))
+@lru_cache(maxsize=4096)
+def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
+    """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
+    fragments = tuple(view.fragments(chunk))
     if not any(fragment.text.strip() for fragment in fragments):
-        return []
-    return [*fragments, Fragment("\n", role="lead")]
+        return ()
+    return (*fragments, Fragment("\n", role="lead"))
 
 
 def text_of(fragments: Sequence[Fragment]) -> str:
