@@ -7,20 +7,24 @@ that was stopped and resumed ends in the same weights as one that was not.
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
+from torch.optim import Optimizer
 from tqdm import tqdm
 
 from stores.errors import UserError
 from stores.files import replacing, write_json
+from stores.runs import mean
 from trainers.settings import Settings
 
 #: One row of figures an epoch, by name.
 History = list[dict[str, Any]]
+#: Figures by name.
+Figures = Mapping[str, float]
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -36,14 +40,14 @@ def fit(
     model: nn.Module,
     settings: Settings,
     metric: str,
-    train_epoch: Callable[[torch.optim.Optimizer, torch.Generator], dict[str, float]],
-    validate: Callable[[], dict[str, float]],
+    train_epoch: Callable[[Optimizer, Generator], Iterator[Figures]],
+    validate: Callable[[], Figures],
     weight_decay: float = 0.01,
 ) -> History:
     """Train ``model`` to its best ``metric`` (higher is better) on validation; load that in.
 
-    ``train_epoch`` and ``validate`` return named figures; the first epoch's row is made before any
-    training (epoch 0), so curves show what training added.
+    ``train_epoch`` yields figures, of which the epoch's row has the means; the first row is made
+    before any training (epoch 0), so curves show what training added.
     """
     folder = Path(settings.run)
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,10 +69,14 @@ def fit(
             for group in optimizer.param_groups:  # from the epoch alone, so that it resumes
                 group["lr"] = settings.learning_rate * decay
             torch.manual_seed(settings.seed * 100_003 + epoch)
-            generator = torch.Generator().manual_seed(settings.seed * 100_003 + epoch)
+            generator = Generator().manual_seed(settings.seed * 100_003 + epoch)
             model.train()
-            row: dict[str, Any] = {"epoch": epoch, **train_epoch(optimizer, generator)}
+            figures: dict[str, list[float]] = {}
+            for step in train_epoch(optimizer, generator):
+                for name, value in step.items():
+                    figures.setdefault(name, []).append(value)
             model.eval()
+            row: dict[str, Any] = {"epoch": epoch, **{n: mean(v) for n, v in figures.items()}}
             row |= validate()
             history.append(row)
             is_best = row[metric] >= max(r[metric] for r in history)
@@ -84,7 +92,7 @@ def fit(
 
 
 def descend(
-    model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer, clip: float | None = 1.0
+    model: nn.Module, loss: Tensor, optimizer: Optimizer, clip: float | None = 1.0
 ) -> float:
     """Take one step down the gradient of ``loss``, clipped to the norm ``clip``; return the loss."""
     optimizer.zero_grad()
@@ -124,9 +132,8 @@ def _waited(history: History, metric: str) -> int:
 
 
 def _keep(
-    model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path, history: History,
-    is_best: bool,
-) -> None:  # fmt: skip
+    model: nn.Module, optimizer: Optimizer, folder: Path, history: History, is_best: bool
+) -> None:
     from safetensors.torch import save_file
 
     weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
@@ -142,7 +149,7 @@ def _keep(
     write_json(folder / "history.json", history, indent=1)
 
 
-def _resume(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> History:
+def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
     from safetensors.torch import load_file
 

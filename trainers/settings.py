@@ -62,9 +62,6 @@ class RetrieverSettings(RecordedSettings):
     """A query that ranks the chunk acted on first; the state stays frozen."""
 
     state: str = Field(description="the state model's checkpoint, name or path")
-    margin: float = Field(default=0.2, gt=0)
-    negatives: int = Field(default=16, ge=1)
-    drop_inputs: float = Field(default=0.1, ge=0, lt=1)
 
 
 class AllocatorSettings(RecordedSettings):
@@ -72,8 +69,6 @@ class AllocatorSettings(RecordedSettings):
 
     state: str = Field(description="the state model's checkpoint")
     retriever: str = Field(description="the retriever's checkpoint, which reads the mixtures")
-    drop_inputs: float = Field(default=0.1, ge=0, lt=1)
-    direct: float = Field(default=0.3, ge=0, description="weight of foreseeing the right chunk")
 
 
 class ReaderSettings(BaseModel):
@@ -86,18 +81,12 @@ class ReaderSettings(BaseModel):
     updater: str = Field(
         default="none", description="whose state the builders read: none, gru or ssm"
     )
-    low: int = Field(default=80, ge=1, description="smallest budget in tokens")
-    high: int = Field(default=2000, ge=1, description="largest budget in tokens")
 
 
 class ActorSettings(RecordedSettings, ReaderSettings):
     """The ``policy`` actor does as the expert did, whatever builder made its context."""
 
-    copies: int = Field(default=1, ge=1, description="how many readers read each episode")
     hidden: int = Field(default=96, ge=8)
-    similar: bool = Field(
-        default=False, description="add sentence-embedding similarities of titles"
-    )
 
 
 class ReinforceSettings(Settings, ReaderSettings):
@@ -109,30 +98,12 @@ class ReinforceSettings(Settings, ReaderSettings):
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
     start: str = Field(description="the imitation policy's checkpoint")
     embedder: Named = Field(default="hashing", description="that of the builders")
-    low: int = Field(default=100, ge=1, description="smallest budget in tokens")
     groups: int = Field(default=32, ge=1, description="goals an iteration")
     group: int = Field(default=8, ge=2, description="episodes a goal")
     every: int = Field(default=5, ge=1, description="iterations between held-out plays")
-    passes: int = Field(default=2, ge=1, description="passes over an iteration's decisions")
-    clip: float = Field(default=0.2, gt=0)
     entropy: float = Field(default=0.005, ge=0, description="weight of the entropy bonus")
     kl: float = Field(default=0.01, ge=0, description="weight of the KL to the imitation policy")
     max_steps: int = Field(default=20, ge=1)
-    share: float = Field(default=0.4, gt=0, lt=1, description="of training goals held out")
-
-
-class Mamba2Settings(Settings):
-    """A tiny Mamba-2 language model that copies from documents, for RICO."""
-
-    hidden: int = Field(default=64, ge=8)
-    layers: int = Field(default=2, ge=1)
-    state: int = Field(default=32, ge=1)
-    head: int = Field(default=16, ge=1)
-    steps: int = Field(default=50, ge=1, description="batches an epoch")
-    mixed: int = Field(default=4, ge=1, description="documents read for each question")
-    keys: int = Field(default=48, ge=4, description="different keys in the task")
-    values: int = Field(default=24, ge=1, description="different values in the task")
-    questions: int = Field(default=100, ge=1, description="to report how often it finds")
 
 
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
@@ -142,7 +113,6 @@ TRAINERS: dict[str, type[Settings]] = {
     "allocator": AllocatorSettings,
     "actor": ActorSettings,
     "reinforce": ReinforceSettings,
-    "mamba2": Mamba2Settings,
 }
 S = TypeVar("S", bound=Settings)
 

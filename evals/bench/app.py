@@ -13,7 +13,6 @@ from stores.runs import parse_numbers, provenance, shown_path
 
 _EXAMPLES = """[bold]Examples[/bold]
   stategate eval bench step --data sample --out runs/bench-step
-  stategate eval bench curve --sizes 1000,10000,100000 --out runs/bench-curve
   stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank
   stategate eval bench memory --db postgresql://… --out runs/bench-memory"""
 bench_app = typer.Typer(
@@ -43,30 +42,6 @@ def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
     from evals.webshop.speed import measure_world
 
     _run("webshop", {"world": lambda: measure_world(data, seed=seed)}, out, data=data, seed=seed)
-
-
-@bench_app.command(epilog=_EXAMPLES)
-def curve(
-    out: _Out,
-    sizes: Annotated[str, typer.Option(help="Of the catalogues.")] = "1000,10000,100000",
-    seed: _Seed = 0,
-) -> None:
-    """Search synthetic WebShop catalogues of growing size."""
-    from evals.webshop.speed import curve_parts
-
-    parts = curve_parts(parse_numbers(sizes, "sizes"), seed)
-    _run("curve", parts, out, sizes=sizes, seed=seed)
-
-
-@bench_app.command(epilog=_EXAMPLES)
-def checkpoints(
-    out: _Out, steps: Annotated[str, typer.Option(help="Episode lengths.")] = "10,100"
-) -> None:
-    """Count checkpoint bytes a step, beside a loop that keeps every page."""
-    from evals.webshop.checkpoints import checkpoint_parts
-
-    parts = checkpoint_parts(parse_numbers(steps, "steps"))
-    _run("checkpoints", parts, out, steps=steps, seed=0)
 
 
 @bench_app.command(epilog=_EXAMPLES)
@@ -102,19 +77,11 @@ def retrieval(
     passages: Annotated[str, typer.Option(help="Corpus sizes.")] = "10000",
     seed: _Seed = 0,
 ) -> None:
-    """Ingest and query a corpus, in a folder and through a Chroma server."""
+    """Ingest and query a corpus of made-up passages."""
     from evals.bench.qa import retrieval_parts
 
     sizes = parse_numbers(passages, "sizes")
     _run("retrieval", retrieval_parts(sizes, seed), out, passages=passages, seed=seed)
-
-
-@bench_app.command(epilog=_EXAMPLES)
-def embedder(out: _Out, seed: _Seed = 0) -> None:
-    """Count the texts a second that MiniLM embeds."""
-    from evals.bench.qa import measure_embedder
-
-    _run("embedder", {"MiniLM": lambda: measure_embedder(seed)}, out, seed=seed)
 
 
 @bench_app.command(epilog=_EXAMPLES)
@@ -129,15 +96,6 @@ def memory(
     from evals.bench.qa import memory_parts
 
     _run("memory", memory_parts(db, seed), out, db="PostgreSQL" if db else None, seed=seed)
-
-
-@bench_app.command(epilog=_EXAMPLES)
-def ui(out: _Out) -> None:
-    """Measure the app in headless Chromium: first paint, first episode, a step."""
-    from evals.bench.ui import find_browser, measure_ui
-
-    find_browser()
-    _run("ui", {"app": measure_ui}, out, seed=0)
 
 
 def _run(

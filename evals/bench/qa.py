@@ -1,18 +1,13 @@
 """How fast retrieval and long-term memory are, on texts made up for the purpose.
 
 Passages are of sixty words drawn from a Zipf distribution over 20,000 words. Their vectors are hashed
-word counts (384 dimensions, as MiniLM's), so that the stores are timed and not a model; what MiniLM
-itself takes is measured apart.
+word counts (384 dimensions, as MiniLM's), so that the stores are timed and not a model.
 """
 
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,14 +15,11 @@ from typing import Any
 import numpy as np
 
 from evals.core.parts import Parts
-from nodes.models.embedders import HashingEmbedder, MiniLM
-from nodes.resources import Resources
+from nodes.models.embedders import HashingEmbedder
 from nodes.retrieval.corpus import CorpusIndex
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document
-from stores.corpus.vectors import Vectors
-from stores.errors import UserError
 from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace, Turn
 
@@ -35,19 +27,8 @@ _WORDS, _QUERIES, _DIMENSION = 60, 100, 384
 
 
 def retrieval_parts(sizes: Sequence[int], seed: int = 0) -> Parts:
-    """Return a part a size: ingest and query so many passages, in a folder and through a server."""
+    """Return a part a size: ingest and query so many passages."""
     return {f"{size} passages": partial(_of_size, size, seed) for size in sizes}
-
-
-def measure_embedder(seed: int = 0) -> list[dict[str, Any]]:
-    """Embed texts that are in no cache."""
-    texts = _texts(200, np.random.default_rng([seed, time.time_ns() % 2**32]))
-    embedder = Resources(None, MiniLM()).embedder
-    embedder.embed(["warm"])
-    started = time.perf_counter()
-    embedder.embed(texts)
-    rate = len(texts) / (time.perf_counter() - started)
-    return [{"what": "MiniLM embeds (new texts)", "n": len(texts), "per_second": rate}]
 
 
 def _of_size(size: int, seed: int) -> list[dict[str, Any]]:
@@ -79,51 +60,19 @@ def _in_folder(folder: Path, size: int, seed: int) -> list[dict[str, Any]]:
         {"what": "open again", **head, "seconds": opened},
     ]
     for how in ("dense", "hybrid", "parent"):
-        rows.append({"what": f"query {how}, folder", **head, **_timed(index.find, queries, how)})
-    with _server(folder / "chroma") as url:
-        served = Vectors(url, index._vectors.name, embedder.name, _DIMENSION)
-        vectors = embedder.embed(queries)
-        rows.append({"what": "query dense, server", **head, **_timed(served.search, vectors, 10)})
+        timed = _timed(partial(index.find, k=10, how=how), queries)
+        rows.append({"what": f"query {how}", **head, **timed})
     return rows
 
 
-def _timed(call: Callable[..., Any], queries: Iterable[Any], last: Any) -> dict[str, float]:
-    """Return p50 and p95 milliseconds of ``call`` over ``queries``, ten results each."""
+def _timed(call: Callable[[Any], Any], queries: Iterable[Any]) -> dict[str, float]:
+    """Return p50 and p95 milliseconds of ``call`` over ``queries``."""
     seconds = []
     for query in queries:
         started = time.perf_counter()
-        if isinstance(last, str):
-            call(query, 10, last)
-        else:
-            call(query, last)
+        call(query)
         seconds.append(time.perf_counter() - started)
     return {f"p{share}_ms": 1000 * float(np.percentile(seconds, share)) for share in (50, 95)}
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """Serve a Chroma folder on loopback."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["chroma", "run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(port)]
-    code = f"import sys; sys.argv = {words!r}; from chromadb.cli.cli import app; app()"
-    server = subprocess.Popen(  # noqa: S603 - our own words
-        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(300):
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            raise UserError("the Chroma server did not start: try `chroma run`")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 def memory_parts(url: str | None, seed: int = 0) -> Parts:
@@ -176,10 +125,8 @@ def _read(url: str, name: str, mark: str, seed: int) -> dict[str, Any]:
     embedder = HashingEmbedder(_DIMENSION)
     vectors = embedder.embed(_texts(50, np.random.default_rng(seed)))
 
-    def search(vector: Any, k: int) -> None:
-        memory.search(user, vector, embedder.name, k)
-
-    return {"what": f"{name}: read the top 5 facts", "n": 1000, **_timed(search, vectors, 5)}
+    timed = _timed(lambda vector: memory.search(user, vector, embedder.name, 5), vectors)
+    return {"what": f"{name}: read the top 5 facts", "n": 1000, **timed}
 
 
 def _turns(count: int, episode: str, seed: int) -> list[Turn]:

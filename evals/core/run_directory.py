@@ -41,14 +41,6 @@ class Run:
         seen = dict.fromkeys(str(row.get("agent")) for row in self.episodes)
         return list(seen) or list(self.args.get("agents") or {})
 
-    @property
-    def rewards(self) -> dict[str, dict[int, float]]:
-        """Agent → goal → reward; an episode that ended in an error has 0, as in the summary."""
-        rewards: dict[str, dict[int, float]] = {}
-        for row in self.episodes:
-            rewards.setdefault(str(row["agent"]), {})[int(row["goal"])] = float(row["reward"])
-        return rewards
-
     def steps(self, agent: str, goal: int) -> list[dict[str, Any]]:
         """Return the steps of one episode, in order."""
         rows = self.tables.get("steps", ())

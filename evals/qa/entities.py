@@ -10,11 +10,10 @@ word, or is empty where the question stands on its own.
 """
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -26,13 +25,11 @@ from nodes.build_context.follow_up import subject
 from nodes.retrieval.entities import ModelExtractor, extractor_of
 from stores.corpus.documents import Document, read_folder
 from stores.errors import UserError
-from stores.memory.entities import Extractor
 from stores.memory.names import KINDS, NAMED
-from stores.runs import mean, provenance, standard_error
+from stores.runs import mean, provenance, with_errors
 from stores.traces import Event
 
 _DRAWS = 10_000
-_COUNTS = ("right", "found", "marked")
 
 
 def run_entities(
@@ -44,29 +41,35 @@ def run_entities(
     overrides: Sequence[str] = (),
     command: Sequence[str] = ("run_entities",),
 ) -> dict[str, Any]:
-    """Compare ``agents`` (extractors, or NAME=FILE of recorded answers) and return the summary.
+    """Compare ``agents`` (extractors) and return the summary.
 
     ``data`` is "articles" with its conversations (of ``split`` dev or test), or "sample": people and
     places of the sample corpus. Raises ``UserError`` for anything else.
     """
     samples, kinds, sha256 = _dataset(data, split)
-    solvers = dict(_solver(agent, kinds, config, overrides) for agent in agents)
+    unknown = sorted({*agents} - {"rules", "spacy", "model"})
+    if unknown or not agents:
+        raise UserError(
+            f"the extractors are rules, spacy and model: '{', '.join(unknown)}' is none"
+        )
     args = {
         **provenance(command),
         "data": {"name": data, "split": split, "sha256": sha256},
-        "agents": [_shown(agent) for agent in agents],
+        "agents": list(agents),
         "config": config,
         "overrides": list(overrides),
         "seed": 0,
     }
-    task = Task(
-        list(solvers), lambda agent: samples, lambda agent: solvers[agent](), _score, unit="text"
-    )
+
+    def solver(agent: str) -> Solver:
+        return _solver(agent, kinds, config, overrides)
+
+    task = Task(list(agents), lambda _: samples, solver, _score, unit="text")
     return run_task(task, out, args)
 
 
 def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]:
-    folder = Path(str(files("envs.qa.sample")))
+    folder = files("envs.qa.sample")
     if data == "sample":
         raw = (folder / "entities.yaml").read_bytes()
         documents = {d.id: d for d in read_folder(sample_folder()) if isinstance(d, Document)}
@@ -88,25 +91,7 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
     return samples, KINDS, hashlib.sha256(b"".join(raws)).hexdigest()
 
 
-def _shown(agent: str) -> str:
-    name, _, file = agent.partition("=")
-    return f"{name}={Path(file).name}" if file else name
-
-
-def _solver(
-    agent: str, kinds: Sequence[str], config: str, overrides: Sequence[str]
-) -> tuple[str, Callable[[], Solver]]:
-    """Return the agent's name and what makes its solver."""
-    name, _, file = agent.partition("=")
-    if file:
-        answers = _recorded(file)
-        return name, lambda: _playback(answers, kinds)
-    if name not in ("rules", "spacy", "model"):
-        raise UserError(f"no extractor '{name}': rules, spacy, model, or NAME=FILE of its answers")
-    return name, lambda: _live(name, kinds, config, overrides)
-
-
-def _live(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]) -> Solver:
+def _solver(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]) -> Solver:
     from graph.config import load_config
     from nodes.resources import Resources
 
@@ -123,53 +108,29 @@ def _live(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]
             row["ms"] = 1000 * (time.perf_counter() - started)
             names = [[entity.kind, entity.name] for entity in entities]
             triples = [[r.subject.name, r.relation, r.object.name] for r in relations]
-            row |= _counted(names, sample.data, kinds) | {"names": names, "relations": triples}
+            row["counts"] = _counted(names, sample.data, kinds)
+            row |= {"names": names, "relations": triples}
         else:
             row |= _followed(sample.data, lambda asked, events: subject(asked, events, extract))
-            row["turn_ms"] = _turn_ms(sample.data, extract)
+            asked, answer = sample.data["turns"][0][:2]
+            started = time.perf_counter()
+            extract(f"{asked}\n{answer}")  # a turn as memory writes it
+            row["turn_ms"] = 1000 * (time.perf_counter() - started)
         if isinstance(extract, ModelExtractor):
             row["fallbacks"] = extract.fallbacks - before
 
     return solve
 
 
-def _recorded(file: str) -> dict[str, Any]:
-    """Read what another extractor answered.
-
-    JSON: {"names": {id: [[kind, name]]}, "follow_ups": {id: [subject]}, "ms": {id: number}}.
-    """
-    try:
-        answers: dict[str, Any] = json.loads(Path(file).read_text(encoding="utf-8"))
-        answers["names"], answers["follow_ups"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"cannot read '{file}' ({error!r}): names and follow_ups by id") from None
-    return answers
-
-
-def _playback(answers: Mapping[str, Any], kinds: Sequence[str]) -> Solver:
-    def solve(sample: Sample, attempt: Attempt) -> None:
-        (row,) = attempt.rows
-        id_ = sample.key["id"]
-        if sample.key["part"] == "names":
-            row |= _counted(answers["names"][id_], sample.data, kinds)
-            row |= {"names": answers["names"][id_], "ms": answers.get("ms", {}).get(id_)}
-        else:
-            subjects = iter(answers["follow_ups"][id_])
-            row |= _followed(sample.data, lambda asked, events: next(subjects))
-
-    return solve
-
-
 def _counted(
     names: Sequence[Sequence[str]], marked: Mapping[str, Any], kinds: Sequence[str]
-) -> Row:
+) -> dict[str, list[int]]:
     """Return, of each kind, how many names are right, were found, are marked."""
-    counts: Row = {}
+    counts = {}
     for kind in kinds:
         found = {_plain(name) for one, name in names if one == kind}
         wanted = {_plain(name) for name in marked[kind]}
-        counts |= {f"{kind}_right": len(found & wanted), f"{kind}_found": len(found)}
-        counts[f"{kind}_marked"] = len(wanted)
+        counts[kind] = [len(found & wanted), len(found), len(wanted)]
     return counts
 
 
@@ -191,68 +152,58 @@ def _followed(conversation: Mapping[str, Any], read: Callable[[str, list[Event]]
     return {"back": back, "alone": alone, "subjects": subjects}
 
 
-def _turn_ms(conversation: Mapping[str, Any], extract: Extractor) -> float:
-    """Return the milliseconds that reading a turn takes, of the first turn as memory writes it."""
-    asked, answer = conversation["turns"][0][:2]
-    started = time.perf_counter()
-    extract(f"{asked}\n{answer}")
-    return 1000 * (time.perf_counter() - started)
-
-
 def _score(rows: Sequence[Row]) -> Summary:
     agents = list(dict.fromkeys(row["agent"] for row in rows))
     table = [_row(agent, [row for row in rows if row["agent"] == agent]) for agent in agents]
     tests = []
-    counts = {agent: _named(rows, agent) for agent in agents}
-    for a in agents:
-        for b in agents[agents.index(a) + 1 :]:
-            if len(counts[a]) == len(counts[b]):
-                draws = _resampled(counts[b]) - _resampled(counts[a])
-                low, high = np.quantile(draws, [0.025, 0.975])
-                difference = _f1(counts[b].sum(0)) - _f1(counts[a].sum(0))
-                # How often a resampled difference lies on the other side of nought, both sides.
-                p = min(1.0, 2 * min(np.mean(draws <= 0), np.mean(draws >= 0)) + 1 / _DRAWS)
-                test = {"a": a, "b": b, "metric": "named_f1", "difference": difference}
-                tests.append({**test, "low": low, "high": high, "p": p, "n": len(counts[a])})
+    named = {agent: _named(_counts([r for r in rows if r["agent"] == agent])) for agent in agents}
+    for a, b in combinations(agents, 2):
+        if len(named[a]) == len(named[b]):
+            draws = _resampled(named[b]) - _resampled(named[a])
+            low, high = np.quantile(draws, [0.025, 0.975])
+            difference = _f1(named[b].sum(0)) - _f1(named[a].sum(0))
+            # How often a resampled difference lies on the other side of nought, both sides.
+            p = min(1.0, 2 * min(np.mean(draws <= 0), np.mean(draws >= 0)) + 1 / _DRAWS)
+            test = {"a": a, "b": b, "metric": "named_f1", "difference": difference}
+            tests.append({**test, "low": low, "high": high, "p": p, "n": len(named[a])})
     return table, tests
 
 
 def _row(agent: str, rows: Sequence[Row]) -> Row:
-    articles = [row for row in rows if row["part"] == "names" and row["error"] is None]
-    row: Row = {"agent": agent, "n": len(articles)}
-    for kind in KINDS:
-        if articles and f"{kind}_marked" in articles[0]:
-            right, found, marked = (sum(a[f"{kind}_{c}"] for a in articles) for c in _COUNTS)
-            row |= {f"{kind}_p": right / found if found else None, f"{kind}_r": right / marked}
-            row |= {f"{kind}_f1": _f1(np.array([right, found, marked])), f"{kind}_n": marked}
-    counts = _named(rows, agent)
-    right, found, marked = counts.sum(0)
-    low, high = np.quantile(_resampled(counts), [0.025, 0.975])
-    row |= {"named_p": right / found if found else None, "named_r": right / marked}
-    row |= {"named_f1": _f1(counts.sum(0)), "named_low": low, "named_high": high}
-    row["named_n"] = int(marked)
+    """Return an extractor's row: its names by kind and together, its follow-ups, its milliseconds."""
+    counts = _counts(rows)
+    named = _named(counts)
+    row: Row = {"agent": agent, "n": len(named)}
+    for kind, table in {**counts, "named": named}.items():
+        right, found, marked = table.sum(0).tolist()
+        row |= {f"{kind}_p": right / found if found else None, f"{kind}_r": right / max(marked, 1)}
+        row |= {f"{kind}_f1": _f1(table.sum(0)), f"{kind}_n": marked}
+    if len(named):
+        row["named_low"], row["named_high"] = np.quantile(_resampled(named), [0.025, 0.975])
     talks = [row for row in rows if row["part"] == "follow_ups" and row["error"] is None]
     for part in ("back", "alone"):
         answers = [float(right) for talk in talks for right in talk[part]]
         if answers:
-            row |= {part: mean(answers), f"{part}_se": standard_error(answers)}
-            row[f"{part}_n"] = len(answers)
+            row |= {**with_errors({part: answers}), f"{part}_n": len(answers)}
     words = [len(said.split()) for talk in talks for said in talk["subjects"] if said]
-    row["subject_words"] = mean(words) if words else None
+    row["subject_words"] = mean(words)
     for name in ("ms", "turn_ms"):
-        spent = [one[name] for one in rows if one.get(name) is not None]
-        row[name] = mean(spent) if spent else None
+        row[name] = mean([one[name] for one in rows if name in one])
     if any("fallbacks" in one for one in rows):
         row["fallbacks"] = sum(one.get("fallbacks", 0) for one in rows)
     return row
 
 
-def _named(rows: Sequence[Row], agent: str) -> Any:
-    """Return right, found and marked names of each article: (articles, 3)."""
-    articles = [r for r in rows if r["agent"] == agent and r["part"] == "names" and not r["error"]]
-    return np.array(
-        [[sum(a.get(f"{kind}_{c}", 0) for kind in NAMED) for c in _COUNTS] for a in articles]
-    ).reshape(-1, 3)
+def _counts(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return for each kind the right, found and marked names of each article: (articles, 3)."""
+    articles = [r["counts"] for r in rows if r["part"] == "names" and r["error"] is None]
+    return {kind: np.array([a[kind] for a in articles]) for kind in (articles or [{}])[0]}
+
+
+def _named(counts: Mapping[str, Any]) -> Any:
+    """Return what people, places, organisations and things make together: (articles, 3)."""
+    tables = [table for kind, table in counts.items() if kind in NAMED]
+    return np.sum(tables, axis=0) if tables else np.zeros((0, 3), int)
 
 
 def _f1(counts: Any) -> Any:

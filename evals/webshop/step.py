@@ -5,7 +5,6 @@ Beside it a bare LangGraph loop of five empty nodes, the same supersteps that an
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypedDict
 
@@ -16,26 +15,11 @@ from envs.webshop.expert import play
 from evals.core.parts import Parts
 from graph.build import build_graph
 from graph.config import load_config
-from graph.state import State
 from nodes.models.embedders import MiniLM
 from nodes.resources import Resources
 from nodes.update_state.learned import Gru
 from stores.runs import with_errors
 from stores.traces import Event
-
-
-@dataclass(frozen=True)
-class Walked:
-    """One step: the agent's ``state`` with its built context, and when each part was done.
-
-    ``marks`` are seconds of the wall clock before the observation, and after the observation, the
-    update of the state and the context; ``processor`` is the processor time of all three.
-    """
-
-    state: Any
-    step: int
-    marks: tuple[float, float, float, float]
-    processor: float
 
 
 def step_parts(data: str, seed: int = 0, goals: int = 10) -> Parts:
@@ -61,21 +45,19 @@ def _warm(kind: str, data: str, seed: int, goals: int) -> list[dict[str, Any]]:
     graph = build_graph(load_config("webshop", overrides), checkpointer=False)
     agent = graph.agent.bound()  # type: ignore[attr-defined]
     agent.resources.embedder.embed(["warm up the model"])
-    agent.context(_first(agent))  # loads what the builder needs
+    agent.context(agent.observe({"task": {"goal": 0}}, {}))  # loads what the builder needs
     times: dict[str, list[float]] = {}
     for goal in range(goals):
         for _ in walk(agent, goal, seed):  # so that texts are in the cache
             pass
-        for walked in walk(agent, goal, seed):
-            for name, first, last in (("update", 1, 2), ("build", 2, 3), ("step", 0, 3)):
-                took = 1000 * (walked.marks[last] - walked.marks[first])
-                times.setdefault(f"{name}_ms", []).append(took)
-            times.setdefault("processor_ms", []).append(1000 * walked.processor)
+        for taken in walk(agent, goal, seed):
+            for name, milliseconds in taken.items():
+                times.setdefault(name, []).append(milliseconds)
     return [{"agent": f"{kind}, warm", "n": len(times["step_ms"]), **with_errors(times)}]
 
 
-def walk(agent: Any, goal: int, seed: int) -> Iterator[Walked]:
-    """Follow the expert through ``goal``, so that every context and actor sees the same pages."""
+def walk(agent: Any, goal: int, seed: int) -> Iterator[dict[str, float]]:
+    """Follow the expert through ``goal``; yield the milliseconds of each step's parts."""
     moves = [event.text for event in play(agent.world, goal, seed).events if event.kind == "ACT"]
     state: Any = dict(agent.observe({"task": {"goal": goal}}, {}))
     for step, move in enumerate(moves):
@@ -85,15 +67,14 @@ def walk(agent: Any, goal: int, seed: int) -> Iterator[Walked]:
         state |= agent.update_state(state)
         updated = time.perf_counter()
         state |= agent.build_context(state)
-        marks = (before, seen, updated, time.perf_counter())
-        yield Walked(state, step, marks, time.process_time() - busy)
+        built = time.perf_counter()
+        yield {
+            "update_ms": 1000 * (updated - seen), "build_ms": 1000 * (built - updated),
+            "step_ms": 1000 * (built - before),
+            "processor_ms": 1000 * (time.process_time() - busy),
+        }  # fmt: skip
         session, _ = agent.world.step(state["session"], move)
         state |= {"session": dict(session), "action": move, "steps": step + 1}
-
-
-def _first(agent: Any) -> State:
-    state: State = agent.observe({"task": {"goal": 0}}, {})
-    return state
 
 
 def _cold(goals: int) -> list[dict[str, Any]]:

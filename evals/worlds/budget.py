@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evals.core.report import load_pyplot
 from evals.worlds.live import parse_agents, run_live
 from stores.errors import UserError
@@ -59,54 +61,31 @@ def run_budget(
 
 
 def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw success against the budget and against the tokens that steps really had; bands: one se."""
+    """Draw success against the tokens that steps really had, a curve a builder; bands: one se."""
     pyplot = load_pyplot()
-    figure, axes = pyplot.subplots(1, 2, figsize=(13, 4), sharey=True, constrained_layout=True)
-    by_budget: dict[str, list[_Point]] = {}
-    by_tokens: dict[str, list[_Point]] = {}
+    figure, axis = pyplot.subplots(figsize=(8, 4.5), constrained_layout=True)
+    curves: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
         success, error = 100 * row["success"], 100 * (row["success_se"] or 0.0)
         spent = row.get("tokens_per_step", 0.0)
-        name, at, budget = row["agent"].rpartition("@")
+        name, at, _ = row["agent"].rpartition("@")
         shared, percent, _ = row["agent"].rpartition("%")
-        if at:
-            by_budget.setdefault(name, []).append((float(budget), success, error))
-            by_tokens.setdefault(name, []).append((spent, success, error))
-        elif percent:
-            by_tokens.setdefault(f"{shared}, share of each page", []).append(
-                (spent, success, error)
-            )
+        if at or percent:
+            curve = name if at else f"{shared}, share of each page"
+            curves.setdefault(curve, []).append((spent, success, error))
         else:
             label = f"{row['agent']} ({spent:.0f} tokens/step)" if spent else row["agent"]
-            for axis in axes:
-                style = {"full": "-", "oracle": "--"}.get(row["agent"], ":")
-                axis.axhline(success, color="0.5", ls=style, lw=1, label=label)
-            if row["agent"] == "full":
-                axes[1].axvline(spent / 2, color="0.7", ls=":", lw=1, label="half of full's tokens")
-    for axis, curves in zip(axes, (by_budget, by_tokens), strict=True):
-        for name, points in curves.items():
-            _curve(axis, name, sorted(points))
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
-    axes[0].set(xlabel="budget (tokens)", ylabel="success %", xscale="log")
-    axes[1].set(xlabel="tokens a step, as measured")
-    ticks = sorted({point[0] for points in by_budget.values() for point in points})
-    axes[0].set_xticks(ticks, [f"{tick:.0f}" for tick in ticks])
-    axes[0].minorticks_off()
+            style = {"full": "-", "oracle": "--"}.get(row["agent"], ":")
+            axis.axhline(success, color="0.5", ls=style, lw=1, label=label)
+    for name, points in curves.items():
+        spent, means, errors = np.array(sorted(points)).T
+        (line,) = axis.plot(spent, means, marker="o", ms=3, label=name)
+        axis.fill_between(spent, means - errors, means + errors, color=line.get_color(), alpha=0.2)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    axis.set(xlabel="tokens a step, as measured", ylabel="success %")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
-
-
-_Point = tuple[float, float, float]  # where, success %, its standard error
-
-
-def _curve(axis: Any, name: str, points: Sequence[_Point]) -> None:
-    at, means, errors = (list(column) for column in zip(*points, strict=True))
-    is_share = name.endswith("share of each page")
-    line = axis.plot(at, means, marker="s" if is_share else "o", ms=3, label=name)[0]
-    low = [m - e for m, e in zip(means, errors, strict=True)]
-    high = [m + e for m, e in zip(means, errors, strict=True)]
-    axis.fill_between(at, low, high, color=line.get_color(), alpha=0.2, lw=0)
 
 
 def parse_budgets(text: str) -> list[int]:

@@ -2,21 +2,16 @@
 
     stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/exp
 
-The run directory is that of :mod:`evals.worlds.live` and one more file, ``moves.json``: which advice
-helped and which hurt, by the goals on which a piece of advice changed what the agent did, against the
-same goals without experience.
+The run directory is that of :mod:`evals.worlds.live`: a step's row says what was advised.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from evals.core.run_directory import read_run
 from evals.worlds.live import run_live
 from stores.bank.bank import Bank, open_bank
 from stores.errors import UserError
-from stores.runs import mean, write_json
 
 PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatever the preset says
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
@@ -56,8 +51,9 @@ def run_experience(
     config: str | Mapping[str, Any],
     goals: Sequence[int] | str,
     out: str,
-    banks: Mapping[str, tuple[str | None, str | None]],
-    inners: Sequence[str] = ("full",),
+    state: str | None,
+    trace: str | None,
+    inner: str = "full",
     overrides: Sequence[str] = (),
     names: Sequence[str] = (),
     seed: int = 0,
@@ -65,33 +61,20 @@ def run_experience(
 ) -> dict[str, Any]:
     """Play ``goals`` with every agent and return the summary; resumes what ``out`` holds.
 
-    ``banks`` maps a label ("" for other tasks than ``goals``) to a state bank and a trace bank.
-    ``names`` keeps only those agents (by the name without label and inner). Tests are against
-    ``none`` with the same inner builder; the first inner's are the summary's own.
+    ``state`` and ``trace`` are bank folders, ``names`` keeps only those agents. Tests are against
+    ``none``, the builder ``inner`` without advice.
     """
-    agents: dict[str, list[str]] = {}
-    hashes: dict[str, str] = {}
-    for inner in inners:
-        lead = "" if inner == inners[0] else f"{inner}: "
-        agents[f"{lead}none"] = [f"context.kind={inner}"]
-        for label, (state, trace) in banks.items():
-            possible = agents_for(inner, state, trace)
-            unknown = sorted(set(names) - set(possible))
-            if unknown and (state or trace):
-                raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(possible)}")
-            for name, changes in possible.items():
-                if name in names or not names:
-                    agents[f"{lead}{label}{' ' if label else ''}{name}"] = changes
-            for kind, folder in (("state", state), ("trace", trace)):
-                if folder is not None:
-                    hashes[f"{label or 'main'} {kind} bank"] = fingerprint(open_bank(folder))
-    if len(agents) == len(inners):
+    possible = agents_for(inner, state, trace)
+    if not possible:
         raise UserError("nothing to compare: give --state-bank, --trace-bank or both")
-    summary = run_live(config, agents, goals, out, overrides, seed, command, hashes)
-    run = Path(out)
-    played = read_run(run)
-    write_json(run / "moves.json", moves(played.tables.get("steps", []), played.rewards))
-    return summary
+    unknown = sorted(set(names) - set(possible))
+    if unknown:
+        raise UserError(f"no agent '{unknown[0]}' with these banks: {', '.join(possible)}")
+    agents = {"none": [f"context.kind={inner}"]}
+    agents |= {name: own for name, own in possible.items() if name in names or not names}
+    folders = {"main state bank": state, "main trace bank": trace}
+    hashes = {name: fingerprint(open_bank(folder)) for name, folder in folders.items() if folder}
+    return run_live(config, agents, goals, out, overrides, seed, command, hashes)
 
 
 def fingerprint(bank: Bank) -> str:
@@ -100,38 +83,3 @@ def fingerprint(bank: Bank) -> str:
     for row in bank.query("select id, q from rows order by id"):
         digest.update(f"{row['id']} {row['q']:.6f}\n".encode())
     return digest.hexdigest()
-
-
-def moves(
-    steps: Sequence[Mapping[str, Any]], episodes: Mapping[str, Mapping[int, float]]
-) -> list[dict[str, Any]]:
-    """Return what following each kind of advice did: goals better and worse than without.
-
-    A goal counts under a move if advice of that move changed a decision in it; so a goal may count
-    under several moves.
-    """
-    touched: dict[tuple[str, str], set[int]] = {}
-    for row in steps:
-        reason = str(row.get("reason") or "")
-        if reason.startswith("advice ("):
-            move = reason.removeprefix("advice (").partition(")")[0]
-            touched.setdefault((row["agent"], move), set()).add(row["goal"])
-    counts = []
-    for (name, move), goals in sorted(touched.items()):
-        base = base_of(name, episodes)
-        pairs = [(episodes[base][g], episodes[name][g]) for g in goals if g in episodes[base]]
-        counts.append(
-            {
-                "agent": name, "move": move, "goals": len(pairs),
-                "better": sum(b > a for a, b in pairs), "worse": sum(b < a for a, b in pairs),
-                "score_difference": mean([b - a for a, b in pairs]),
-            }
-        )  # fmt: skip
-    return counts
-
-
-def base_of(name: str, episodes: Mapping[str, Any]) -> str:
-    """Return the agent without experience that ``name`` is compared with: the same inner builder."""
-    lead, colon, _ = name.rpartition(": ")
-    base = f"{lead}{colon}none"
-    return base if base in episodes else "none"

@@ -49,13 +49,15 @@ def run_live(
     first = next(iter(configs.values()))
     if len({str(getattr(agent.env, "data", "")) for agent in configs.values()}) > 1:
         raise UserError("agents are compared on the same goals: give them all the same env.data")
-    world = world_of(first)
+    # Unknown kinds and missing checkpoints fail here, before anything is written.
+    graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
+    world = next(iter(graphs.values())).agent.bound().world  # type: ignore[attr-defined]
     tasks = chosen_tasks(world, goals)
     args = {
         **provenance(command),
         "data": {
             "name": shown_path(str(getattr(first.env, "data", "") or first.env.kind)),
-            "sha256": data_hash(world),
+            "sha256": str(getattr(world, "fingerprint", "")),
         },
         "seed": seed,
         "goals": list(tasks),
@@ -64,8 +66,6 @@ def run_live(
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
     samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
-    # Unknown kinds and missing checkpoints fail here, before anything is written.
-    graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
 
     def solver(name: str) -> Solver:
         return lambda sample, attempt: _play(
@@ -76,11 +76,6 @@ def run_live(
         return summarise(rows, list(configs), world, seed)
 
     return run_task(Task(list(configs), lambda _: samples, solver, scorer), out, args)
-
-
-def world_of(config: Config) -> Any:
-    """Return the world that an agent plays in."""
-    return build_graph(config, checkpointer=False).agent.bound().world  # type: ignore[attr-defined]
 
 
 def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
@@ -96,11 +91,6 @@ def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[st
         if not 0 <= number < len(listed):
             raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
     return {number: listed[number] for number in numbers}
-
-
-def data_hash(world: Any) -> str:
-    """Return the hash of what a world is made of ("" where it has none)."""
-    return str(getattr(world, "fingerprint", ""))
 
 
 def _play(graph: Graph, thread_id: str, sample: Sample, attempt: Attempt) -> None:

@@ -111,6 +111,7 @@ def run_retrieval(
 
     ``config`` says of which world the trajectories are, and which embedder to use.
     """
+    trajectories = read_trajectories(data)
     settled = load_config(config, [f"updater.kind={updater}"])
     resources = Resources(None, settled.embedder, settled.updater, settled.env)
     queries = queries_of(resources)
@@ -124,7 +125,7 @@ def run_retrieval(
         **provenance(command), "data": {"name": shown_path(data), "sha256": file_hash(data)},
         "updater": updater, "checkpoints": hashes, "seed": seed,
     }  # fmt: skip
-    decisions = [one for path in read_trajectories(data) for one in decisions_of(path, resources)]
+    decisions = [one for each in trajectories for one in decisions_of(each, resources)]
     if not decisions:
         raise UserError("these trajectories hold no action that a page with known actions offered")
     samples = [

@@ -3,6 +3,7 @@
 torch is imported only when one is built.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,7 +43,13 @@ class LearnedUpdater(UpdaterParams):
         embedder = resources.embedder
         fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
         require_match(self.weights, meta, "embedder", embedder.name, fix)
-        return StateUpdater(self.weights, model, embedder, resources.view, meta)
+        updater = StateUpdater(self.weights, model, embedder, resources.view, meta)
+        if updater.classes != tuple(resources.view.actions.classes):
+            logging.getLogger("stategate").warning(
+                "checkpoint '%s' learned the actions of another world: here its state is a summary,"
+                " and what it expects next means nothing", self.weights,
+            )  # fmt: skip
+        return updater
 
 
 class Gru(LearnedUpdater):

@@ -7,6 +7,7 @@ stategate bank hindsight banks/state runs/traces.sqlite --watch 60
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from envs.protocols import View
 from nodes.experience.episode import Episode
 from nodes.experience.grow import SAME, add_episode, make_of, updater_make
 from nodes.experience.returns import NAME, Annotation, annotate
-from stores.bank.bank import Entry, Row
+from stores.bank.bank import Bank, Entry, Row
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError
@@ -67,12 +68,10 @@ def build_state_bank(
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
     annotated = ((e, annotate(e, view)) for e in todo) if annotator is None else annotator(todo)
-    try:
+    with closing(bank.bank):
         for episode, notes in _useful(annotated, len(todo), view, built):
             built.rows += add_episode(bank, episode, notes, embedder, view, hidden, same)
         bank.refresh()
-    finally:
-        bank.bank.close()
     return built
 
 
@@ -87,7 +86,7 @@ def build_trace_bank(
     bank = TraceBank(folder, make_of(embedder), create=True)
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
-    try:
+    with closing(bank.bank):
         for episode in tqdm(todo, unit="episode", disable=None):
             texts = [text for text in (episode.question, episode.caption, episode.task) if text]
             if not texts:
@@ -98,8 +97,6 @@ def build_trace_bank(
             built.rows += bank.bank.add([entry], episode.id)
             built.read += 1
         bank.refresh()
-    finally:
-        bank.bank.close()
     return built
 
 
@@ -124,11 +121,17 @@ def trace_row(episode: Episode, view: View) -> Row:
 
 def waiting_in(folder: str | Path) -> set[str]:
     """Return the ids of the episodes whose rows in the bank are return-based."""
-    bank = StateBank(folder).bank
-    try:
-        return {str(row.data["episode"]) for row in bank.rows() if row.data.get("by") == NAME}
-    finally:
-        bank.close()
+    with closing(StateBank(folder).bank) as bank:
+        return set(_waiting(bank))
+
+
+def _waiting(bank: Bank) -> dict[str, dict[int, Row]]:
+    """Return the return-based rows: by episode, by step."""
+    waiting: dict[str, dict[int, Row]] = {}
+    for row in bank.rows():
+        if row.data.get("by") == NAME:
+            waiting.setdefault(str(row.data["episode"]), {})[int(row.data["step"])] = row
+    return waiting
 
 
 def upgrade(
@@ -138,22 +141,16 @@ def upgrade(
 
     Safe while agents write to the bank; what was upgraded is not asked again.
     """
-    bank = StateBank(folder).bank
-    waiting: dict[str, dict[int, Row]] = {}
-    for row in bank.rows():
-        if row.data.get("by") == NAME:
-            waiting.setdefault(str(row.data["episode"]), {})[int(row.data["step"])] = row
-    todo = [episode for episode in episodes if episode.id in waiting]
-    built = Built(known=len(episodes) - len(todo))
-    try:
+    with closing(StateBank(folder).bank) as bank:
+        waiting = _waiting(bank)
+        todo = [episode for episode in episodes if episode.id in waiting]
+        built = Built(known=len(episodes) - len(todo))
         for episode, notes in _useful(annotator(todo), len(todo), view, built):
             for step, row in waiting[episode.id].items():
                 if step < len(notes):
                     note = notes[step]
                     bank.change(row.id, q=note.q, experience=note.experience, by=note.by)
                     built.rows += 1
-    finally:
-        bank.close()
     return built
 
 

@@ -96,7 +96,8 @@ class Hindsight:
                 limiter.acquire()
             try:
                 states = len(episode.steps)
-                reply = ask(self.model, messages, answer_schema(states), self.usage, _room(states))
+                room = 2 * _OUT * states + _OUT  # more than the answer should need
+                reply = ask(self.model, messages, answer_schema(states), self.usage, room)
             except ModelUnavailable:
                 raise
             except asking_problems() as error:
@@ -201,8 +202,3 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _room(states: int) -> int:
-    """Return the tokens that an answer for so many states may have: more than they should need."""
-    return 2 * _OUT * states + _OUT

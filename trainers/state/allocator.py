@@ -10,12 +10,13 @@ the page: so the weights learn to spend tokens where the choice hangs on them. R
 picks the expert's chunk (action sufficiency) with learned and with uniform shares, at fixed budgets.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout, normalize
+from torch.optim import Optimizer
 
 from envs.protocols import Observation
 from nodes.build_context.allocators import make_weigher
@@ -26,7 +27,7 @@ from nodes.retrieval.page import describe, render, text_of
 from stores.assets.weights import load_weights, require_match, save_weights
 from stores.runs import mean, standard_error
 from stores.tokens import count_tokens
-from trainers.fitting import descend, fit
+from trainers.fitting import Figures, descend, fit
 from trainers.settings import AllocatorSettings, result
 from trainers.state.decisions import Decisions, Frozen, freeze
 from trainers.state.retriever import scored
@@ -34,6 +35,8 @@ from trainers.state.retriever import scored
 #: How sharply the frozen reader chooses (inverse temperature of its cosines).
 _SHARPNESS = 20.0
 _FRACTIONS = (0.1, 0.25, 0.5)
+_DIRECT = 0.3  # weight of foreseeing the right chunk
+_DROPPED = 0.1  # share of the readout's numbers zeroed
 
 
 def train(settings: AllocatorSettings, command: Sequence[str]) -> dict[str, Any]:
@@ -72,20 +75,16 @@ def train(settings: AllocatorSettings, command: Sequence[str]) -> dict[str, Any]
         scores = scored(retriever, readouts, wishes, normalize(mixed, dim=-1), features)
         return (_SHARPNESS * scores).masked_fill(absent, -1e4)
 
-    def train_epoch(
-        optimizer: torch.optim.Optimizer, generator: torch.Generator
-    ) -> dict[str, float]:
-        losses = []
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         order = torch.randperm(len(fitted), generator=generator)
         for rows in torch.split(order, settings.batch):
             fraction = 0.05 + 0.55 * torch.rand(len(rows), generator=generator)
             first = torch.zeros(len(rows), dtype=torch.long, device=device)
-            readouts = dropout(fitted.readouts[rows], settings.drop_inputs).to(device)
+            readouts = dropout(fitted.readouts[rows], _DROPPED).to(device)
             own = weights(fitted, rows, readouts)
             loss = cross_entropy(picked(fitted, rows, fraction, own.softmax(-1)), first)
-            loss = loss + settings.direct * cross_entropy(own, first)
-            losses.append(descend(weigher, loss, optimizer, clip=None))
-        return {"train_loss": mean(losses)}
+            loss = loss + _DIRECT * cross_entropy(own, first)
+            yield {"train_loss": descend(weigher, loss, optimizer, clip=None)}
 
     def sufficiency(decisions: Decisions, fraction: float, is_learned: bool) -> list[float]:
         with torch.inference_mode():

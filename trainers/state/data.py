@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from envs.protocols import View
+from envs.protocols import Observation, View
 from nodes.protocols import Embedder
 from nodes.update_state.learned import type_of
 from stores.traces import Event
@@ -19,8 +19,8 @@ class Sequenced:
     """One episode: inputs (rows of the text table, types), and where decisions were made.
 
     ``places[i]`` is the input after which the i-th decision was made (the state has then seen that
-    decision's own page, as at inference), ``labels[i]`` its action class, ``observations[i]`` the
-    index of its OBS event among the trajectory's OBS events, ``choices[i]`` the action itself.
+    decision's own page, as at inference), ``labels[i]`` its action class, ``pages[i]`` its page,
+    ``before[i]`` how many events came before that page, ``choices[i]`` the action itself.
     """
 
     trajectory: Trajectory
@@ -28,7 +28,8 @@ class Sequenced:
     types: tuple[int, ...]
     places: tuple[int, ...]
     labels: tuple[str, ...]
-    observations: tuple[int, ...]
+    pages: tuple[Observation, ...]
+    before: tuple[int, ...]
     choices: tuple[str, ...]
 
 
@@ -59,15 +60,16 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
     """Read one trajectory; only decisions on a page that is shown count."""
     texts: list[int] = []
     types: list[int] = []
-    decisions: list[tuple[int, str, int, str]] = []
-    page, seen = "", -1
+    decisions: list[tuple[int, str, Observation, int, str]] = []
+    page, before = Observation("", ()), 0
+    affordances = iter(trajectory.actions)
     waiting: list[Event] = []
-    for recorded in trajectory.events:
+    for number, recorded in enumerate(trajectory.events):
         event = Event(recorded.kind, recorded.text, recorded.t, trajectory.instruction)
         if event.kind == "ACT":  # read as the agent reads it: together with the page it leads to
-            if page:
-                label = view.actions.class_of(page, event.text)
-                decisions.append((len(texts) - 1, label, seen, event.text))
+            if page.text:
+                label = view.actions.class_of(page.text, event.text)
+                decisions.append((len(texts) - 1, label, page, before, event.text))
             waiting.append(event)
             continue
         for row in (row for one in (*waiting, event) for row in view.inputs(one)):
@@ -75,8 +77,8 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
             types.append(type_of(row))
         waiting.clear()
         if event.kind == "OBS":
-            page, seen = event.text, seen + 1
-    columns = zip(*decisions, strict=True) if decisions else [()] * 4
+            page, before = Observation(event.text, next(affordances, ())), number
+    columns = zip(*decisions, strict=True) if decisions else [()] * 5
     return Sequenced(trajectory, tuple(texts), tuple(types), *(tuple(c) for c in columns))
 
 

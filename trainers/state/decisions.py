@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from envs.protocols import Observation, View
+from envs.protocols import View
 from nodes.build_context.query import done_in
 from nodes.protocols import Embedder
 from nodes.retrieval.align import match
@@ -104,19 +104,16 @@ def freeze(settings: RetrieverSettings | AllocatorSettings, command: Sequence[st
 def choices_of(episode: Sequenced, table: TextTable, view: View) -> list[Choice]:
     """Return each decision for an action that a chunk of its page carries."""
     trajectory = episode.trajectory
-    shown = [event for event in trajectory.events if event.kind == "OBS"]
     found: list[Choice] = []
-    for i, (place, action) in enumerate(zip(episode.observations, episode.choices, strict=True)):
-        actions = trajectory.actions[place] if place < len(trajectory.actions) else ()
-        if action not in actions:
+    for i, (page, action) in enumerate(zip(episode.pages, episode.choices, strict=True)):
+        if action not in page.actions:
             continue
-        chunks = view.chunks(Observation(shown[place].text, actions))
-        candidates = [c for c in chunks if c.role != "frame" and describe(view, c)]
+        candidates = [c for c in view.chunks(page) if c.role != "frame" and describe(view, c)]
         right = next((j for j, c in enumerate(candidates) if action in c.actions), None)
         if right is None:
             continue
-        at = trajectory.events.index(shown[place])
-        features = match(view, trajectory.instruction, candidates, done_in(trajectory.events[:at]))
+        done = done_in(trajectory.events[: episode.before[i]])
+        features = match(view, trajectory.instruction, candidates, done)
         order = [right, *(j for j in range(len(candidates)) if j != right)]
         rows = [table.add(describe(view, candidates[j])) for j in order]
         found.append((i, rows, torch.from_numpy(features[order])))

@@ -8,19 +8,20 @@ Reports accuracy and macro-F1 on held-out episodes beside the majority class and
 last page's words. Resumes after a stop; runs on the GPU if there is one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Generator
 from torch.nn.functional import cross_entropy, dropout
+from torch.optim import Optimizer
 
 from nodes.update_state.learned import make_model
 from nodes.update_state.state_model import StateModel
 from stores.assets.weights import save_weights
-from stores.runs import mean
 from trainers.episodes import read_sides, resources_of
-from trainers.fitting import descend, fit, pick_device
+from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import StateSettings, open_run, result
 from trainers.state.data import Sequenced, TextTable, batches, sequence
 
@@ -43,17 +44,13 @@ def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
     model = make_model({"kind": settings.model, "classes": len(classes), **sizes})
     model.to(device)
 
-    def train_epoch(
-        optimizer: torch.optim.Optimizer, generator: torch.Generator
-    ) -> dict[str, float]:
-        losses = []
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         for batch in batches(sets[0], table, settings.batch, device, generator):
             texts = dropout(batch.texts, settings.drop_inputs, training=True)
             readouts = model(texts, batch.types)[batch.rows, batch.places]
             labels = torch.cat([torch.from_numpy(truth(e, classes)) for e in batch.episodes])
             loss = cross_entropy(model.classify(readouts), labels.to(device))
-            losses.append(descend(model, loss, optimizer))
-        return {"train_loss": mean(losses)}
+            yield {"train_loss": descend(model, loss, optimizer)}
 
     def guessed(episodes: Sequence[Sequenced]) -> list[Predicted]:
         return predictions(model, episodes, classes, table, device)
@@ -131,18 +128,13 @@ def baselines(
     constant = [(e, np.full(len(e.labels), majority), truth(e, classes)) for e in reported]
     words = CountVectorizer(max_features=20_000, binary=True)
     model = LogisticRegression(max_iter=300)
-    model.fit(words.fit_transform([p for e in training for p in _pages(e)]), labels)
+    model.fit(words.fit_transform([p.text for e in training for p in e.pages]), labels)
     bag = [
-        (e, model.predict(words.transform(_pages(e))), truth(e, classes))
+        (e, model.predict(words.transform([p.text for p in e.pages])), truth(e, classes))
         for e in reported
         if e.labels
     ]
     return [scored("majority class", constant), scored("bag of last observation", bag)]
-
-
-def _pages(episode: Sequenced) -> list[str]:
-    shown = [event.text for event in episode.trajectory.events if event.kind == "OBS"]
-    return [shown[i] for i in episode.observations]
 
 
 def _accuracy(predicted: Sequence[Predicted]) -> float:

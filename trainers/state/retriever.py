@@ -8,21 +8,24 @@ other pages); rank accuracy is the share of decisions whose chunk comes first on
 at each decision has seen that decision's own page, as it has when a context is built.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout
+from torch.optim import Optimizer
 
 from nodes.build_context.query import make_projection
 from nodes.retrieval.align import FEATURES
 from stores.assets.weights import save_weights
-from stores.runs import mean
-from trainers.fitting import descend, fit
+from trainers.fitting import Figures, descend, fit
 from trainers.settings import RetrieverSettings, result
 from trainers.state.data import TextTable
 from trainers.state.decisions import Decisions, freeze
+
+_MARGIN, _NEGATIVES = 0.2, 16
+_DROPPED = 0.1  # share of the readout's numbers zeroed
 
 
 def train(settings: RetrieverSettings, command: Sequence[str]) -> dict[str, Any]:
@@ -36,19 +39,15 @@ def train(settings: RetrieverSettings, command: Sequence[str]) -> dict[str, Any]
     }  # fmt: skip
     projection = make_projection(**sizes).to(device)
 
-    def train_epoch(
-        optimizer: torch.optim.Optimizer, generator: torch.Generator
-    ) -> dict[str, float]:
-        losses = []
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         order = torch.randperm(len(fitted), generator=generator)
         for rows in torch.split(order, settings.batch):
-            readouts = dropout(fitted.readouts[rows], settings.drop_inputs).to(device)
-            chosen, features = _with_negatives(fitted, rows, settings.negatives, table, generator)
+            readouts = dropout(fitted.readouts[rows], _DROPPED).to(device)
+            chosen, features = _with_negatives(fitted, rows, _NEGATIVES, table, generator)
             wishes, chunks = fitted.wishes[rows].to(device), table.vectors[chosen].to(device)
             scores = scored(projection, readouts, wishes, chunks, features.to(device))
-            loss = (settings.margin + scores[:, 1:] - scores[:, :1]).relu().mean()
-            losses.append(descend(projection, loss, optimizer, clip=None))
-        return {"train_loss": mean(losses)}
+            loss = (_MARGIN + scores[:, 1:] - scores[:, :1]).relu().mean()
+            yield {"train_loss": descend(projection, loss, optimizer, clip=None)}
 
     def validate() -> dict[str, float]:
         ranks = _ranks(projection, frozen.validation, table, device)

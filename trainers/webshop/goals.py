@@ -22,6 +22,7 @@ from stores.runs import parse_numbers
 
 TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
 MODES: tuple[str, ...] = ("rich", "text")
+_HELD_OUT = 0.4  # share of the training goals' products
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
 
@@ -63,21 +64,8 @@ def draw(goals: Sequence[int], n: int, seed: int, world: WebShop, by: str = "asi
 
 
 def goals_of(split: str, world: WebShop) -> list[int]:
-    """Return the goals of a split, else those written as 0-9 or 3,5.
-
-    ``train`` is training's; ``beside`` are as many goals beyond the first 1500 of products that goals
-    0-499 use: same products, other options. Raises ``UserError`` where there are none.
-    """
-    if split not in ("train", "beside"):
-        return parse_numbers(split)
-    known = splits(world)
-    if split == "train":
-        return known["train"]
-    near = {goal["asin"] for goal in world.goals[: min(known["heldout"], default=0)]}
-    beside = [i for i in known["train-index"] if world.goals[i]["asin"] in near]
-    if not beside:
-        raise UserError("this catalogue has no 'beside' goals: name goals, such as 0-99")
-    return beside[: len(known["train"])]
+    """Return training's goals for "train", else those written as 0-9 or 3,5."""
+    return splits(world)["train"] if split == "train" else parse_numbers(split)
 
 
 @dataclass(frozen=True)
@@ -90,18 +78,16 @@ class Practice:
     made_heldout: tuple[int, ...]
 
 
-def practice(
-    shop: WebShop, share: float = 0.4, seed: int = 0, each: int = 4, made: bool = True
-) -> Practice:
-    """Split the training goals of ``shop`` by product (``share`` is held out); add made goals.
+def practice(shop: WebShop, seed: int = 0) -> Practice:
+    """Split the training goals of ``shop`` by product, two fifths held out; add made goals.
 
-    ``each`` is how many goals a product without any gets at most (one where it has no options).
+    A product without any goal gets four of them (one where it has no options).
     """
     rng = random.Random(seed)
     real = splits(shop)["train"]
     products = sorted({shop.goals[i]["asin"] for i in real})
     rng.shuffle(products)
-    held = set(products[: max(1, round(share * len(products)))])
+    held = set(products[: max(1, round(_HELD_OUT * len(products)))])
     training = [i for i in real if shop.goals[i]["asin"] not in held]
     heldout = [i for i in real if shop.goals[i]["asin"] in held]
     world = copy.copy(shop)
@@ -109,15 +95,12 @@ def practice(
     new_training: list[int] = []
     new_heldout: list[int] = []
     named = {goal["asin"] for goal in shop.goals}
-    for product in shop.products.values() if made else ():
-        if (
-            product.asin in named
-            or not product.query
-            or product.attributes in ((), ("DUMMY_ATTR",))
-        ):
+    for product in shop.products.values():
+        is_bare = not product.query or product.attributes in ((), ("DUMMY_ATTR",))
+        if product.asin in named or is_bare:
             continue
-        side = new_heldout if rng.random() < share / 2 else new_training
-        for _ in range(each if product.options else 1):
+        side = new_heldout if rng.random() < _HELD_OUT / 2 else new_training
+        for _ in range(4 if product.options else 1):
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng))
     return Practice(world, (*training, *new_training), tuple(heldout), tuple(new_heldout))

@@ -4,21 +4,23 @@
     stategate train actor
     stategate train actor --config actor_sample          (the sample catalogue, minutes)
 
-Each episode is read ``copies`` times, by builders and at budgets drawn at random, so that no builder
-is favoured. The negatives are hard ones: a decision is a choice among everything that the page offers,
-which after a search for the wish are its look-alikes, and half of the episodes open the best-looking
-wrong product first (to learn how to leave it: that click itself is not imitated). Products are split
-between training, validation and report.
+Each episode is read by a builder and at a budget drawn at random, so that no builder is favoured. The
+negatives are hard ones: a decision is a choice among everything that the page offers, which after a
+search for the wish are its look-alikes, and half of the episodes open the best-looking wrong product
+first (to learn how to leave it: that click itself is not imitated). Products are split between
+training, validation and report.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 from tqdm import tqdm
 
 from envs.webshop.actions import OPENED
@@ -26,8 +28,6 @@ from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
     ENCODER,
     PAGE_FEATURES,
-    SIMILARITIES,
-    Embed,
     Encoded,
     encode,
 )
@@ -38,7 +38,7 @@ from stores.runs import mean, standard_error
 from stores.text import words_of
 from stores.traces.trajectories import Trajectory
 from trainers.episodes import Readers, decisions_of, read_sides, resources_of
-from trainers.fitting import descend, fit, pick_device
+from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import ActorSettings, open_run, result
 from trainers.webshop.batches import collate, sized_batches
 
@@ -55,10 +55,9 @@ class Choice:
 
 
 def choices(
-    trajectories: Sequence[Trajectory], readers: Readers, seed: int, copies: int = 1,
-    embed: Embed | None = None, name: str = "contexts",
-) -> list[Choice]:  # fmt: skip
-    """Return the readable decisions of all episodes, each read by ``copies`` readers drawn by ``seed``.
+    trajectories: Sequence[Trajectory], readers: Readers, seed: int, name: str = "contexts"
+) -> list[Choice]:
+    """Return the readable decisions of all episodes, each read by a reader drawn by ``seed``.
 
     What a reader lost cannot be imitated, so a decision whose action is not readable is left out;
     the episode goes on all the same, as it would for an actor.
@@ -66,15 +65,14 @@ def choices(
     found: list[Choice] = []
     for i, trajectory in enumerate(tqdm(trajectories, desc=name, unit="episode", disable=None)):
         pages = decisions_of(trajectory)
-        for copy in range(copies):
-            reader = readers.draw(random.Random(f"{seed} {i} {copy}"))
-            walk = readers.start(reader, trajectory.instruction)
-            for step, (page, action) in enumerate(pages):
-                seen = encode(walk.look(page), step, embed)
-                index = match(action, seen.actions)
-                if index is not None and not _is_mistake(action, trajectory):
-                    found.append(Choice(seen, index, reader.name))
-                walk.took(page, action, pages[min(step + 1, len(pages) - 1)][0])
+        reader = readers.draw(random.Random(f"{seed} {i} 0"))
+        walk = readers.start(reader, trajectory.instruction)
+        for step, (page, action) in enumerate(pages):
+            seen = encode(walk.look(page), step)
+            index = match(action, seen.actions)
+            if index is not None and not _is_mistake(action, trajectory):
+                found.append(Choice(seen, index, reader.name))
+            walk.took(page, action, pages[min(step + 1, len(pages) - 1)][0])
     return found
 
 
@@ -108,13 +106,9 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     sides = read_sides(settings)
     resources = resources_of(settings, sides, settings.updater)
     run = open_run(settings, command)
-    readers = Readers(settings.builders, resources, settings.low, settings.high)
-    embed: Embed | None = resources.embedder.embed if settings.similar else None
-    names, copies = ("train", "validation", "heldout"), (settings.copies, 1, 1)
-    data = [
-        choices(side, readers, settings.seed + i, copies[i], embed, names[i])
-        for i, side in enumerate(sides)
-    ]
+    readers = Readers(settings.builders, resources)
+    names = ("train", "validation", "heldout")
+    data = [choices(sides[i], readers, settings.seed + i, names[i]) for i in range(3)]
     if not data[0] or not data[1]:
         raise UserError(f"'{settings.data}' holds too few decisions: record more episodes")
     torch.manual_seed(settings.seed)
@@ -122,17 +116,10 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     sizes["hidden"] = settings.hidden
     scorer = make_scorer(**sizes).to(device)
 
-    def train_epoch(
-        optimizer: torch.optim.Optimizer, generator: torch.Generator
-    ) -> dict[str, float]:
-        losses = []
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         for places in sized_batches([c.seen for c in data[0]], settings.batch, generator):
-            batch = [data[0][i] for i in places]
-            rows, page, absent = collate([c.seen for c in batch], device)
-            wanted = torch.tensor([c.index for c in batch], device=device)
-            loss = cross_entropy(scorer(rows, page, absent), wanted)
-            losses.append(descend(scorer, loss, optimizer))
-        return {"train_loss": mean(losses)}
+            loss = cross_entropy(*_logits(scorer, [data[0][i] for i in places], device))
+            yield {"train_loss": descend(scorer, loss, optimizer)}
 
     def validate() -> dict[str, float]:
         right, loss = hits(scorer, data[1], device)
@@ -140,11 +127,10 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
 
     history = fit(scorer, settings, "accuracy", train_epoch, validate)
     rows = _rows(scorer, data[2] or data[1], device)
-    similar = SIMILARITIES if embed else ()
     meta: dict[str, Any] = {
         "kind": "policy", "architecture": sizes, "encoder": ENCODER, "world": resources.view.name,
-        "features": {"row": [*CANDIDATE_FEATURES, *similar], "page": list(PAGE_FEATURES)},
-        "embedder": resources.embedder.name if embed else None,
+        "features": {"row": list(CANDIDATE_FEATURES), "page": list(PAGE_FEATURES)},
+        "embedder": None,  # the features hold no vectors
         "trained": "imitation", "builders": settings.builders,
         **result(settings, command, len(history) - 1, rows[0]),
     }  # fmt: skip
@@ -161,13 +147,18 @@ def hits(
     losses: list[float] = []
     with torch.inference_mode():
         for at in range(0, len(decisions), 256):
-            batch = decisions[at : at + 256]
-            rows, page, absent = collate([c.seen for c in batch], device)
-            wanted = torch.tensor([c.index for c in batch], device=device)
-            logits = scorer(rows, page, absent)
+            logits, wanted = _logits(scorer, decisions[at : at + 256], device)
             right += (logits.argmax(-1) == wanted).float().tolist()
             losses += cross_entropy(logits, wanted, reduction="none").tolist()
     return right, losses
+
+
+def _logits(
+    scorer: torch.nn.Module, decisions: Sequence[Choice], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return the scores of the candidates (B, n) and the chosen ones (B,)."""
+    rows, page, absent = collate([c.seen for c in decisions], device)
+    return scorer(rows, page, absent), torch.tensor([c.index for c in decisions], device=device)
 
 
 def _rows(

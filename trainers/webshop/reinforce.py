@@ -13,25 +13,29 @@ goals of products held out, and the best of those curves decides what is kept an
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
+from torch.optim import Optimizer
 
-from nodes.act.shop.candidates import Embed, Encoded
+from nodes.act.shop.candidates import Encoded
 from nodes.act.shop.policy import load_scorer
 from nodes.observe.webshop import WebShopEnv
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance, shown_config, with_errors
 from trainers.episodes import Readers, make_resources
-from trainers.fitting import descend, fit, pick_device
+from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import ReinforceSettings, open_run
 from trainers.webshop.batches import collate, sized_batches
 from trainers.webshop.goals import MODES, load_shop, practice
 from trainers.webshop.rollout import Rollout, Start, roll
+
+_PASSES = 2  # over an iteration's decisions
+_CLIP = 0.2  # how far from 1 a ratio counts
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,7 @@ def decided(rollouts: Sequence[Rollout], group: int) -> list[Decided]:
 def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]:
     """Improve the policy, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    plans = {m: practice(load_shop(settings.data, m), settings.share, settings.seed)
-             for m in MODES}  # fmt: skip
+    plans = {mode: practice(load_shop(settings.data, mode), settings.seed) for mode in MODES}
     plan = plans[MODES[0]]
     worlds = {mode: one.world for mode, one in plans.items()}
     scorer, meta = load_scorer(settings.start)
@@ -76,21 +79,17 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
     facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
     run = open_run(settings, command, facts)
     resources = make_resources(settings.embedder, settings.updater, WebShopEnv())
-    readers = Readers(settings.builders, resources, settings.low, settings.high)
-    embed: Embed | None = resources.embedder.embed if meta.get("embedder") else None
+    readers = Readers(settings.builders, resources, low=100)
 
-    def play(starts: Sequence[Start], generator: torch.Generator | None) -> list[Rollout]:
+    def play(starts: Sequence[Start], generator: Generator | None) -> list[Rollout]:
         scorer.eval()
-        return roll(worlds, readers, starts, scorer, generator, settings.max_steps, embed, device)
+        return roll(worlds, readers, starts, scorer, generator, settings.max_steps, device)
 
     rng = random.Random(settings.seed)
     exam = [Start(goal, MODES[i % 2], readers.draw(rng))
             for i, goal in enumerate((*plan.heldout, *plan.made_heldout))]  # fmt: skip
 
-    def train_epoch(
-        optimizer: torch.optim.Optimizer, generator: torch.Generator
-    ) -> dict[str, float]:
-        figures: dict[str, list[float]] = {}
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         epoch_rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         for _ in range(settings.every):
             goals = [epoch_rng.choice(plan.training) for _ in range(settings.groups)]
@@ -101,18 +100,16 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
                 * settings.group
             ]
             rollouts = play(starts, generator)
-            figures.setdefault("train_score", []).extend(one.reward for one in rollouts)
-            figures.setdefault("train_success", []).extend(float(o.reward == 1) for o in rollouts)
-            figures.setdefault("train_steps", []).extend(one.steps / 20 for one in rollouts)
+            yield {
+                "train_score": mean([one.reward for one in rollouts]),
+                "train_success": mean([float(one.reward == 1) for one in rollouts]),
+                "train_steps": mean([one.steps / 20 for one in rollouts]),
+            }
             batch = decided(rollouts, settings.group)
-            for _ in range(settings.passes):
+            for _ in range(_PASSES):
                 for places in sized_batches([d.seen for d in batch], settings.batch, generator):
-                    losses = update(
-                        scorer, before, [batch[i] for i in places], optimizer, settings, device
-                    )
-                    for name, value in losses.items():
-                        figures.setdefault(name, []).append(value)
-        return {name: mean(values) for name, values in figures.items()}
+                    part = [batch[i] for i in places]
+                    yield update(scorer, before, part, optimizer, settings, device)
 
     def validate() -> dict[str, float]:
         rollouts = play(exam, None)
@@ -125,7 +122,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
 
     history = fit(scorer, settings, "heldout_score", train_epoch, validate, weight_decay=0.0)
     rows = [
-        _row(name, roll(worlds, readers, exam, one, None, settings.max_steps, embed, device))
+        _row(name, roll(worlds, readers, exam, one, None, settings.max_steps, device))
         for name, one in (("imitation", before), ("reinforced", scorer))
     ]
     described = {
@@ -143,7 +140,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
 
 def update(
     scorer: torch.nn.Module, before: torch.nn.Module, batch: Sequence[Decided],
-    optimizer: torch.optim.Optimizer, settings: ReinforceSettings, device: torch.device,
+    optimizer: Optimizer, settings: ReinforceSettings, device: torch.device,
 ) -> dict[str, float]:  # fmt: skip
     """Take one gradient step; return the loss, the entropy and the KL to ``before``."""
     scorer.train()
@@ -155,7 +152,7 @@ def update(
     old = torch.tensor([d.logp for d in batch], device=device)
     advantage = torch.tensor([d.advantage for d in batch], device=device)
     ratio = (logp.gather(1, picks.unsqueeze(1)).squeeze(1) - old).exp()
-    clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+    clipped = ratio.clamp(1 - _CLIP, 1 + _CLIP)
     gain = torch.minimum(ratio * advantage, clipped * advantage).mean()
     chance = logp.exp()
     kl: Tensor = (chance * (logp - reference)).masked_fill(absent, 0.0).sum(-1).mean()

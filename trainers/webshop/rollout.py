@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from envs.protocols import Observation, Session
 from envs.webshop import WebShop
 from envs.webshop.actions import WebShopActions
-from nodes.act.shop.candidates import Embed, Encoded, encode
+from nodes.act.shop.candidates import Encoded, encode
 from trainers.episodes import Reader, Readers, Walk
 from trainers.webshop.batches import collate
 
@@ -49,7 +49,7 @@ class _Live:
 
 def roll(
     worlds: Mapping[str, WebShop], readers: Readers, starts: Sequence[Start], scorer: nn.Module,
-    generator: torch.Generator | None = None, max_steps: int = 20, embed: Embed | None = None,
+    generator: torch.Generator | None = None, max_steps: int = 20,
     device: torch.device | None = None,
 ) -> list[Rollout]:  # fmt: skip
     """Play ``starts``; actions are drawn by ``generator``, or the most probable if it is None."""
@@ -61,7 +61,7 @@ def roll(
         live.append(_Live(world, walk, session, page, Rollout(start)))
     played = [one.rollout for one in live]
     for step in range(max_steps):
-        seen = [encode(one.walk.look(one.page), step, embed) for one in live]
+        seen = [encode(one.walk.look(one.page), step) for one in live]
         picks, logp = choose(scorer, seen, generator, device)
         for one, what, pick, chance in zip(live, seen, picks, logp, strict=True):
             if what.actions:

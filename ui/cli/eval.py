@@ -40,7 +40,7 @@ _MEMORY = examples(
 )
 _ENTITIES = examples(
     "stategate eval entities --out runs/entities",
-    "stategate eval entities --agents rules,spacy,model,mine=answers.json --out runs/four",
+    "stategate eval entities --agents rules,spacy,model --out runs/three",
 )
 _RERANK = examples(
     "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
@@ -134,15 +134,11 @@ def budget(
 def experience(
     out: _Out,
     state_bank: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Made of other tasks than --goals.")
+        str | None, typer.Option(metavar="FOLDER", help="Best made of other tasks than --goals.")
     ] = None,
     trace_bank: Annotated[str | None, typer.Option(metavar="FOLDER", help="Likewise.")] = None,
-    same_state_bank: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Made of what --goals are about.")
-    ] = None,
-    same_trace_bank: Annotated[str | None, typer.Option(metavar="FOLDER", help="Likewise.")] = None,
     goals: _Goals = "0-299",
-    inner: Annotated[str, typer.Option(help="Inner contexts, comma-separated.")] = "full",
+    inner: Annotated[str, typer.Option(help="The context that is wrapped.")] = "full",
     only: Annotated[str, typer.Option(help="Agents, such as state,gated; all if empty.")] = "",
     config: _Config = "webshop-experience",
     overrides: _Set = None,
@@ -153,12 +149,9 @@ def experience(
     from evals.worlds.experience import run_experience
 
     check_target(json_target)
-    banks = {"": (state_bank, trace_bank)}
-    if same_state_bank or same_trace_bank:
-        banks["same"] = (same_state_bank, same_trace_bank)
     with _resumable(out):
         summary = run_experience(
-            config, goals, out, banks, _names(inner), overrides or (), _names(only), seed,
+            config, goals, out, state_bank, trace_bank, inner, overrides or (), _names(only), seed,
             _command(),
         )  # fmt: skip
     _finish(summary, out, json_target, _show_episodes)
@@ -241,9 +234,7 @@ def memory(
 @eval_app.command(epilog=_ENTITIES)
 def entities(
     out: _Out,
-    agents: Annotated[
-        str, typer.Option(help="Comma-separated: rules, spacy, model, NAME=FILE of answers.")
-    ] = "rules,spacy",
+    agents: Annotated[str, typer.Option(help="Of rules, spacy, model.")] = "rules,spacy",
     data: Annotated[str, typer.Option(help="'articles' of many fields, or 'sample'.")] = "articles",
     split: Annotated[str, typer.Option(help="dev to tune on, test to report.")] = "test",
     config: _Config = "qa",

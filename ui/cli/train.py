@@ -35,11 +35,6 @@ _TRAINERS = {
         "trainers.webshop.reinforce",
         "--config reinforce_sample --set epochs=5",
     ),
-    "mamba2": (
-        "A tiny Mamba-2 language model, for the rico context.",
-        "trainers.mamba2",
-        "--set epochs=1 --set steps=5",
-    ),
 }
 train_app = typer.Typer(
     epilog=examples(
