@@ -1,4 +1,4 @@
-"""Actions, pages and outcomes in people's words, for any world."""
+"""Actions, tasks, costs and outcomes in people's words, for any world."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from envs.protocols import (
     target_of,
     verb_of,
 )
+from nodes.protocols import Decision
 
 
 def split_action(action: str) -> tuple[str, str]:
@@ -42,6 +43,30 @@ def typed_action(text: str, observation: Observation, actions: ActionVocabulary)
     if len(slots) == 1 and not commands and "[" not in words:
         guesses.append(fill(slots[0], words))
     return next((guess for guess in guesses if actions.accepts(guess, observation)), words)
+
+
+def task_in_words(task: Mapping[str, Any]) -> str:
+    """Return a task without its world: ``goal 3``."""
+    return ", ".join(f"{key} {value}" for key, value in task.items() if key != "env")
+
+
+def costs_of(decision: Decision) -> list[str]:
+    """Return what a decision cost, but for time: the model's tokens, money, attempts."""
+    costs = []
+    if decision.tokens_in or decision.tokens_out:
+        costs.append(f"model: {decision.tokens_in:,} tokens in, {decision.tokens_out:,} out")
+    if decision.cost:
+        costs.append(f"${decision.cost:.4f}")
+    if decision.attempts > 1:
+        costs.append(f"{decision.attempts} attempts")
+    return costs
+
+
+def figure(value: Any) -> str:
+    """Return a part of a reward in words: a number with two digits, yes, no, or a dash for None."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    return f"{value:.2f}" if isinstance(value, int | float) else str(value)
 
 
 def reward_parts(observation: Observation) -> list[dict[str, Any]]:

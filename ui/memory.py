@@ -1,10 +1,12 @@
-"""Whose memory an agent has, and what a bank holds: shared by the command line and the app."""
+"""Questions, whose memory an agent has, what a bank holds: shared by the command line and the app."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from envs.protocols import World
 from graph.config import Config, load_config
+from graph.session import Session, StepResult
 from nodes.experience.grow import make_of
 from nodes.experience.states import state_text
 from nodes.resources import Resources
@@ -21,6 +23,23 @@ def of_user(config: Config, user: str) -> Config:
         if item is not None and "place" in item:
             item["place"]["user"] = user
     return load_config(values)
+
+
+def put_question(
+    session: Session, question: str, on_text: Callable[[str], Any] | None = None
+) -> StepResult:
+    """Put a question on a thread; ``on_text`` hears the answer as it is written.
+
+    A question that a crash cut short is answered when it is asked again: its turn is written once.
+    """
+    values = session.values
+    is_open = False
+    if session.graph.get_state(session.config).next and values.get("session"):
+        world = session.agent.bound().world
+        is_open = world.instruction(values.get("before") or values["session"]) == question
+    if not is_open:
+        session.start({"question": question})
+    return session.step(on_text)
 
 
 def nearest_rows(

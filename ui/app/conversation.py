@@ -23,7 +23,7 @@ from stores.corpus.documents import read_documents
 from stores.corpus.prepared import titled
 from stores.errors import UserError
 from ui.app.tab_sessions import TabSessions
-from ui.memory import of_user
+from ui.memory import of_user, put_question
 
 #: Passages embedded at once while files are indexed.
 _BATCH = 16
@@ -102,11 +102,7 @@ class Conversation:
         if not turn.acquire(blocking=False):
             raise UserError("a question is being answered: wait for it, or stop it")
         try:
-            thread = self.thread
-            session = Session(self.graph, thread)
-            if not self._is_open(session, asked):
-                session.start({"question": asked})
-            result = session.step(on_text)
+            result = put_question(Session(self.graph, self.thread), asked, on_text)
             if self._turn is turn:  # not left in the meantime
                 self.last = result
                 self.keep()
@@ -175,15 +171,6 @@ class Conversation:
         if self._tabs is not None:
             values: Mapping[str, Any] = {"thread": self.thread, "settings": self.settings}
             self._tabs.write(f"{self.tab}/qa", values)
-
-    def _is_open(self, session: Session, question: str) -> bool:
-        """Say whether this very question was cut short on this thread."""
-        values = session.values
-        following = session.graph.get_state(session.config).next
-        if not following or not values.get("session"):
-            return False
-        world = session.agent.bound().world
-        return bool(world.instruction(values.get("before") or values["session"]) == question)
 
 
 class Conversations:

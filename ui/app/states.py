@@ -14,6 +14,7 @@ from graph.state import unpack_vector
 from nodes.protocols import Vector
 from nodes.resources import Resources
 from stores.errors import UserError
+from ui.actions import task_in_words
 
 #: Actors that cannot play reference episodes by themselves.
 _NOT_ALONE = ("human", "scripted")
@@ -79,8 +80,7 @@ def play_references(
         progress(done)
         session = Session(graph, f"reference-{done}", task=task)
         session.run()
-        name = ", ".join(f"{key} {value}" for key, value in task.items())
-        trajectories.append(trajectory_of(session, name))
+        trajectories.append(trajectory_of(session, task_in_words(task)))
     return trajectories
 
 

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -57,32 +58,26 @@ class ContentPolicy:
 
 def make_theme() -> Any:
     """Return the theme: fonts that ship with Gradio, so that none is fetched."""
-    font = gr.themes.utils.fonts.LocalFont
+    local = gr.themes.utils.fonts.LocalFont
+    sans, mono = (local(f"IBM Plex {name}", weights=(400, 700)) for name in ("Sans", "Mono"))
     theme = gr.themes.Soft(
         primary_hue="indigo",
         secondary_hue="teal",
         neutral_hue="slate",
-        font=[
-            font("IBM Plex Sans", weights=(400, 700)),
-            "ui-sans-serif",
-            "system-ui",
-            "sans-serif",
-        ],
-        font_mono=[font("IBM Plex Mono", weights=(400, 700)), "ui-monospace", "monospace"],
+        font=[sans, "ui-sans-serif", "system-ui", "sans-serif"],
+        font_mono=[mono, "ui-monospace", "monospace"],
         spacing_size=gr.themes.sizes.spacing_sm,
         text_size=gr.themes.sizes.text_sm,
     )
-    both = {  # in light and dark alike
-        "block_title_background_fill": "transparent",
-        "block_label_background_fill": "transparent",
-        "block_title_text_color": ("*neutral_500", "*neutral_400"),
-        "block_label_text_color": ("*neutral_500", "*neutral_400"),
-        "block_border_color": ("*neutral_200", "*neutral_700"),
+    quiet, line = ("*neutral_500", "*neutral_400"), ("*neutral_200", "*neutral_700")
+    pairs = {  # in light and in dark
+        "block_title_background_fill": ("transparent", "transparent"),
+        "block_label_background_fill": ("transparent", "transparent"),
+        "block_title_text_color": quiet,
+        "block_label_text_color": quiet,
+        "block_border_color": line,
         "input_border_color": ("*neutral_200", "*neutral_600"),
         "button_secondary_border_color": ("*neutral_200", "*neutral_600"),
-    }
-    pairs = {
-        name: value if isinstance(value, tuple) else (value,) * 2 for name, value in both.items()
     }
     light = {name: pair[0] for name, pair in pairs.items()}
     dark = {f"{name}_dark": pair[1] for name, pair in pairs.items()}
@@ -132,8 +127,7 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             open_page, [app.tab], [app.tab, *episode.outputs],
             js=asset("tab.js"), show_progress="hidden", api_visibility="private",
         )  # fmt: skip
-    app_blocks: gr.Blocks = blocks
-    return app_blocks
+    return blocks  # type: ignore[no-any-return]
 
 
 def serve(
@@ -148,7 +142,11 @@ def serve(
 
     ``port`` None takes the first free one from 7860 on. Raises ``UserError`` if the port is taken.
     """
-    _quiet()
+    # Nothing goes home, whatever a library's default is.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+    os.environ.setdefault("LANGSMITH_TRACING", "false")
     agents = Agents(config)
     blocks = make_app(config, agents)
     threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
@@ -177,16 +175,6 @@ def serve(
     return str(url)
 
 
-def _quiet() -> None:
-    """Switch off what libraries would send home."""
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
-    os.environ.setdefault("LANGSMITH_TRACING", "false")
-
-
 def _warm_up(agents: Agents, config: Config) -> None:
-    try:
+    with suppress(UserError):  # the page tells it where it matters
         agents.warm_up(config)
-    except UserError:
-        return  # the page tells it where it matters

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,17 @@ class Workspace:
         return [a for a in dict.fromkeys(seen) if actions.accepts(fill(a, "words"), here)]
 
     @property
+    def moment(self) -> int | None:
+        """The step that is compared at (None: now)."""
+        at = self.compared_at
+        return at if at is not None and at < len(self.trail) else None
+
+    @property
+    def steps_since(self) -> int:
+        """How many steps were taken since the one that is looked at, itself included."""
+        return len(self.trail) - self.looked_at if self.looked_at is not None else 0
+
+    @property
     def overrides(self) -> dict[str, Any]:
         """The slots that this tab swapped, by name."""
         return dict(self.session.overrides if self.session is not None else self._overrides)
@@ -167,11 +178,9 @@ class Workspace:
         self.epoch += 1
         self._turn = threading.Lock()
         if self.session is not None:
-            step = len(self.trail)
-            taken = self.session.values.get("steps", 0)
-            self.session = self.session.fork(
-                None, self._new_thread(), step if taken > step else None
-            )
+            steps = len(self.trail)
+            at = steps if self.session.values.get("steps", 0) > steps else None
+            self.session = self.session.fork(None, self._new_thread(), at)
             self._keep()
 
     def configure(self, graph: Graph) -> None:
@@ -190,8 +199,7 @@ class Workspace:
         session = Session(self.graph, str(kept["thread"]), context=overrides)
         if "session" not in session.values:
             return
-        steps = kept.get("steps") or []
-        read_with = {i: step["overrides"] for i, step in enumerate(steps)}
+        read_with = {i: step["overrides"] for i, step in enumerate(kept.get("steps") or ())}
         self.session = session
         self.trail = [
             Seen(result, read_with.get(result.step, {})) for result in session.replay(read_with)
@@ -207,12 +215,6 @@ class Workspace:
         finally:
             if is_free:
                 turn.release()
-
-    def stopped(self, seen: int) -> Seen:
-        """Return the step number ``seen``. Raises ``UserError`` if it was not taken."""
-        if not 0 <= seen < len(self.trail):
-            raise UserError(f"no step {seen + 1}: {len(self.trail)} were taken")
-        return self.trail[seen]
 
     def _take(self, move: Any) -> StepResult:
         with self._move() as session:
@@ -245,17 +247,13 @@ class Workspace:
     def _keep(self) -> None:
         if self._tabs is None:
             return
-        session = self.session
-        self._tabs.write(
-            self.tab,
-            {
-                "config": self.graph.agent.config.model_dump(mode="json"),  # type: ignore[attr-defined]
-                "thread": session.thread_id if session is not None else None,
-                "overrides": _dumped(self.overrides),
-                "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
-                "kept": time.time(),
-            },
-        )
+        values = {
+            "config": self.graph.agent.config.model_dump(mode="json"),  # type: ignore[attr-defined]
+            "thread": self.session.thread_id if self.session is not None else None,
+            "overrides": _dumped(self.overrides),
+            "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
+        }
+        self._tabs.write(self.tab, values)
 
     def _new_thread(self) -> str:
         return f"ui-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"
@@ -276,25 +274,24 @@ class Workspaces:
         if not tab:
             raise UserError("this page has lost its name: reload it")
         with self._lock:
-            known = self._open.get(tab)
-        found = known or self._found(tab)  # may load a catalogue: others must not wait for it
+            workspace = self._open.get(tab)
+        workspace = workspace or self._load(
+            tab
+        )  # may load a catalogue: others must not wait for it
         with self._lock:
-            found = self._open.setdefault(tab, found)
+            workspace = self._open.setdefault(tab, workspace)
             self._open.move_to_end(tab)
             while len(self._open) > _OPEN_TABS:  # found again through the checkpointer
                 self._open.popitem(last=False)
-            return found
+            return workspace
 
-    def _found(self, tab: str) -> Workspace:
-        kept = self._tabs.read(tab) if self._tabs is not None else None
-        if kept is not None:
-            try:
-                config = load_config(kept["config"])
-                workspace = Workspace(tab, self.graphs(config), self._tabs)
-                workspace.restore(kept)
-            except (UserError, KeyError, TypeError):
-                pass  # its plug-in, data or checkpoints are gone: begin again
-            else:
+    def _load(self, tab: str) -> Workspace:
+        saved = self._tabs.read(tab) if self._tabs is not None else None
+        if saved is not None:
+            # Where its plug-in, data or checkpoints are gone, the tab begins again.
+            with suppress(UserError, KeyError, TypeError):
+                workspace = Workspace(tab, self.graphs(load_config(saved["config"])), self._tabs)
+                workspace.restore(saved)
                 return workspace
         return Workspace(tab, self.graphs(self.config), self._tabs)
 

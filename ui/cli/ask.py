@@ -1,16 +1,22 @@
 """``stategate ask`` and ``stategate chat``: questions to the QA agent, its answer as it is written."""
 
 import uuid
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import check_target, console, examples, show_scores, write_json
+from ui.cli.output import (
+    JsonFile,
+    Overrides,
+    check_target,
+    console,
+    examples,
+    show_scores,
+    write_json,
+)
 
 if TYPE_CHECKING:
-    from graph.build import Graph
-    from graph.config import Config
+    from graph.session import Session, StepResult
 
 ASK_EXAMPLES = examples(
     'stategate ask "Why does a brinicle grow?"',
@@ -26,9 +32,6 @@ _Corpus = Annotated[
 _Thread = Annotated[str | None, typer.Option(help="A conversation to begin or to go on with.")]
 _Config = Annotated[str, typer.Option(help="A preset or a YAML file.")]
 _User = Annotated[str | None, typer.Option(help="Whose long-term memory is read and written.")]
-_Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Repeatable.")
-]
 
 
 def ask(
@@ -37,13 +40,11 @@ def ask(
     config: _Config = "qa",
     thread: _Thread = None,
     user: _User = None,
-    overrides: _Set = None,
+    overrides: Overrides = None,
     show: Annotated[
         bool, typer.Option("--show", help="Print what the model read, and scores.")
     ] = False,
-    json_target: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write all of it; - is stdout.")
-    ] = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Answer one question from a corpus and from memory."""
     from stores.errors import UserError
@@ -51,17 +52,16 @@ def ask(
     if not question.strip():
         raise UserError("the question is empty: ask something")
     check_target(json_target)
-    graph, settled = open_agent(config, corpus, user, overrides, thread is not None)
     name = thread or f"ask-{uuid.uuid4().hex[:10]}"
+    session = open_session(config, corpus, user, overrides, name, thread is not None)
     out = console(stderr=json_target == "-")
-    found = speak(graph, name, question, out)
+    result = speak(session, question, out)
+    titles = _titles(session) if show or json_target is not None else {}
     if show:
-        out.print(found["context"].text, markup=False, style="dim")
-    names = _titles(graph, settled) if show or json_target is not None else {}
-    if show:
-        show_scores(out, found["context"].pieces, names)
+        out.print(result.context.text, markup=False, style="dim")
+        show_scores(out, result.context.pieces, titles)
     if json_target is not None:
-        write_json(json_target, _answer(question, name, found, settled, names))
+        write_json(json_target, _as_json(question, session, result, titles))
 
 
 def chat(
@@ -69,11 +69,11 @@ def chat(
     config: _Config = "qa",
     thread: _Thread = None,
     user: _User = None,
-    overrides: _Set = None,
+    overrides: Overrides = None,
 ) -> None:
     """Talk with the agent; an empty line or /quit ends, and --thread goes on later."""
-    graph, _ = open_agent(config, corpus, user, overrides, True)
     name = thread or f"chat-{uuid.uuid4().hex[:10]}"
+    session = open_session(config, corpus, user, overrides, name, True)
     out = console()
     out.print(f"thread {name}; an empty line ends", style="dim", markup=False)
     while True:
@@ -84,15 +84,21 @@ def chat(
         if question in ("", "/quit", "/exit"):
             out.print(f"go on with: stategate chat --thread {name}", style="dim", markup=False)
             return
-        speak(graph, name, question, out)
+        speak(session, question, out)
 
 
-def open_agent(
-    config: str, corpus: str | None, user: str | None, overrides: "list[str] | None", is_kept: bool
-) -> "tuple[Graph, Config]":
-    """Return the compiled agent; ``is_kept`` conversations have their checkpoints on disk."""
+def open_session(
+    config: str,
+    corpus: str | None,
+    user: str | None,
+    overrides: list[str] | None,
+    thread: str,
+    is_kept: bool,
+) -> "Session":
+    """Return a thread of the agent; ``is_kept`` conversations have their checkpoints on disk."""
     from graph.build import build_graph
     from graph.config import load_config
+    from graph.session import Session
     from stores.errors import UserError
     from ui.cli.run import durable
     from ui.memory import of_user
@@ -104,81 +110,59 @@ def open_agent(
             f"config '{config}' is no conversation: its env is {settled.env.kind}, use qa"
         )
     settled = of_user(settled, user) if user is not None else settled
-    settled = durable(settled) if is_kept else settled
-    return build_graph(settled), settled
+    return Session(build_graph(durable(settled) if is_kept else settled), thread)
 
 
-def speak(graph: "Graph", thread: str, question: str, out: Any) -> dict[str, Any]:
-    """Put one question, print the answer while it is written, return what the run made.
+def speak(session: "Session", question: str, out: Any) -> "StepResult":
+    """Put one question, print the answer while it is written, return the step."""
+    from ui.memory import put_question
 
-    A question that a crash cut short is answered first, if it is the same; its turn is written once.
-    """
-    settings: Any = {"configurable": {"thread_id": thread}}
-    task: dict[str, Any] | None = {"task": {"question": question}}
-    snapshot = graph.get_state(settings)
-    values = snapshot.values
-    if snapshot.next and values.get("session") and _open_question(graph, values) == question:
-        task = None
-    found: dict[str, Any] = {}
-    written = ""
-    parts: Any = graph.stream(task, settings, stream_mode=["messages", "updates"])
-    for mode, item in parts:
-        if mode == "messages":
-            piece, about = item
-            if about.get("langgraph_node") == "act" and piece.type == "AIMessageChunk":
-                text = str(piece.text)
-                written += text
-                out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
-        else:
-            for change in item.values():
-                found.update(change or {})
-    final = _answered(found)
-    if written.strip() != final:
+    written: list[str] = []
+
+    def show(text: str) -> None:
+        written.append(text)
+        out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+
+    result = put_question(session, question, show)
+    final = _answer_of(result)
+    if "".join(written).strip() != final:
         out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
     else:
         out.print()
-    if found.get("decision", {}).get("fallback"):
-        out.print(f"({found['decision']['fallback']})", style="yellow", markup=False)
-    return found
+    if result.decision.fallback:
+        out.print(f"({result.decision.fallback})", style="yellow", markup=False)
+    return result
 
 
-def _answered(found: Mapping[str, Any]) -> str:
+def _answer_of(result: "StepResult") -> str:
     from envs.protocols import answered
 
-    action = str(found["action"])
+    action = result.decision.action
     text = answered(action)
     return action if text is None else text
 
 
-def _open_question(graph: "Graph", values: Any) -> str:
-    agent: Any = graph.agent  # type: ignore[attr-defined]
-    session = values.get("before") or values["session"]
-    return str(agent.bound().world.instruction(session))
-
-
-def _titles(graph: "Graph", config: "Config") -> dict[str, str]:
+def _titles(session: "Session") -> dict[str, str]:
     """Return the titles of the corpus's passages by id; of a world without a corpus, none."""
-    index = getattr(config.env, "index", None)
+    index = getattr(session.agent.config.env, "index", None)
     if index is None:
         return {}
-    agent: Any = graph.agent  # type: ignore[attr-defined]
-    return {p.id: p.title or p.document for p in index(agent.resources).passages}
+    return {p.id: p.title or p.document for p in index(session.agent.resources).passages}
 
 
-def _answer(
-    question: str, thread: str, found: dict[str, Any], config: "Config", names: dict[str, str]
+def _as_json(
+    question: str, session: "Session", result: "StepResult", titles: dict[str, str]
 ) -> dict[str, Any]:
-    context = found.get("context")
-    pieces = context.pieces if context is not None else ()
+    from graph.state import pack_decision
+
+    pieces = result.context.pieces
+    named = [{"title": titles[piece.id]} if piece.id in titles else {} for piece in pieces]
     return {
         "question": question,
-        "answer": _answered(found),
-        "thread": thread,
-        "pieces": [
-            {**vars(piece), **({"title": names[piece.id]} if piece.id in names else {})}
-            for piece in pieces
-        ],
-        "tokens": context.tokens if context is not None else None,
-        "decision": found["decision"],
-        "config": config.model_dump(mode="json"),
+        "answer": _answer_of(result),
+        "thread": session.thread_id,
+        "pieces": [{**vars(piece), **title} for piece, title in zip(pieces, named, strict=True)],
+        "tokens": result.tokens,
+        "decision": pack_decision(result.decision),
+        "config": session.agent.config.model_dump(mode="json"),
     }

@@ -7,48 +7,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import console, examples, say, write_json
+from ui.cli.output import AsJson, Overrides, command_group, console, examples, say, write_json
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
     from trainers.bank.build import Built
     from trainers.bank.hindsight import Hindsight
 
-_BUILD = examples(
-    "stategate bank build runs/practice.sqlite --out banks/state --include-incorrect",
-    "stategate bank build traces.jsonl --kind trace --out banks/trace",
-    "stategate bank build traces/ --out banks/told --annotator hindsight",
-    "stategate bank build traces/ --out banks/told --annotator hindsight --set llm.kind=openai",
-)
-bank_app = typer.Typer(
-    epilog=examples(
-        "stategate bank build traces.jsonl --out banks/state",
-        "stategate bank search banks/state 'Find me a red wool scarf'",
-        "stategate run webshop-experience --goal 3 --set context.bank=banks/state",
-    )
+bank_app = command_group(
+    "Make, look at, and tend banks of experience.",
+    "stategate bank build traces.jsonl --out banks/state",
+    "stategate bank search banks/state 'Find me a red wool scarf'",
+    "stategate run webshop-experience --goal 3 --set context.bank=banks/state",
 )
 Traces = Annotated[
     list[Path], typer.Argument(help="Trace databases, JSON or JSONL files, or folders of them.")
 ]
 Config = Annotated[str, typer.Option(help="Preset or YAML file: its embedder, llm, updater.")]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Repeatable.")
-]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many.")]
 Calls = Annotated[int, typer.Option(min=1, help="Model calls at once.")]
 PerMinute = Annotated[float, typer.Option(min=0, help="Model calls a minute; 0: any.")]
 Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
-@bank_app.callback(invoke_without_command=True)
-def bank(context: typer.Context) -> None:
-    """Make, look at, and tend banks of experience."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@bank_app.command(epilog=_BUILD)
+@bank_app.command(
+    epilog=examples(
+        "stategate bank build runs/practice.sqlite --out banks/state --include-incorrect",
+        "stategate bank build traces.jsonl --kind trace --out banks/trace",
+        "stategate bank build traces/ --out banks/model --annotator hindsight --set llm.kind=openai",
+    )
+)
 def build(
     traces: Traces,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The bank; goes on if it is there.")],
@@ -93,10 +81,11 @@ def build(
     if kind == "trace":
         _tell(build_trace_bank(out, episodes, resources), out)
         return
-    judge = None
-    if annotator == "hindsight":
-        judge = _judge(resources, episodes, concurrency, per_minute)
     params = settled.updater if updater else None
+    if annotator == "return":
+        _tell(build_state_bank(out, episodes, resources, None, params), out)
+        return
+    judge = _judge(resources, episodes, concurrency, per_minute)
     _tell(build_state_bank(out, episodes, resources, judge, params), out)
     _tell_cost(judge)
 
@@ -323,23 +312,20 @@ def _judge(
 
     params = resources.llm_params
     name = str(getattr(params, "model", params.kind))
-    tokens = int(getattr(params, "n_ctx", 16_000)) - 300
-    judge = Hindsight(resources.llm, resources.view, name, tokens, concurrency, per_minute)
+    room = int(getattr(params, "n_ctx", 16_000)) - 300
+    judge = Hindsight(resources.llm, resources.view, name, room, concurrency, per_minute)
     tokens_in, tokens_out, cost = judge.estimate(episodes)
-    money = "at an unknown cost" if cost is None else f"${cost:.4f}"
-    say(
-        f"{len(episodes)} calls at most once each: about {tokens_in} tokens in, {tokens_out} out, "
-        f"{money}"
-    )
+    tokens = f"about {tokens_in} tokens in, {tokens_out} out"
+    say(f"{len(episodes)} calls at most once each: {tokens}, {_money(cost)}")
     return judge
 
 
 def _tell(built: "Built", folder: Path) -> None:
-    known = f", {built.known} were there already" if built.known else ""
-    leaks = (
-        f"; {built.leaks} pieces of advice told the answer and were dropped" if built.leaks else ""
-    )
-    say(f"{built.rows} rows from {built.read} episodes in {folder}{known}{leaks}")
+    summary = f"{built.rows} rows from {built.read} episodes in {folder}"
+    summary += f", {built.known} were there already" if built.known else ""
+    if built.leaks:
+        summary += f"; {built.leaks} pieces of advice told the answer and were dropped"
+    say(summary)
     _tell_problems(built.problems, "not added")
 
 
@@ -350,12 +336,14 @@ def _tell_problems(problems: list[str], what: str) -> None:
         say(f"… and {len(problems) - 5} more {what}", "yellow", stderr=True)
 
 
-def _tell_cost(judge: "Hindsight | None") -> None:
-    if judge is None:
-        return
-    cost, used = judge.cost(), judge.usage
-    money = "at an unknown cost" if cost is None else f"${cost:.4f}"
-    say(f"used: {used.calls} calls, {used.tokens_in} tokens in, {used.tokens_out} out, {money}")
+def _tell_cost(judge: "Hindsight") -> None:
+    used = judge.usage
+    tokens = f"{used.tokens_in} tokens in, {used.tokens_out} out"
+    say(f"used: {used.calls} calls, {tokens}, {_money(judge.cost())}")
+
+
+def _money(cost: float | None) -> str:
+    return "at an unknown cost" if cost is None else f"${cost:.4f}"
 
 
 def _plain(row: Any) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from ui.cli.output import console, examples
+from ui.cli.output import command_group, console, examples
 
-_EXAMPLES = examples(
+data_app = command_group(
+    "Fetch the data that worlds read.",
     "stategate data webshop",
     "stategate data webshop --from ~/webshop-files",
     "stategate run webshop --goal 3 --set env.data=official",
@@ -21,17 +22,9 @@ _CONVERT = examples(
     "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
     "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",
 )
-data_app = typer.Typer(epilog=_EXAMPLES)
 
 
-@data_app.callback(invoke_without_command=True)
-def data(context: typer.Context) -> None:
-    """Fetch the data that worlds read."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@data_app.command(epilog=_EXAMPLES)
+@data_app.command(epilog=examples("stategate data webshop --from ~/webshop-files"))
 def webshop(
     source: Annotated[
         Path | None,
@@ -92,9 +85,9 @@ def trajectories(
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
     counts = {"n": episodes, "heldout": heldout}
-    given = {name: count for name, count in counts.items() if count is not None}
+    known = {name: count for name, count in counts.items() if count is not None}
     play = collect_practice if practice else collect
-    write_json("-", play(source, out, seed=seed, modes=modes, **given)["splits"])
+    write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
 
 
 @data_app.command(epilog=_CONVERT)

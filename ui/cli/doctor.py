@@ -1,13 +1,13 @@
 """``stategate doctor``: whether everything is here that is needed."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from ui.cli.output import console, examples, write_json
+from ui.cli.output import AsJson, console, examples, write_json
 
 EXAMPLES = examples("stategate doctor", "stategate doctor --json")
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 
 
 #: Our top-level folders, as other packages may call theirs, too.
-FOLDERS = (
-    "graph", "nodes", "stores", "trainers", "ui", "evals", "envs", "configs", "checkpoints",
-)  # fmt: skip
+FOLDERS = "graph nodes stores trainers ui evals envs configs checkpoints".split()
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Finding:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the installation: versions, assets, cache folder, loopback, plug-ins. Fetches nothing.
 
@@ -41,10 +39,10 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
-    found = list(findings())
-    wrong = sum(finding.ok is False for finding in found)
+    results = list(findings())
+    wrong = sum(finding.ok is False for finding in results)
     if as_json:
-        write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in found]})
+        write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in results]})
     else:
         out = console()
         table = Table.grid(padding=(0, 2))
@@ -52,7 +50,7 @@ def doctor(
         table.add_column(no_wrap=True, style="bold")
         table.add_column(overflow="fold")
         marks = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
-        for finding in found:
+        for finding in results:
             table.add_row(Text(*marks[finding.ok]), finding.what, Text(finding.text))
         out.print(table)
         out.print(f"[bold red]{wrong} wrong[/bold red]" if wrong else "[green]all is well[/green]")
@@ -62,18 +60,13 @@ def doctor(
 
 def findings() -> Iterator[Finding]:
     """Look at everything, one thing at a time; a check that breaks is itself a finding."""
-    for check in (
-        _python, _packages, _folders, _home, _loopback, _plugins, _tokens, _assets, _data
-    ):  # fmt: skip
-        yield from _guarded(check)
-
-
-def _guarded(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    try:
-        yield from check()
-    except Exception as error:  # a doctor that dies of what it finds helps nobody
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        yield Finding(check.__name__.strip("_"), False, problem)
+    checks = (_python, _packages, _folders, _home, _loopback, _plugins, _tokens, _assets, _data)
+    for check in checks:
+        try:
+            yield from check()
+        except Exception as error:  # a doctor that dies of what it finds helps nobody
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            yield Finding(check.__name__.strip("_"), False, problem)
 
 
 def _python() -> Iterator[Finding]:
@@ -91,12 +84,12 @@ def _packages() -> Iterator[Finding]:
     needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
     for requirement in needed:
         try:
-            found = version(requirement.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
             wrong.append(f"{requirement.name} is missing")
             continue
-        if not requirement.specifier.contains(found, prereleases=True):
-            wrong.append(f"{requirement.name} is {found}, needed {requirement.specifier}")
+        if not requirement.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{requirement.name} is {installed}, needed {requirement.specifier}")
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     yield Finding("packages", not wrong, "; ".join(wrong) or versions)
 
@@ -131,9 +124,8 @@ def _place_of(name: str) -> "Path | None":
     from importlib.util import find_spec
     from pathlib import Path
 
-    spec = PathFinder.find_spec(name) or find_spec(
-        name
-    )  # the path first: what is loaded may be older
+    # The path first: what is loaded may be older.
+    spec = PathFinder.find_spec(name) or find_spec(name)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if spec is None or not (places or spec.origin):
         return None
@@ -207,9 +199,9 @@ def _data() -> Iterator[Finding]:
     from stores.home import home
 
     records = read_manifest(home() / "data" / "webshop")
-    if records:
-        official = all(record.official for record in records)
-        which = "the official files" if official else "files that differ from the official ones"
-        yield Finding("webshop", True, f"{which} are here: --set env.data=official")
-    else:
+    if not records:
         yield Finding("webshop", None, "the sample ships; the real one: stategate data webshop")
+        return
+    official = all(record.official for record in records)
+    which = "the official files" if official else "files that differ from the official ones"
+    yield Finding("webshop", True, f"{which} are here: --set env.data=official")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import examples, say, write_json
+from ui.cli.output import JsonFile, Overrides, examples, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
@@ -35,15 +35,8 @@ def ingest(
     vectors: Annotated[
         str | None, typer.Option(metavar="URL", help="A Chroma server; else a folder.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="embedder.FIELD=VALUE", help="The embedder's fields. Repeatable."
-        ),
-    ] = None,
-    json_target: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write what changed; - is stdout.")
-    ] = None,
+    overrides: Overrides = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
     from graph.config import load_config
@@ -53,8 +46,8 @@ def ingest(
 
     chosen = [f"embedder.kind={embedder}", *(overrides or ())]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
-    kept = Corpus(corpus)
-    changes = _read(kept, sources, fresh, int(max_mb * 1e6))
+    target = Corpus(corpus)
+    changes = _read(target, sources, fresh, int(max_mb * 1e6))
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
     index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
@@ -83,19 +76,19 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
             if is_web(name):
-                found = [read_web(name, fresh, max_bytes=max_bytes)]
+                documents = [read_web(name, fresh, max_bytes=max_bytes)]
                 origin = name
                 bar.update(1)
             else:
                 folder = folders[name]
                 origin = str(folder.resolve())
                 base = folder if folder.is_dir() else folder.parent
-                found = []
+                documents = []
                 for path in listed[name]:
                     id_ = path.relative_to(base).as_posix()
-                    found.extend(read_documents(path, id_, origin, max_bytes))
+                    documents.extend(read_documents(path, id_, origin, max_bytes))
                     bar.update(1)
-            changes = corpus.sync(origin, found)
+            changes = corpus.sync(origin, documents)
             for field in (*_COUNTED, "skipped"):
                 getattr(total, field).extend(getattr(changes, field))
     if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:

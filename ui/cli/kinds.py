@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import console, examples, write_json
+from ui.cli.output import AsJson, console, examples, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from nodes.registry import Registry
 
 
-EXAMPLES = examples(
-    "stategate kinds", "stategate kinds context", "stategate kinds --json",
-    "stategate kinds --markdown",
-)  # fmt: skip
+EXAMPLES = examples("stategate kinds", "stategate kinds context", "stategate kinds --json")
 
 
 def kinds(
     slot: Annotated[
         str | None, typer.Argument(help="One slot, such as context; all of them if not given.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")] = False,
+    as_json: AsJson = False,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Write a table for a README to stdout.")
     ] = False,
@@ -38,14 +35,13 @@ def kinds(
 
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
-    known = registry()
-    slots = SLOTS if slot is None else (slot,)
+    described = catalogue(registry(), SLOTS if slot is None else (slot,))
     if as_json:
-        write_json("-", catalogue(known, slots))
+        write_json("-", described)
     elif as_markdown:
-        typer.echo(markdown(catalogue(known, slots)))
+        typer.echo(markdown(described))
     else:
-        _show(catalogue(known, slots), console())
+        _show(described, console())
 
 
 def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, Any]:
@@ -69,10 +65,10 @@ def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, An
     return {"slots": described, "broken": dict(registry.broken)}
 
 
-def markdown(found: dict[str, Any], owner: str | None = None) -> str:
+def markdown(described: dict[str, Any], owner: str | None = None) -> str:
     """Return a table: slot, kind, and the first sentence of what it is; of one ``owner``, or all."""
     lines = ["| slot | kind | what it does |", "|---|---|---|"]
-    for slot, members in found["slots"].items():
+    for slot, members in described["slots"].items():
         for kind in members:
             if owner is None or kind["owner"].partition(" ")[0] == owner:
                 sentence = re.split(r"(?<=\.)\s", kind["summary"], maxsplit=1)[0].rstrip(".:")
@@ -112,11 +108,11 @@ def type_name(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
-def _show(found: dict[str, Any], out: "Console") -> None:
+def _show(described: dict[str, Any], out: "Console") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    for slot, members in found["slots"].items():
+    for slot, members in described["slots"].items():
         out.rule(Text(slot, "bold cyan"), align="left", style="dim")
         if not members:
             out.print(Padding(Text("no kind yet", "dim"), (0, 0, 0, 2)))
@@ -127,7 +123,7 @@ def _show(found: dict[str, Any], out: "Console") -> None:
             for parameter in kind["parameters"]:
                 out.print(Padding(_line(parameter), (0, 0, 0, 6)))
         out.print()
-    for name, why in found["broken"].items():
+    for name, why in described["broken"].items():
         out.print(Text.assemble((f"broken plug-in {name}: ", "bold red"), why))
 
 

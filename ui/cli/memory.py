@@ -6,44 +6,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import console, examples, write_json
+from ui.cli.output import AsJson, command_group, console, write_json
 
 if TYPE_CHECKING:
+    from nodes.protocols import Embedder
     from nodes.retrieval.memory import MemoryPlace
     from stores.memory.records import Fact
 
-_EXAMPLES = examples(
+memory_app = command_group(
+    "Look into long-term memory: what is remembered of whom, and from which turn.",
     "stategate memory list",
     "stategate memory search 'where do stones move' --user ana",
     "stategate memory forget 3 7",
     "stategate memory export memory.jsonl",
 )
-memory_app = typer.Typer(epilog=_EXAMPLES)
 _Db = Annotated[
     str | None, typer.Option(metavar="FILE|URL", help="SQLite file or postgresql:// URL.")
 ]
 _User = Annotated[str, typer.Option(help="Whose memory.")]
 _Agent = Annotated[str, typer.Option(help="Which agent's memory.")]
-_Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
-@memory_app.callback(invoke_without_command=True)
-def memory(context: typer.Context) -> None:
-    """Look into long-term memory: what is remembered of whom, and from which turn."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@memory_app.command("list", epilog=_EXAMPLES)
+@memory_app.command("list")
 def list_(
-    db: _Db = None, user: _User = "default", agent: _Agent = "stategate", as_json: _Json = False
+    db: _Db = None, user: _User = "default", agent: _Agent = "stategate", as_json: AsJson = False
 ) -> None:
     """List every fact, oldest first, with the turns it came from."""
     place = _place(db, user, agent)
     _show(place.open().facts(place.namespace), as_json)
 
 
-@memory_app.command(epilog=_EXAMPLES)
+@memory_app.command()
 def search(
     words: Annotated[str, typer.Argument(show_default=False)],
     k: Annotated[int, typer.Option("-k", min=1, help="How many facts.")] = 5,
@@ -53,19 +46,15 @@ def search(
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find facts by relevance, as an agent would."""
-    from graph.config import load_config
-    from nodes.resources import Resources
-
-    place = _place(db, user, agent)
-    made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
-    vector = made.embed([words])[0]
-    _show(place.open().search(place.namespace, vector, made.name, k, 0.0), as_json)
+    place, model = _place(db, user, agent), _embedder(embedder)
+    vector = model.embed([words])[0]
+    _show(place.open().search(place.namespace, vector, model.name, k, 0.0), as_json)
 
 
-@memory_app.command(epilog=_EXAMPLES)
+@memory_app.command()
 def forget(
     ids: Annotated[list[int] | None, typer.Argument(help="Numbers from the list.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of this user's facts.")] = False,
@@ -94,7 +83,7 @@ def forget(
         out.print(f"still quoted in the answer of: {numbers} (forget those, too?)", style="yellow")
 
 
-@memory_app.command(epilog=_EXAMPLES)
+@memory_app.command()
 def export(
     target: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
     db: _Db = None,
@@ -107,7 +96,7 @@ def export(
     console().print(f"wrote {count} turns to {target}", soft_wrap=True, markup=False)
 
 
-@memory_app.command("import", epilog=_EXAMPLES)
+@memory_app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
     db: _Db = None,
@@ -116,20 +105,20 @@ def import_(
     embedder: Annotated[str, typer.Option(help="To find the facts by.")] = "minilm",
 ) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
-    from graph.config import load_config
-    from nodes.resources import Resources
     from nodes.retrieval.entities import extractor_of
 
-    place = _place(db, user, agent)
-    made = Resources(None, load_config({"embedder": embedder}).embedder).embedder
+    place, model = _place(db, user, agent), _embedder(embedder)
     count = place.open().import_turns(
-        place.namespace,
-        source.expanduser(),
-        made.embed,
-        made.name,
-        extractor_of("spacy"),
+        place.namespace, source.expanduser(), model.embed, model.name, extractor_of("spacy")
     )
     console().print(f"read {count} new turns", markup=False)
+
+
+def _embedder(kind: str) -> "Embedder":
+    from graph.config import load_config
+    from nodes.resources import Resources
+
+    return Resources(None, load_config({"embedder": kind}).embedder).embedder
 
 
 def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
@@ -150,15 +139,14 @@ def _show(facts: "list[Fact]", as_json: bool) -> None:
         out.print("nothing is remembered")
     for fact in facts:
         day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.updated))
-        facts_of = f"{day}, salience {fact.salience:.2f}, seen {fact.times}×"
         score = f", score {fact.score:.2f}" if fact.score else ""
         also = f", otherwise in {', '.join(map(str, fact.contradicts))}" if fact.contradicts else ""
         out.print(Text(f"{fact.id}. {fact.question}", style="bold"))
         out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
         source = fact.turns[-1] if fact.turns else {}
         where = f"; from {source['thread_id']} step {source['step']}" if source else ""
-        facts_of = f"{facts_of}{score}{also}{where}"
-        out.print(Padding(Text(facts_of, style="dim"), (0, 0, 0, 3), expand=False))
+        about = f"{day}, salience {fact.salience:.2f}, seen {fact.times}×{score}{also}{where}"
+        out.print(Padding(Text(about, style="dim"), (0, 0, 0, 3), expand=False))
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""What commands share for output: consoles, JSON files, examples in help, bars and summary tables."""
+"""What commands share: flags, examples in help, consoles, JSON files, bars and tables."""
 
 import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,27 @@ _BAR = 14  # blocks of the longest bar
 #: Columns of a summary that fit a terminal.
 _COLUMNS = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
 _SHOWN_ERRORS = 3
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Change the config; repeatable."),
+]
+JsonFile = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write all of it; - is stdout.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+
+
+def command_group(about: str, *lines: str) -> typer.Typer:
+    """Return a group of commands that alone shows its help, with ``lines`` as examples."""
+    group = typer.Typer(epilog=examples(*lines))
+
+    @group.callback(invoke_without_command=True, help=about)
+    def show_help(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    return group
 
 
 def examples(*lines: str) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import bar, check_target, console, examples, write_json
+from ui.cli.output import JsonFile, bar, check_target, console, examples, write_json
 
 if TYPE_CHECKING:
     from nodes.build_context.rico.weigh import Weighed
@@ -46,14 +46,14 @@ def rank(
     answer: Annotated[
         bool, typer.Option("--answer", help="Also answer from the mixed state (learned_state).")
     ] = False,
-    json_target: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write the result; - is stdout.")
-    ] = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
     from nodes.build_context.rico.weigh import Weigher, documents_of
     from nodes.models.decoders.loading import shared_backend
     from nodes.models.decoders.states import DocumentMemory
+    from nodes.models.embedders import MiniLM
+    from nodes.resources import Resources
     from stores.errors import UserError
 
     partners = [name.strip() for name in fuse_with.split(",") if name.strip()]
@@ -66,17 +66,17 @@ def rank(
     documents = _first_stage(question, documents_of(corpus), candidates)
     weigher = Weigher(
         DocumentMemory(lambda: shared_backend(model)),
-        _minilm,
+        lambda: MiniLM().build(Resources()),
         ranker,
         () if alone else partners,  # type: ignore[arg-type]
     )
-    found = weigher.weigh(question, documents, quiet=False)
-    order = found.order()[:top]
-    said = _answer(weigher, question, documents, found) if answer else None
+    weighed = weigher.weigh(question, documents, quiet=False)
+    order = weighed.order()[:top]
+    reply = _answer(weigher, question, documents, weighed) if answer else None
     if json_target is not None:
-        write_json(json_target, _as_json(question, documents, found, order, said))
+        write_json(json_target, _as_json(question, documents, weighed, order, reply))
     if json_target != "-":
-        _show(documents, found, order, said)
+        _show(documents, weighed, order, reply)
 
 
 def _first_stage(question: str, documents: "list[Document]", candidates: int) -> "list[Document]":
@@ -88,27 +88,20 @@ def _first_stage(question: str, documents: "list[Document]", candidates: int) ->
     from nodes.retrieval.ranking import bm25
 
     scores = bm25(question, [document.shown() for document in documents], stemmed=True)
-    kept = sorted(np.argsort(-scores, kind="stable")[:candidates])
-    return [documents[i] for i in kept]
+    best = sorted(np.argsort(-scores, kind="stable")[:candidates])
+    return [documents[i] for i in best]
 
 
-def _minilm() -> Any:
-    from nodes.models.embedders import MiniLM
-    from nodes.resources import Resources
-
-    return MiniLM().build(Resources())
-
-
-def _answer(weigher: Any, question: str, documents: "list[Document]", found: "Weighed") -> str:
+def _answer(weigher: Any, question: str, documents: "list[Document]", weighed: "Weighed") -> str:
     import torch
 
     states = weigher.memory.states(documents)
-    weights = torch.tensor(found.weights, dtype=torch.float32)
+    weights = torch.tensor(weighed.weights, dtype=torch.float32)
     return str(weigher.memory.backend.generate(states, weights, question))
 
 
 def _show(
-    documents: "list[Document]", found: "Weighed", order: list[int], said: str | None
+    documents: "list[Document]", weighed: "Weighed", order: list[int], reply: str | None
 ) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -118,36 +111,40 @@ def _show(
     table.add_column("weight", justify="right")
     table.add_column("", no_wrap=True)
     table.add_column("document", no_wrap=True)
-    for name in found.parts:
+    for name in weighed.parts:
         table.add_column(name, justify="right", style="dim", no_wrap=True)
-    highest = max((float(found.weights[i]) for i in order), default=1.0) or 1.0
+    highest = max((float(weighed.weights[i]) for i in order), default=1.0) or 1.0
     for i in order:
-        weight = float(found.weights[i])
+        weight = float(weighed.weights[i])
         title = documents[i].title or documents[i].text
-        own = [f"{float(scores[i]):.2f}" for scores in found.parts.values()]
+        own = [f"{float(scores[i]):.2f}" for scores in weighed.parts.values()]
         table.add_row(
             f"{weight:.3f}", bar(weight, highest), Text(" ".join(title.split())[:28]), *own
         )
     out.print(table)
-    if found.ranking and found.ranking.losses:
-        shown = " → ".join(f"{value:.3f}" for value in found.ranking.losses[:8])
+    if weighed.ranking and weighed.ranking.losses:
+        shown = " → ".join(f"{value:.3f}" for value in weighed.ranking.losses[:8])
         out.print(f"question's loss: {shown} nats a token", style="dim")
-    if said is not None:
-        out.print(Text(f"answer from the mixed state: {said}"))
+    if reply is not None:
+        out.print(Text(f"answer from the mixed state: {reply}"))
 
 
 def _as_json(
-    question: str, documents: "list[Document]", found: "Weighed", order: list[int], said: str | None
+    question: str,
+    documents: "list[Document]",
+    weighed: "Weighed",
+    order: list[int],
+    reply: str | None,
 ) -> dict[str, Any]:
     rows = [
         {
             "title": documents[i].title,
             "text": documents[i].text,
-            "weight": float(found.weights[i]),
-            "score": float(found.scores[i]),
-            "parts": {name: float(scores[i]) for name, scores in found.parts.items()},
+            "weight": float(weighed.weights[i]),
+            "score": float(weighed.scores[i]),
+            "parts": {name: float(scores[i]) for name, scores in weighed.parts.items()},
         }
         for i in order
     ]
-    losses = list(found.ranking.losses) if found.ranking else []
-    return {"question": question, "documents": rows, "losses": losses, "answer": said}
+    losses = list(weighed.ranking.losses) if weighed.ranking else []
+    return {"question": question, "documents": rows, "losses": losses, "answer": reply}

@@ -2,20 +2,27 @@
 
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import check_target, console, examples, show_summary, write_json
+from ui.cli.output import (
+    JsonFile,
+    Overrides,
+    check_target,
+    console,
+    examples,
+    show_summary,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from envs.protocols import World
     from graph.config import Config
     from graph.session import Session, StepResult
-    from nodes.protocols import BuiltContext
 
 Show = Literal["page", "context", "none"]
 EXAMPLES = examples(
@@ -43,10 +50,7 @@ def run(
             metavar="KEY=VALUE", help="A task in the world's own words; repeatable, YAML."
         ),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Change the config; repeatable."),
-    ] = None,
+    overrides: Overrides = None,
     actor: Annotated[
         str | None, typer.Option(help="Who acts: chat, rule, human, scripted, or your own kind.")
     ] = None,
@@ -58,14 +62,7 @@ def run(
     show: Annotated[
         Show, typer.Option(help="Of each step: the page, the built context (prompt), or nothing.")
     ] = "page",
-    json_target: Annotated[
-        str | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="Write the whole episode, or the summary of --episodes; - is stdout.",
-        ),
-    ] = None,
+    json_target: JsonFile = None,
     thread: Annotated[
         str | None, typer.Option(metavar="ID", help="Keep checkpoints, to resume the episode.")
     ] = None,
@@ -120,13 +117,11 @@ def _check(
         raise UserError("--thread needs a name")
     if task and (goal is not None or episodes is not None):
         raise UserError("--task says what to play: leave --goal and --episodes out")
-    if episodes is None:
-        for name, value in (("--start", start), ("--out", out)):
-            if value is not None:
-                raise UserError(f"{name} goes with --episodes N")
-    elif thread is not None:
+    if episodes is None and (start is not None or out is not None):
+        raise UserError(f"{'--out' if start is None else '--start'} goes with --episodes N")
+    if episodes is not None and thread is not None:
         raise UserError("--thread is for one episode; many are resumed with the same --out DIR")
-    elif goal is not None and start is not None:
+    if episodes is not None and goal is not None and start is not None:
         raise UserError("with --episodes, name the first task once: --start N")
 
 
@@ -176,6 +171,7 @@ def play(
     show: Show = "page",
 ) -> None:
     """Play one episode and print it. Raises ``UserError`` and ``typer.Exit(130)`` on Ctrl-C."""
+    from ui.cli.human import play_by_hand
     from ui.cli.transcript import Transcript
 
     check_target(json_target)
@@ -192,13 +188,17 @@ def play(
             world = session.agent.bound().world
             asked = "" if by_hand else world.instruction(values["session"])
             transcript.head(values["episode"], asked, at=values["steps"])
-        with closing(_steps(session, by_hand, out)) as results:
+        with closing((play_by_hand if by_hand else _watched)(session, out)) as results:
             for result in results:
                 steps.append(result)
                 if not silent and not by_hand:
                     transcript.step(result, futile(session, result))
     except KeyboardInterrupt:
-        _stopped(thread, len(steps))
+        hint = "with --thread NAME an episode can be resumed"
+        if thread is not None:
+            hint = f"resume with {_resume_hint(thread)}"
+        typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
+        raise typer.Exit(130) from None
     episode = episode_dict(session, steps)
     if not silent or by_hand:
         transcript.end(episode, session.observation)
@@ -208,14 +208,6 @@ def play(
         write_json(json_target, episode)
 
 
-def _steps(session: "Session", by_hand: bool, out: Any) -> Generator["StepResult", None, None]:
-    if by_hand:
-        from ui.cli.human import play_by_hand
-
-        return play_by_hand(session, out)
-    return _watched(session, out)
-
-
 def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None]:
     """Take steps, with a spinner on terminals: a model may need many seconds for one."""
     config = session.agent.config
@@ -223,10 +215,8 @@ def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None
         out.print("starting the model …", style="dim")
         _ = session.agent.resources.llm  # here, since its download shows a bar of its own
     while not session.done:
-        if out.is_terminal:
-            with out.status(f"step {session.values['steps'] + 1} …", spinner="dots"):
-                result = session.step()
-        else:
+        label = f"step {session.values['steps'] + 1} …"
+        with out.status(label) if out.is_terminal else nullcontext():
             result = session.step()
         yield result
 
@@ -244,6 +234,7 @@ def open_session(
 
     from graph.build import build_graph
     from graph.session import Session
+    from ui.actions import task_in_words
 
     # A thread id that no other run has keeps the traces of runs apart.
     name = thread or f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
@@ -265,8 +256,9 @@ def open_session(
         raise UserError(f"nothing to resume on thread '{thread}': {why}; leave --resume out")
     played = {key: value for key, value in values["episode"].items() if key != "env"}
     if (goal is not None or task) and task_of(world, goal, task) != played:
-        shown = ", ".join(f"{key} {value}" for key, value in played.items())
-        raise UserError(f"thread '{thread}' is at {shown}: leave --goal and --task out")
+        raise UserError(
+            f"thread '{thread}' is at {task_in_words(played)}: leave --goal and --task out"
+        )
     try:
         world.observe(values["session"])
     except (KeyError, UserError):
@@ -289,16 +281,6 @@ def _resume_hint(thread: str) -> str:
     import shlex
 
     return f"the same command with --thread {shlex.quote(thread)} --resume"
-
-
-def _stopped(thread: str | None, steps: int) -> None:
-    hint = (
-        "with --thread NAME an episode can be resumed"
-        if thread is None
-        else f"resume with {_resume_hint(thread)}"
-    )
-    typer.echo(f"stategate: stopped after {steps} steps; {hint}", err=True)
-    raise typer.Exit(130)
 
 
 # A played episode as plain values, for --json -------------------------------------------------------
@@ -344,31 +326,26 @@ def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str,
 
 
 def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
+    from graph.agent import thaw
     from graph.state import pack_decision
 
-    seen, outcome = result.observation, result.outcome
+    seen, context, outcome = result.observation, result.context, result.outcome
     return {
         "step": result.step,
         "observation": {"text": seen.text, "actions": list(seen.actions)},
-        "context": _context(result.context),
+        "context": {
+            "tokens": context.tokens,
+            "over_budget": context.over_budget,
+            "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
+            "pieces": [thaw(vars(piece)) for piece in context.pieces],
+            "actions": list(context.actions),
+            "dropped_actions": list(context.dropped_actions),
+        },
         "decision": {**pack_decision(result.decision), "fallback": futile(session, result)},
         "outcome": {"text": outcome.text, "actions": list(outcome.actions)},
         "reward": result.reward,
         "done": result.done,
         "seconds": result.seconds,
-    }
-
-
-def _context(context: "BuiltContext") -> dict[str, Any]:
-    from graph.agent import thaw
-
-    return {
-        "tokens": context.tokens,
-        "over_budget": context.over_budget,
-        "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
-        "pieces": [thaw(vars(piece)) for piece in context.pieces],
-        "actions": list(context.actions),
-        "dropped_actions": list(context.dropped_actions),
     }
 
 

@@ -1,12 +1,13 @@
 """``stategate traces``: look at recorded episodes and export them."""
 
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import console, examples, write_json
+from ui.cli.output import AsJson, command_group, console, examples, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,22 +15,16 @@ if TYPE_CHECKING:
     from stores.traces import ContextPiece
     from stores.traces.store import TraceStore
 
-traces_app = typer.Typer(
-    epilog=examples("stategate traces list --min-reward 1", "stategate traces export all.jsonl")
+traces_app = command_group(
+    "Look at recorded episodes (every event of every episode) and export them.",
+    "stategate traces list --min-reward 1",
+    "stategate traces export all.jsonl",
 )
 Database = Annotated[
     Path | None,
     typer.Option("--db", metavar="FILE", help="The database; $STATEGATE_HOME/traces.sqlite."),
 ]
 _BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
-
-
-@traces_app.callback(invoke_without_command=True)
-def traces(context: typer.Context) -> None:
-    """Look at recorded episodes (every event of every episode) and export them."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @traces_app.command(
@@ -50,24 +45,25 @@ def list_traces(
     from rich.table import Table
     from rich.text import Text
 
-    found = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
+    from ui.actions import task_in_words
+
+    episodes = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
     if as_json:
-        write_json("-", found)
+        write_json("-", episodes)
         return
     out = console()
-    if not found:
+    if not episodes:
         out.print("no episodes are recorded yet: stategate run demo --goal 3")
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("when", "reward", "steps", "task", "episode"):
         right = name in ("reward", "steps")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in found:
-        task = ", ".join(f"{key} {value}" for key, value in row["task"].items() if key != "env")
+    for row in episodes:
         reward = f"{row['reward']:.2f}" if row["done"] else "–"
         when = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
         style = "" if row["done"] else "dim"
-        cells = [when, reward, str(row["steps"]), task, row["episode_id"]]
+        cells = [when, reward, str(row["steps"]), task_in_words(row["task"]), row["episode_id"]]
         table.add_row(*(Text(cell) for cell in cells), style=style)
     out.print(table)
 
@@ -123,8 +119,8 @@ def export(
 def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:
     """Return a line a step: tokens shown of tokens there were, and the best scored pieces."""
     lines: dict[int, str] = {}
-    for step in dict.fromkeys(piece.t for piece in pieces):
-        own = [piece for piece in pieces if piece.t == step]
+    for step, group in groupby(pieces, key=lambda piece: piece.t):
+        own = list(group)
         shown, whole = sum(p.tokens_after for p in own), sum(p.tokens_before for p in own)
         scored = sorted(((p.score, p.id) for p in own if p.score is not None), reverse=True)
         best = ", ".join(f"{name[:_ID]} {score:.2f}" for score, name in scored[:_BEST])
@@ -145,9 +141,9 @@ def _open(db: Path | None) -> "TraceStore":
 def _find(store: "TraceStore", name: str) -> dict[str, Any]:
     rows = store.episodes()
     exact = [row for row in rows if row["episode_id"] == name]
-    found = exact or [row for row in rows if row["episode_id"].startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UserError(f"{len(found)} episodes begin with '{name}': give more of the id")
-    raise UserError(f"no episode '{name}': see stategate traces list")
+    matches = exact or [row for row in rows if row["episode_id"].startswith(name)]
+    if not matches:
+        raise UserError(f"no episode '{name}': see stategate traces list")
+    if len(matches) > 1:
+        raise UserError(f"{len(matches)} episodes begin with '{name}': give more of the id")
+    return matches[0]

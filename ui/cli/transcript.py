@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.protocols import Observation, View
 from nodes.protocols import BuiltContext
-from ui.actions import label, reward_parts
+from ui.actions import costs_of, figure, label, reward_parts, task_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,14 +64,8 @@ def chances_line(probabilities: Mapping[str, float], names: int = 4) -> str:
 
 def reward_line(reward: float, observation: Observation) -> str:
     """Say the reward and what it is made of: ``0.67  (type 1.00, attributes 0.50, limit yes)``."""
-    parts = [f"{part['name']} {_figure(part['value'])}" for part in reward_parts(observation)]
+    parts = [f"{part['name']} {figure(part['value'])}" for part in reward_parts(observation)]
     return f"{reward:.2f}" + (f"  ({', '.join(parts)})" if parts else "")
-
-
-def _figure(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: "–"}[value]
-    return f"{value:.2f}" if isinstance(value, int | float) else str(value)
 
 
 class Transcript:
@@ -95,8 +89,8 @@ class Transcript:
         if actor == "chat" and self.config.llm is not None:
             model = getattr(self.config.llm, "model", "")
             facts.append(f"{self.config.llm.kind} {model}".strip())
-        what = ", ".join(f"{key} {value}" for key, value in task.items() if key != "env")
-        name = Text.assemble((str(task.get("env", self.config.env.kind)), "bold cyan"), f"  {what}")
+        world = (str(task.get("env", self.config.env.kind)), "bold cyan")
+        name = Text.assemble(world, f"  {task_in_words(task)}")
         self.out.print(Text.assemble(name, (" · " + " · ".join(facts), "dim")))
         if instruction:
             self.out.print(Text(instruction.strip(), "bold"))
@@ -127,7 +121,8 @@ class Transcript:
             rows.add_row("chances", _plain(chances_line(result.decision.probabilities)))
         if fallback is not None:
             rows.add_row("fallback", _plain(fallback, "bold red"))
-        rows.add_row("took", _plain(_took(result), "dim"))
+        took = [f"{result.seconds:.2f} s", *costs_of(result.decision)]
+        rows.add_row("took", _plain(", ".join(took), "dim"))
         self.out.print(rows)
 
     def end(self, episode: Mapping[str, Any], last: Observation) -> None:
@@ -172,13 +167,3 @@ def _plain(text: str, style: str = "") -> Any:
     from rich.text import Text
 
     return Text(text, style)  # pages hold square brackets, which must not be read as markup
-
-
-def _took(result: "StepResult") -> str:
-    decision = result.decision
-    costs = [f"{result.seconds:.2f} s"]
-    if decision.tokens_in or decision.tokens_out:
-        costs.append(f"{decision.tokens_in} tokens in, {decision.tokens_out} out")
-    if decision.attempts > 1:
-        costs.append(f"{decision.attempts} attempts")
-    return ", ".join(costs)

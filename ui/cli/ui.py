@@ -1,11 +1,12 @@
 """``stategate ui``: the app in a browser."""
 
+import threading
 from typing import Annotated
 
 import typer
 
 from stores.errors import UserError, needs
-from ui.cli.output import examples
+from ui.cli.output import Overrides, examples
 
 EXAMPLES = examples(
     "stategate ui",
@@ -17,10 +18,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def ui(
     config: Annotated[str, typer.Option(help="A preset or a YAML file to begin with.")] = "ui",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Change the config; repeatable."),
-    ] = None,
+    overrides: Overrides = None,
     port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="The first free one from 7860 if not given."),
@@ -51,8 +49,6 @@ def ui(
 
 def wait() -> None:
     """Wait until interrupted."""
-    import threading
-
     threading.Event().wait()
 
 

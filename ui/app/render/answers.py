@@ -8,8 +8,8 @@ from markupsafe import Markup
 from envs.protocols import Chunk
 from nodes.protocols import BuiltContext, Piece
 from ui.app.render.charts import bars
-from ui.app.render.context import meter
-from ui.app.render.html import brief, el, percent, short
+from ui.app.render.context import meter, piece_box, shading
+from ui.app.render.html import brief, el, short
 
 _MEMORY = ("memory", "fact", "entity", "relation")
 
@@ -19,7 +19,7 @@ def render_sources(
     budget: int,
     chunks: Sequence[Chunk],
     kind: str,
-    seconds: tuple[float, float] | None = None,
+    seconds: float | None = None,
 ) -> Markup:
     """Draw what the model read for its answer, part by part."""
     known = {chunk.id: chunk for chunk in chunks}
@@ -29,10 +29,11 @@ def render_sources(
         meter(context, budget),
     ]
     if seconds is not None:
-        parts.append(el("div", f"answered in {brief(sum(seconds))}", cls="sg-muted"))
+        parts.append(el("div", f"answered in {brief(seconds)}", cls="sg-muted"))
     parts += [
         _weights(passages, known, kind),
-        _section("Retrieved passages", [_passage(p, known.get(p.id), passages) for p in passages],
+        _section("Retrieved passages", [_passage(p, known.get(p.id), shade)
+                 for p, shade in zip(passages, shading(passages), strict=True)],
                  "No passage was read."),
         _section("Long-term memory used", [_line(p) for p in context.pieces if p.kind in _MEMORY
                  and p.id != "memory"], "Nothing remembered fits this question."),
@@ -46,18 +47,14 @@ def render_sources(
 
 
 def _weights(passages: Sequence[Piece], known: dict[str, Chunk], kind: str) -> Markup | None:
-    scored = [piece for piece in passages if piece.score is not None]
-    if not scored:
+    scores = {piece.id: piece.score for piece in passages if piece.score is not None}
+    if not scores:
         return None
-    low = min(0.0, *(float(piece.score or 0.0) for piece in scored))
-    top = max(float(piece.score or 0.0) for piece in scored) - low or 1.0
+    low = min(0.0, *scores.values())
+    top = max(scores.values()) - low or 1.0
+    best = sorted((p for p in passages if p.id in scores), key=lambda piece: -scores[piece.id])
     rows = [
-        (
-            _name(piece, known.get(piece.id)),
-            (float(piece.score or 0) - low) / top,
-            f"{piece.score:.3f}",
-        )
-        for piece in sorted(scored, key=lambda piece: -(piece.score or 0.0))
+        (_name(p, known.get(p.id)), (scores[p.id] - low) / top, f"{scores[p.id]:.3f}") for p in best
     ]
     what = "RICO weights of the passages" if kind == "rico" else f"Scores of the passages ({kind})"
     return bars(rows, what)
@@ -68,33 +65,12 @@ def _name(piece: Piece, chunk: Chunk | None) -> str:
     return str(data.get("title") or data.get("document") or piece.id)
 
 
-def _passage(piece: Piece, chunk: Chunk | None, all_: Sequence[Piece]) -> Markup:
-    scores = [p.score for p in all_ if p.score is not None]
-    low, high = (min(scores), max(scores)) if scores else (0.0, 0.0)
-    shade = 0.4
-    if piece.score is not None and high > low:
-        shade = 0.12 + 0.88 * (piece.score - low) / (high - low)
+def _passage(piece: Piece, chunk: Chunk | None, shade: float) -> Markup:
     source = str((chunk.data if chunk is not None else {}).get("document") or piece.id)
     text = piece.text or (chunk.text if chunk is not None else "")
-    state = "kept" if piece.text else "dropped"
-    return el(
-        "div",
-        el(
-            "div",
-            el("span", _name(piece, chunk), cls="sg-piece-name"),
-            el("span", el("span", f"{piece.score:.2f}", cls="sg-score") if piece.score is not None
-               else None, f"{piece.tokens_after}/{piece.tokens_before}",
-               el("i", cls="sg-keep", style=f"--k:{percent(_share(piece))}"), cls="sg-piece-meta"),
-            cls="sg-piece-head",
-        ),
-        el("div", short(_bare(text), 420), cls="sg-piece-text sg-quote"),
-        el("div", f"source: {source}", cls="sg-muted"),
-        cls=f"sg-piece sg-{state}", style=f"--s:{shade:.3f}", data_piece=piece.id,
-    )  # fmt: skip
-
-
-def _share(piece: Piece) -> float:
-    return piece.tokens_after / piece.tokens_before if piece.tokens_before else 1.0
+    quote = el("div", short(_bare(text), 420), cls="sg-piece-text sg-quote")
+    source_line = el("div", f"source: {source}", cls="sg-muted")
+    return piece_box(piece, shade, _name(piece, chunk), [quote, source_line])
 
 
 def _bare(text: str) -> str:

@@ -90,37 +90,40 @@ def kept_share(piece: Piece) -> float:
 def render_piece(piece: Piece, shade: float, whole: Mapping[str, str] | None = None) -> Markup:
     """Draw one piece: its name, score, tokens kept of tokens available, and its text."""
     is_dropped = not piece.text.strip()
-    state = (
-        "dropped" if is_dropped else "cut" if piece.tokens_after < piece.tokens_before else "kept"
-    )
     text = el("div", piece.text.rstrip("\n"), cls="sg-piece-text") if not is_dropped else None
     gone = None
-    if is_dropped and piece.id in (whole or {}):
-        gone = el("div", short((whole or {})[piece.id], 110), cls="sg-piece-gone")
+    if is_dropped and whole and piece.id in whole:
+        gone = el("div", short(whole[piece.id], 110), cls="sg-piece-gone")
     lost = [
         el("span", label(action), cls="sg-lost", title=f"{action} was dropped")
         for action in piece.dropped_actions[:12]
     ]
     if len(piece.dropped_actions) > 12:
         lost.append(el("span", f"+{len(piece.dropped_actions) - 12}", cls="sg-lost"))
-    score = el("span", f"{piece.score:.2f}", cls="sg-score", title="score") if (
-        piece.score is not None and piece.kind not in _SCAFFOLD
-    ) else None  # fmt: skip
+    row = el("div", lost, cls="sg-row") if lost else None
+    return piece_box(piece, shade, piece_name(piece), [text, gone, row])
+
+
+def piece_box(piece: Piece, shade: float, name: str, inside: Sequence[Markup | None]) -> Markup:
+    """Draw a piece's frame: name, score, tokens kept of tokens available; and what is ``inside``."""
+    state = "cut" if piece.tokens_after < piece.tokens_before else "kept"
+    is_scored = piece.score is not None and piece.kind not in _SCAFFOLD
+    score = el("span", f"{piece.score:.2f}", cls="sg-score", title="score") if is_scored else None
     count = el(
         "span",
         el("b", str(piece.tokens_after)), f"/{size(piece)}",
         cls="sg-count", title=f"{piece.tokens_after} of {size(piece)} tokens kept",
     )  # fmt: skip
+    bar = el("i", cls="sg-keep", style=f"--k:{percent(kept_share(piece))}")
     head = el(
         "div",
-        el("span", piece_name(piece), cls="sg-piece-name"),
-        el("span", score, count, el("i", cls="sg-keep", style=f"--k:{percent(kept_share(piece))}"),
-           cls="sg-piece-meta"),
+        el("span", name, cls="sg-piece-name"),
+        el("span", score, count, bar, cls="sg-piece-meta"),
         cls="sg-piece-head",
-    )  # fmt: skip
+    )
     return el(
-        "div", head, text, gone, el("div", lost, cls="sg-row") if lost else None,
-        cls=f"sg-piece sg-{state}", style=f"--s:{shade:.3f}", data_piece=piece.id,
+        "div", head, list(inside), cls=f"sg-piece sg-{state if piece.text.strip() else 'dropped'}",
+        style=f"--s:{shade:.3f}", data_piece=piece.id,
     )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from nodes.protocols import Decision
+from ui.actions import costs_of, figure
 from ui.app.render.actions import action_chip
 from ui.app.render.html import brief, el, percent, plural
 
@@ -21,7 +23,6 @@ class Stop:
     seconds: float = 0.0
     reason: str = ""
     fallback: str | None = None
-    reward: float = 0.0
     by_hand: bool = False
     #: What stands under the action, where it is not who acted, on how many tokens, for how long.
     facts: str = ""
@@ -65,19 +66,10 @@ def _facts(stop: Stop) -> str:
     return f"{who} · {stop.tokens:,} tokens" + (f" · {brief(stop.seconds)}" if stop.seconds else "")
 
 
-def render_action(stop: Stop | None, usage: Mapping[str, Any] | None = None) -> Markup:
+def render_action(stop: Stop, decision: Decision) -> Markup:
     """Draw the action of a step: what was done, why, how sure, what it cost."""
-    if stop is None:
-        return Markup("")
-    usage = usage or {}
     costs = [brief(stop.seconds)] if stop.seconds else []
-    costs.append(plural(stop.tokens, "token") + " read")
-    if usage.get("tokens_in") or usage.get("tokens_out"):
-        costs.append(f"model {usage['tokens_in']:,} in, {usage['tokens_out']:,} out")
-    if usage.get("cost"):
-        costs.append(f"${usage['cost']:.4f}")
-    if usage.get("attempts", 1) > 1:
-        costs.append(f"{usage['attempts']} attempts")
+    costs += [plural(stop.tokens, "token") + " read", *costs_of(decision)]
     return el(
         "div",
         el(
@@ -115,14 +107,11 @@ def render_reward(
 def _part(name: str, value: Any, weight: float | None) -> Markup:
     title = el("span", name, cls="sg-part-name")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    figure = (
-        f"{value:.2f}" if is_number else {True: "yes", False: "no", None: "–"}.get(value, value)
-    )
     if weight is None:
-        return el("div", title, f"× {figure}" if is_number else figure, cls="sg-part")
+        return el("div", title, "× " if is_number else "", figure(value), cls="sg-part")
     bar = el(
         "span", el("i", style=f"width:{percent(float(value or 0.0))}"), cls="sg-part-bar",
         style=f"flex-grow:{max(weight, 0.05):.3f}", title=f"weight {weight:.2f}",
     )  # fmt: skip
-    shown = el("span", f"{figure} · weight {weight:.2f}", cls="sg-part-value")
+    shown = el("span", f"{figure(value)} · weight {weight:.2f}", cls="sg-part-value")
     return el("div", title, bar, shown, cls="sg-part")

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from nodes.protocols import BuiltContext, Decision, Piece
+from ui.actions import costs_of
 from ui.app.render.actions import action_chip
 from ui.app.render.context import fold_history, lost_line, meter, render_piece, shading
 from ui.app.render.html import brief, el, join, note, plural, short
@@ -91,19 +92,19 @@ def _head(lane: Lane, number: int, votes: Sequence[str], about: Mapping[str, str
         cls="sg-lane-title",
     )
     if lane.waiting:
-        return el(
-            "div", title, el("div", el("span", cls="sg-spin"), "building …", cls="sg-row"),
-            cls="sg-lane-head",
-        )  # fmt: skip
+        state = el("div", el("span", cls="sg-spin"), "building …", cls="sg-row")
+        return el("div", title, state, cls="sg-lane-head")
     if lane.context is None:
         state = note(lane.problem, "bad") if lane.problem else el("div", "waits", cls="sg-muted")
         return el("div", title, state, cls="sg-lane-head")
+    costs = [f"built in {brief(lane.build_seconds)}, chose in {brief(lane.act_seconds)}"]
+    costs += costs_of(lane.decision) if lane.decision else []
     return el(
         "div",
         title,
         _choice(lane, votes, about),
         meter(lane.context, lane.budget),
-        el("div", _seconds(lane), cls="sg-muted sg-lane-cost"),
+        el("div", " · ".join(costs), cls="sg-muted sg-lane-cost"),
         lost_line(lane.context),
         el(
             "button", f"Continue with {letter}", type="button", data_continue=str(number),
@@ -132,31 +133,20 @@ def _choice(lane: Lane, votes: Sequence[str], about: Mapping[str, str]) -> Marku
     )  # fmt: skip
 
 
-def _seconds(lane: Lane) -> str:
-    text = f"built in {brief(lane.build_seconds)}, chose in {brief(lane.act_seconds)}"
-    decision = lane.decision
-    if decision is not None and (decision.tokens_in or decision.tokens_out):
-        text += f" · model {decision.tokens_in:,} in, {decision.tokens_out:,} out"
-    return text
-
-
 def _verdict(lanes: Sequence[Lane]) -> Markup:
     """Say in one line whether the builders agree, and who reads least."""
     ready = [lane for lane in lanes if lane.decision is not None and lane.context is not None]
     if len(ready) < 2:
         return Markup("")
     actions = {lane.decision.action for lane in ready if lane.decision}
-    least = min(ready, key=lambda lane: lane.context.tokens if lane.context else 0)
-    most = max(ready, key=lambda lane: lane.context.tokens if lane.context else 0)
+    sizes = sorted((lane.context.tokens, lane.kind) for lane in ready if lane.context)
+    (least, small), (most, large) = sizes[0], sizes[-1]
     agreement = (
         f"All {len(ready)} would do the same."
         if len(actions) == 1
         else f"{plural(len(actions), 'different action')} from the same moment."
     )
     parts: list[object] = [el("b", agreement), " "]
-    if least.context and most.context and least.context.tokens < most.context.tokens:
-        parts.append(
-            f"{least.kind} reads {least.context.tokens:,} tokens, "
-            f"{most.kind} reads {most.context.tokens:,}."
-        )
+    if least < most:
+        parts.append(f"{small} reads {least:,} tokens, {large} reads {most:,}.")
     return el("div", join(parts), cls="sg-verdict", role="status")

@@ -175,13 +175,13 @@ def _row(row: Row, score: float | None) -> Markup:
     source = [("episode", data.get("episode")), ("step", data.get("step", data.get("t"))),
               ("by", data.get("by")), ("task", row.task)]  # fmt: skip
     origin = ", ".join(f"{name} {value}" for name, value in source if value not in (None, ""))
-    made = f", {day(row.created)}" if row.created else ""
+    created = f", {day(row.created)}" if row.created else ""
     return _card(
         row.id[:10], row.id, "row", marks,
         [
             el("div", short(text, 360), cls="sg-card-text"),
             el("div", short(moves, 160), cls="sg-act sg-wide") if moves else None,
             el("div", short(advice, 400), cls="sg-advice") if advice else None,
-            el("div", f"from {origin}{made}", cls="sg-muted"),
+            el("div", f"from {origin}{created}", cls="sg-muted"),
         ],
     )  # fmt: skip

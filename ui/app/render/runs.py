@@ -42,17 +42,17 @@ def render_run(run: Run) -> Markup:
         el("div", lines, cls="sg-facts-list"),
     ]
     rows = run.summary.get("rows") or []
-    if rows:
-        parts += [render_table(rows), render_rates(rows)]
-    else:
-        parts.append(el("div", "This run has no summary yet: it is going on, or was stopped.",
-                        cls="sg-muted"))  # fmt: skip
+    nothing = "This run has no summary yet: it is going on, or was stopped."
+    parts += (
+        [render_table(rows), render_rates(rows)] if rows else [el("div", nothing, cls="sg-muted")]
+    )
     if run.summary.get("tests"):
-        parts += [
-            el("div", "Paired tests", cls="sg-panel-title"),
-            render_table(run.summary["tests"]),
-        ]
-    parts += [_picture(path.name, path.read_bytes()) for path in run.pictures[:6]]
+        title = el("div", "Paired tests", cls="sg-panel-title")
+        parts += [title, render_table(run.summary["tests"])]
+    for path in run.pictures[:6]:
+        coded = base64.b64encode(path.read_bytes()).decode("ascii")
+        picture = el("img", src=f"data:image/png;base64,{coded}", alt=path.name, cls="sg-plot")
+        parts.append(picture)
     return el("div", parts, cls="sg-box sg-run")
 
 
@@ -144,19 +144,19 @@ def render_steps(steps: Sequence[Mapping[str, Any]], at: int, episode: Mapping[s
     return el("div", head, render_trail(stops, here, over=True))
 
 
-def render_pairs(found: Sequence[Pair], first: str, second: str) -> Markup:
+def render_pairs(pairs: Sequence[Pair], first: str, second: str) -> Markup:
     """Draw two runs episode by episode, the largest differences first."""
-    if not found:
+    if not pairs:
         return el("div", "These two have no goal in common.", cls="sg-muted")
-    better = sum(pair.difference > 0 for pair in found)
-    worse = sum(pair.difference < 0 for pair in found)
-    mean = sum(pair.difference for pair in found) / len(found)
+    better = sum(pair.difference > 0 for pair in pairs)
+    worse = sum(pair.difference < 0 for pair in pairs)
+    mean = sum(pair.difference for pair in pairs) / len(pairs)
     verdict = (
-        f"{plural(len(found), 'goal')} in common: {second} better on {better}, {first} on {worse}, "
-        f"equal on {len(found) - better - worse}; mean difference {mean:+.3f}"
+        f"{plural(len(pairs), 'goal')} in common: {second} better on {better}, {first} on {worse}, "
+        f"equal on {len(pairs) - better - worse}; mean difference {mean:+.3f}"
     )
     lines = []
-    for pair in found[:SHOWN]:
+    for pair in pairs[:SHOWN]:
         lines.append(
             el(
                 "tr",
@@ -185,11 +185,6 @@ def _data(data: Any) -> str:
         return str(data or "")
     digest = str(data.get("sha256", ""))[:12]
     return f"{data.get('name', '')}" + (f" ({digest}…)" if digest else "")
-
-
-def _picture(name: str, raw: bytes) -> Markup:
-    coded = base64.b64encode(raw).decode("ascii")
-    return el("img", src=f"data:image/png;base64,{coded}", alt=name, cls="sg-plot")
 
 
 def render_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Markup:

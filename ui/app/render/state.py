@@ -39,23 +39,18 @@ def render_similarity(cosines: Sequence[Sequence[float]]) -> Markup:
 def render_foresight(chances: Sequence[Mapping[str, float]], classes: Sequence[str]) -> Markup:
     """Draw the foreseen class of each next action; the one that was taken is ringed."""
     names = list(chances[0]) if chances else []
-    rows = []
-    for name in names:
-        line = []
-        for i, step in enumerate(chances):
-            value = step[name]
-            is_true = i < len(classes) and classes[i] == name
-            mark = (
-                ("hit" if max(step, key=lambda k: step[k]) == name else "miss") if is_true else ""
-            )
-            line.append(
-                Cell(value, f"{100 * value:.0f}", f"step {i + 1}: {name} {value:.3f}", mark)
-            )
-        rows.append(line)
-    taken = [(i, name) for i, name in enumerate(classes) if name and i < len(chances)]
-    right = sum(max(chances[i], key=lambda k: chances[i][k]) == name for i, name in taken)
+    likeliest = [max(step, key=lambda name: step[name]) for step in chances]
+    taken = [*classes, *[""] * len(chances)][: len(chances)]
+
+    def cell(i: int, name: str) -> Cell:
+        value = chances[i][name]
+        mark = "" if taken[i] != name else "hit" if likeliest[i] == name else "miss"
+        return Cell(value, f"{100 * value:.0f}", f"step {i + 1}: {name} {value:.3f}", mark)
+
+    rows = [[cell(i, name) for i in range(len(chances))] for name in names]
+    right = sum(best == name for best, name in zip(likeliest, taken, strict=True))
     caption = (
-        f"Foreseen next action, in %: right at {right} of {len(taken)} steps "
+        f"Foreseen next action, in %: right at {right} of {sum(map(bool, taken))} steps "
         "(ringed: what was done, green if it was the likeliest)"
     )
     return heatmap(names, [str(i + 1) for i in range(len(chances))], rows, caption, corner="step")
@@ -68,30 +63,23 @@ def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
     for column in columns:
         for piece in column:
             names.setdefault(piece.id, piece_name(piece))
-    rows = []
-    for id_ in names:
-        line = []
-        for i, pieces in enumerate(columns):
-            found = next((p for p in pieces if p.id == id_), None)
-            if found is None:
-                line.append(Cell(None))
-                continue
-            title = f"step {i + 1}: {found.tokens_after} of {size(found)} tokens"
-            mark = "lost" if found.dropped_actions else ""
-            line.append(Cell(kept_share(found), f"{found.tokens_after}", title, mark))
-        rows.append(line)
+
+    def cell(i: int, id_: str) -> Cell:
+        piece = next((piece for piece in columns[i] if piece.id == id_), None)
+        if piece is None:
+            return Cell(None)
+        title = f"step {i + 1}: {piece.tokens_after} of {size(piece)} tokens"
+        mark = "lost" if piece.dropped_actions else ""
+        return Cell(kept_share(piece), f"{piece.tokens_after}", title, mark)
+
+    rows = [[cell(i, id_) for i in range(len(columns))] for id_ in names]
     caption = "Allocation: tokens kept of each chunk, step by step (ringed: actions were lost)"
     steps = [str(i + 1) for i in range(len(contexts))]
     return heatmap(list(names.values()), steps, rows, caption, corner="step")
 
 
-def render_projection(
-    own: Sequence[tuple[float, float]],
-    classes: Sequence[str],
-    others: Sequence[tuple[str, Sequence[tuple[float, float]], Sequence[str]]],
-) -> Markup:
-    """Draw the episode's trajectory in the plane of states, over reference episodes."""
-    paths = [Path(name, points, kinds) for name, points, kinds in others]
-    paths.append(Path("this episode", own, classes, bold=True))
-    which = f"over {len(others)} reference episodes" if others else "without reference episodes yet"
+def render_projection(paths: Sequence[Path]) -> Markup:
+    """Draw the episode's trajectory (the bold path) in the plane of states, over reference episodes."""
+    others = len(paths) - 1
+    which = f"over {others} reference episodes" if others else "without reference episodes yet"
     return scatter(paths, f"States in the plane of their two main axes, {which}")

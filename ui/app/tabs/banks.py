@@ -1,17 +1,16 @@
 """Banks of experience: browse, search, edit, forget and export their rows, with their provenance."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from stores.bank.bank import Bank, Row, export_rows, open_bank
+from stores.bank.bank import export_rows, open_bank
 from stores.errors import UserError
 from stores.home import home
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
-from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, data_of, failed
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, button, data_of, file_of, telling
 from ui.memory import nearest_rows
 
 #: Rows shown at once.
@@ -37,10 +36,8 @@ class BanksPanel:
                                       min_width=200)  # fmt: skip
             self.words = gr.Textbox(label="Search by meaning (empty: most worth)", lines=1, scale=3,
                                     elem_id="sg-bank-words", min_width=200)  # fmt: skip
-            self.find = gr.Button("Show", variant="primary", size="md", min_width=90, scale=0,
-                                  elem_id="sg-bank-find")  # fmt: skip
-            self.export = gr.Button("Export", size="md", min_width=90, scale=0,
-                                    elem_id="sg-bank-export")  # fmt: skip
+            self.find = button("Show", "bank-find", 90, variant="primary")
+            self.export = button("Export", "bank-export", 90)
         self.status = gr.HTML(elem_id="sg-bank-status")
         with gr.Group(visible=False) as self.editor:
             self.advice = gr.Textbox(label="Advice", lines=2, elem_id="sg-bank-advice")
@@ -54,45 +51,33 @@ class BanksPanel:
         """List the banks there are."""
         return gr.update(choices=find_banks())
 
+    @telling
     def look(self, tab: str, folder: str | None, words: str) -> Update:
         """Show the rows of most worth, or the nearest to ``words``."""
         if not folder:
             hint = "`stategate bank build` makes one from recorded episodes."
             return {self.rows: empty("No bank open", hint), self.status: ""}
-        try:
-            bank = open_bank(folder)
-            rows, scores = self._found(tab, bank, folder, words or "")
-            count = len(bank)
-        except UserError as error:
-            return {self.status: failed(error)}
-        facts = {"kind": bank.kind, "made with": bank.makes(), "rows": count}
-        drawn = render_rows(rows, count, facts, scores)
+        bank = open_bank(folder)
+        if (words or "").strip():
+            workspace = self.app.of(tab)
+            hits = nearest_rows(folder, words, SHOWN, workspace.resources, workspace.world)
+            rows, scores = [hit.row for hit in hits], {hit.row.id: hit.score for hit in hits}
+        else:
+            rows, scores = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:SHOWN], {}
+        facts = {"kind": bank.kind, "made with": bank.makes(), "rows": len(bank)}
+        drawn = render_rows(rows, len(bank), facts, scores)
         return {self.rows: drawn, self.status: "", self.editor: gr.update(visible=False)}
 
-    def _found(
-        self, tab: str, bank: Bank, folder: str, words: str
-    ) -> tuple[list[Row], dict[str, float]]:
-        if not words.strip():
-            rows = sorted(bank.rows(), key=lambda row: (-row.q, row.n))
-            return rows[:SHOWN], {}
-        workspace = self.app.of(tab)
-        hits = nearest_rows(folder, words, SHOWN, workspace.resources, workspace.world)
-        return [hit.row for hit in hits], {hit.row.id: hit.score for hit in hits}
-
+    @telling
     def touch(self, tab: str, folder: str | None, words: str, event: gr.EventData) -> Update:
         """Edit or forget the row whose button was pressed."""
         data = data_of(event)
-        try:
-            bank = open_bank(folder or "")
-            if "drop" in data:
-                bank.remove([bank.row(str(data["drop"])).n])
-                return {
-                    **self.look(tab, folder, words),
-                    self.status: note("1 row forgotten.", "good"),
-                }
-            row = bank.row(str(data.get("fact", "")))
-        except UserError as error:
-            return {self.status: failed(error)}
+        bank = open_bank(folder or "")
+        if "drop" in data:
+            bank.remove([bank.row(str(data["drop"])).n])
+            forgotten = note("1 row forgotten.", "good")
+            return {**self.look(tab, folder, words), self.status: forgotten}
+        row = bank.row(str(data.get("fact", "")))
         return {
             self.editor: gr.update(visible=True),
             self.advice: str(row.data.get("experience") or ""),
@@ -101,35 +86,24 @@ class BanksPanel:
             self.status: note(f"Editing row {row.id}.", "info"),
         }
 
+    @telling
     def store(
         self, tab: str, folder: str | None, words: str, row: str | None, advice: str, worth: float
     ) -> Update:
         """Write an edited row."""
-        try:
-            if not row:
-                raise UserError("choose a row to edit first")
-            bank = open_bank(folder or "")
-            changes = {} if advice == str(bank.row(row).data.get("experience") or "") else {
-                "experience": advice, "by": "edited",
-            }  # fmt: skip
-            bank.change(row, q=worth, **changes)
-        except UserError as error:
-            return {self.status: failed(error)}
+        if not row:
+            raise UserError("choose a row to edit first")
+        bank = open_bank(folder or "")
+        is_same = advice == str(bank.row(row).data.get("experience") or "")
+        changes = {} if is_same else {"experience": advice, "by": "edited"}
+        bank.change(row, q=worth, **changes)
         return {**self.look(tab, folder, words), self.status: note("The row is changed.", "good")}
 
     def write_out(self, folder: str | None) -> Update:
         """Hand the rows to the browser as a file."""
-        try:
-            with tempfile.TemporaryDirectory() as place:
-                target = Path(place) / "bank.jsonl"
-                count = export_rows(open_bank(folder or ""), target)
-                text = target.read_text(encoding="utf-8")
-        except UserError as error:
-            return {self.status: failed(error), self.text: ""}
-        return {
-            self.text: f"bank.jsonl\n{text}",
-            self.status: note(f"{count} rows exported.", "good"),
-        }
+        return file_of(
+            self, "bank.jsonl", "rows", lambda path: export_rows(open_bank(folder or ""), path)
+        )
 
     def wire(self) -> None:
         """Connect the panel's own events."""

@@ -1,12 +1,16 @@
 """What all tabs share: the server's workspaces, long moves under watch, and errors as messages."""
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
+import gradio as gr
 from markupsafe import Markup
 
 from stores.errors import ModelUnavailable, UserError
@@ -40,6 +44,45 @@ class App:
     def of(self, tab: str | None) -> Workspace:
         """Return the workspace of a browser tab."""
         return self.workspaces.of(tab)
+
+
+Method = TypeVar("Method", bound=Callable[..., dict[Any, Any]])
+
+
+def telling(method: Method) -> Method:
+    """Let an error of a tab's method be the message in its ``status``."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any) -> dict[Any, Any]:
+        try:
+            return method(self, *args)
+        except Exception as error:  # whatever a node or a store raises must not end the page
+            return {self.status: failed(error)}
+
+    return guarded  # type: ignore[return-value]
+
+
+def file_of(tab: Any, name: str, noun: str, write: Callable[[Path], int]) -> dict[Any, Any]:
+    """Hand what ``write`` writes (it returns of how many) to the browser, through a tab's ``text``."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            count = write(Path(folder) / name)
+            text = (Path(folder) / name).read_text(encoding="utf-8")
+    except UserError as error:
+        return {tab.status: failed(error), tab.text: ""}
+    return {tab.text: f"{name}\n{text}", tab.status: note(f"{count} {noun} exported.", "good")}
+
+
+def button(label: str, name: str, width: int, **more: Any) -> Any:
+    """Return a button as wide as it needs to be, called ``sg-NAME``."""
+    settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
+    return gr.Button(label, elem_id=f"sg-{name}", **settings)
+
+
+def progress_line(watch: "Watch", label: str, done: int, total: int) -> Markup:
+    """Draw how far a long move is."""
+    bar = el("progress", value=str(done), max=str(max(total, 1)), cls="sg-progress")
+    return working(label, watch.since) + bar
 
 
 def leaving(holder: Any) -> Callable[[], bool]:

@@ -14,8 +14,19 @@ from ui.app.render.episode import render_trail
 from ui.app.render.html import empty
 from ui.app.render.lanes import Lane, render_lanes
 from ui.app.render.page import title_of
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, Watch, data_of, failed, leaving, problem_of
-from ui.app.tabs.episode_view import stop_of
+from ui.app.tabs.common import (
+    EVENTS_JS,
+    QUIET,
+    App,
+    Watch,
+    button,
+    data_of,
+    failed,
+    leaving,
+    problem_of,
+    telling,
+)
+from ui.app.tabs.episode_view import stops_of
 from ui.app.workspace import Workspace
 
 #: How many builders fit side by side, and at least make a comparison.
@@ -45,10 +56,8 @@ class CompareTab:
                 elem_id="sg-compare-budget", min_width=220, scale=2,
             )  # fmt: skip
         with gr.Row(elem_classes="sg-controls"):
-            self.go = gr.Button("Compare", variant="primary", elem_id="sg-compare", size="md",
-                                min_width=110, scale=0)  # fmt: skip
-            self.stop = gr.Button("Stop", variant="stop", visible=False, size="md", min_width=84,
-                                  elem_id="sg-compare-stop", scale=0)  # fmt: skip
+            self.go = button("Compare", "compare", 110, variant="primary")
+            self.stop = button("Stop", "compare-stop", 84, variant="stop", visible=False)
             self.trail = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
         self.lanes = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-lanes")
@@ -58,12 +67,10 @@ class CompareTab:
         """What a comparison may change."""
         return [self.go, self.stop, self.trail, self.status, self.lanes]
 
+    @telling
     def show(self, tab: str) -> Update:
         """Draw the moments to choose from, and the last comparison."""
-        try:
-            workspace = self.app.of(tab)
-        except UserError as error:
-            return {self.status: failed(error)}
+        workspace = self.app.of(tab)
         return {
             self.trail: self._moments(workspace),
             self.lanes: self._drawn(workspace),
@@ -77,9 +84,7 @@ class CompareTab:
     def _moments(self, workspace: Workspace) -> Any:
         if workspace.session is None:
             return ""
-        stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
-        at = workspace.compared_at
-        return render_trail(stops, at if at is None or at < len(stops) else None, _over(workspace))
+        return render_trail(stops_of(workspace), workspace.moment, workspace.session.done)
 
     def _drawn(self, workspace: Workspace) -> Any:
         lanes = workspace.lanes
@@ -136,12 +141,11 @@ class CompareTab:
         yield self.show(tab)
 
     def _moment(self, workspace: Workspace) -> int | None:
-        session = workspace.running
-        at = workspace.compared_at
-        if at is not None and at < len(workspace.trail):
+        at = workspace.moment
+        if at is not None:
             workspace.compared_label = f"Step {at + 1}, before it was taken"
             return at
-        if not session.done:
+        if not workspace.running.done:
             workspace.compared_label = f"Now: step {len(workspace.trail) + 1}"
             return None
         if not workspace.trail:
@@ -161,19 +165,6 @@ class CompareTab:
         registry().parse("context", {**base, "budget": budget})  # an unknown kind is told at once
         return Lane(name=name, kind=kind, budget=budget, params={**base, "budget": budget})
 
-    def proceed(self, tab: str, event: gr.EventData) -> Any:
-        """Go on with one of the compared builders, from the compared moment."""
-        workspace = self.app.of(tab)
-        number = str(data_of(event).get("continue", ""))
-        if not number.isdigit() or int(number) >= len(workspace.lanes):
-            raise UserError("compare first, then choose one to continue with")
-        lane = workspace.lanes[int(number)]
-        at = workspace.compared_at
-        step = at if at is not None and at < len(workspace.trail) else None
-        workspace.fork({"context": dict(lane.params)}, step)
-        workspace.compared_at = None
-        return workspace
-
     def halt(self, tab: str) -> Update:
         """Leave the comparison; what came is kept."""
         workspace = self.app.of(tab)
@@ -187,14 +178,20 @@ class CompareTab:
     def wire(
         self, opened: Any, shown: Callable[[Workspace], Mapping[Any, Any]], places: list[Any]
     ) -> None:
-        """Connect: ``opened`` is the tab, ``shown`` draws the Episode tab's ``places``."""
+        """Connect: ``opened`` is the tab; going on with a builder draws ``places`` by ``shown``."""
         tab = self.app.tab
 
         def go_on(tab: str, event: gr.EventData) -> dict[Any, Any]:
+            workspace = self.app.of(tab)
+            number = str(data_of(event).get("continue", ""))
             try:
-                workspace = self.proceed(tab, event)
+                if not number.isdigit() or int(number) >= len(workspace.lanes):
+                    raise UserError("compare first, then choose one to continue with")
+                context = dict(workspace.lanes[int(number)].params)
+                workspace.fork({"context": context}, workspace.moment)
             except Exception as error:
                 return {self.status: failed(error)}
+            workspace.compared_at = None
             return {**shown(workspace), **self.show(tab)}
 
         opened.select(self.show, [tab], self.outputs, **QUIET)
@@ -203,7 +200,3 @@ class CompareTab:
         self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **QUIET)
         self.stop.click(self.halt, [tab], self.outputs, **QUIET)
         self.lanes.click(go_on, [tab], [*places, *self.outputs], **QUIET)
-
-
-def _over(workspace: Workspace) -> bool:
-    return workspace.session is not None and workspace.session.done

@@ -18,6 +18,7 @@ from ui.app.tabs.common import (
     QUIET,
     App,
     Watch,
+    button,
     data_of,
     failed,
     leaving,
@@ -36,11 +37,6 @@ FIRST_TASK = 3
 _NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "recall")
 
 Update = dict[Any, Any]
-
-
-def draw_is_busy(update: Update, stop: Any) -> bool:
-    """Say whether an update draws a tab in the middle of a move: its Stop button shows."""
-    return bool(update[stop].get("visible"))
 
 
 def quick(slot: str, config: Config) -> list[str]:
@@ -92,23 +88,22 @@ class EpisodeTab:
             )  # fmt: skip
 
     def _controls(self) -> None:
-        def button(label: str, name: str, width: int, **more: Any) -> Any:
-            return gr.Button(label, elem_id=f"sg-{name}", size="md", min_width=width, **more)
-
         with gr.Row(elem_classes="sg-controls"):
-            self.step = button("Step", "step", 84, variant="primary")
-            self.run = button("Auto-run", "run", 96)
-            self.pause = button("Pause", "pause", 84, visible=False)
-            self.stop = button("Stop", "stop", 84, visible=False, variant="stop")
-            self.back = button("Back", "back", 84)
-            self.back_here = button("Back to this step", "back-here", 140, visible=False)
-            self.fork_here = button("Fork here", "fork-here", 100, visible=False)
+            self.step = button("Step", "step", 84, scale=None, variant="primary")
+            self.run = button("Auto-run", "run", 96, scale=None)
+            self.pause = button("Pause", "pause", 84, scale=None, visible=False)
+            self.stop = button("Stop", "stop", 84, scale=None, visible=False, variant="stop")
+            self.back = button("Back", "back", 84, scale=None)
+            self.back_here = button(
+                "Back to this step", "back-here", 140, scale=None, visible=False
+            )
+            self.fork_here = button("Fork here", "fork-here", 100, scale=None, visible=False)
             self.typed = gr.Textbox(
                 placeholder="act yourself: click on the page, or type an action", lines=1,
                 show_label=False, container=False, elem_id="sg-typed", scale=4, min_width=200,
                 label="your action",
             )  # fmt: skip
-            self.act = button("Act", "act", 64)
+            self.act = button("Act", "act", 64, scale=None)
 
     @property
     def outputs(self) -> list[Any]:
@@ -121,7 +116,9 @@ class EpisodeTab:
 
     def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
         """Return the update that draws the tab as the workspace stands."""
-        view = draw(workspace)
+        view, config = draw(workspace), workspace.config
+        budget = config.context.budget
+        takes_instruction = self.picker.tasks_in(workspace).takes_instruction
         problem = error or view.problem
         return {
             self.pipeline: view.pipeline,
@@ -131,20 +128,12 @@ class EpisodeTab:
             self.page: view.page,
             self.side: view.side,
             self.typed: "" if error is None else gr.update(),
-            self.context: self._choice(workspace, "context"),
-            self.budget: self._budget(workspace),
-            self.actor: self._choice(workspace, "actor"),
-            self.picker.own: self.picker.own_button(workspace),
+            self.context: gr.update(choices=quick("context", config), value=config.context.kind),
+            self.budget: gr.update(value=budget, maximum=max(2000, budget)),
+            self.actor: gr.update(choices=quick("actor", config), value=config.actor.kind),
+            self.picker.own: gr.update(visible=takes_instruction),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }
-
-    def _choice(self, workspace: Workspace, slot: str) -> Any:
-        config = workspace.config
-        return gr.update(choices=quick(slot, config), value=getattr(config, slot).kind)
-
-    def _budget(self, workspace: Workspace) -> Any:
-        budget = workspace.config.context.budget
-        return gr.update(value=budget, maximum=max(2000, budget))
 
     def _buttons(self, view: Drawn, mode: str) -> Update:
         """Return which buttons there are: ``mode`` is idle, busy (a step) or running (auto-run)."""
@@ -183,12 +172,12 @@ class EpisodeTab:
                 if tasks:
                     workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
             except UserError:  # a world that must be asked: one starts by hand
-                problem = None
+                pass
             except Exception as raised:
                 problem = raised
         since = time.monotonic()
         update = self.show(workspace, problem)
-        while draw_is_busy(update, self.stop):
+        while update[self.stop].get("visible"):  # in the middle of a move
             yield {**update, self.status: working("a step is being taken", since)}
             time.sleep(BEAT)
             update = self.show(workspace)
@@ -204,15 +193,15 @@ class EpisodeTab:
                 yield {self.status: message, **self._busy(workspace)}
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
-        yield self._silence() if is_left() else self.show(workspace, error)
+        yield self._ended(workspace, is_left(), error)
 
-    def _silence(self) -> Update:
-        """Change nothing: who left a move has drawn the tab since.
+    def _ended(self, workspace: Workspace, is_left: bool, error: BaseException | None) -> Update:
+        """Draw the tab after a move, or change nothing: who left it has drawn the tab since.
 
         Gradio sends a generator's last update once more when it ends, which may be after that; so the
         last one must not be that the move goes on.
         """
-        return {self.status: gr.skip()}
+        return {self.status: gr.skip()} if is_left else self.show(workspace, error)
 
     def take_step(self, tab: str) -> Iterator[Update]:
         """Let the actor take a step."""
@@ -235,7 +224,7 @@ class EpisodeTab:
                 time.sleep(PACE)
         except Exception as raised:
             error = raised
-        yield self._silence() if is_left() else self.show(workspace, error)
+        yield self._ended(workspace, is_left(), error)
 
     def ask_to_pause(self, tab: str) -> Update:
         """Let the run end after the step that is being taken."""
@@ -272,23 +261,6 @@ class EpisodeTab:
         workspace.looked_at = int(at) if known else None
         return self.show(workspace)
 
-    def go_back(self, tab: str) -> Iterator[Update]:
-        """Undo one step."""
-        yield from self.move(tab, lambda w: w.back(), "going back …")
-
-    def go_back_here(self, tab: str) -> Iterator[Update]:
-        """Undo the step that is looked at and all after it."""
-        workspace = self.app.of(tab)
-        at = workspace.looked_at
-        if at is not None:
-            steps = len(workspace.trail) - at
-            yield from self.move(tab, lambda w: w.back(steps), "going back …")
-
-    def fork(self, tab: str) -> Iterator[Update]:
-        """Go on from the step that is looked at, on a copy."""
-        at = self.app.of(tab).looked_at
-        yield from self.move(tab, lambda w: w.fork(step=at), "forking …")
-
     def swap(self, tab: str, kind: str, budget: float, actor: str) -> Iterator[Update]:
         """Go on with the context builder, budget and actor that the bar says."""
 
@@ -303,13 +275,22 @@ class EpisodeTab:
 
         yield from self.move(tab, change, "swapping …")
 
-    def begin(self, tab: str, task: dict[str, Any]) -> Iterator[Update]:
-        """Start an episode."""
-        yield from self.move(tab, lambda w: w.start(task), "opening the world …")
-
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs
         how = {"outputs": outputs, **QUIET}
+
+        def go_back(tab: str) -> Iterator[Update]:
+            yield from self.move(tab, lambda w: w.back(), "going back …")
+
+        def go_back_here(tab: str) -> Iterator[Update]:
+            yield from self.move(tab, lambda w: w.back(w.steps_since), "going back …")
+
+        def fork(tab: str) -> Iterator[Update]:
+            yield from self.move(tab, lambda w: w.fork(step=w.looked_at), "forking …")
+
+        def begin(tab: str, task: dict[str, Any]) -> Iterator[Update]:
+            yield from self.move(tab, lambda w: w.start(task), "opening the world …")
+
         self.step.click(self.take_step, [tab], **how)
         self.run.click(self.auto_run, [tab], **how)
         self.retry.click(self.take_step, [tab], **how)
@@ -320,11 +301,11 @@ class EpisodeTab:
         self.page.submit(self.clicked, [tab], **how)
         self.stop.click(self.halt, [tab], **how)
         self.trail.click(self.look, [tab], **how)
-        self.back.click(self.go_back, [tab], **how)
-        self.back_here.click(self.go_back_here, [tab], **how)
-        self.fork_here.click(self.fork, [tab], **how)
+        self.back.click(go_back, [tab], **how)
+        self.back_here.click(go_back_here, [tab], **how)
+        self.fork_here.click(fork, [tab], **how)
         bar = [tab, self.context, self.budget, self.actor]
         self.context.input(self.swap, bar, **how)
         self.actor.input(self.swap, bar, **how)
         self.budget.input(self.swap, bar, trigger_mode="always_last", **how)
-        self.picker.wire(self.begin, outputs)
+        self.picker.wire(begin, outputs)

@@ -42,7 +42,7 @@ def draw(workspace: Workspace) -> Drawn:
     """
     with workspace.quiet() as is_quiet:
         if not is_quiet:
-            stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
+            stops = stops_of(workspace)
             trail = render_trail(stops, None, False)
             waiting = empty("A step is being taken", "Wait for it here, or stop it.")
             return Drawn(
@@ -60,11 +60,11 @@ def _draw(workspace: Workspace) -> Drawn:
         return Drawn(pipeline, page=empty("No episode yet", hint))
     view = Drawn(pipeline, has_session=True, over=session.done, steps=len(workspace.trail))
     view.by_hand = workspace.config.actor.kind == "human"
-    stops = [stop_of(seen, i) for i, seen in enumerate(workspace.trail)]
+    stops = stops_of(workspace)
     view.trail = render_trail(stops, workspace.looked_at, view.over)
     if workspace.looked_at is not None:
         view.looks_back = True
-        _draw_past(view, workspace, workspace.stopped(workspace.looked_at), stops)
+        _draw_past(view, workspace, workspace.trail[workspace.looked_at], stops)
     elif view.over:
         _draw_end(view, workspace, stops)
     else:
@@ -85,8 +85,7 @@ def _draw_now(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
         side = failed(error)
     hidden = context.dropped_actions if context is not None else ()
     view.page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
-    last = _action(workspace, stops, len(stops) - 1)
-    view.side = join([last, side])
+    view.side = join([_action(workspace, stops, len(stops) - 1), side])
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop]) -> None:
@@ -96,13 +95,13 @@ def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop])
         workspace, result.observation, result.step, taken=action, live=False,
         hidden=result.context.dropped_actions, forms=taken_slot(action, result.observation),
     )  # fmt: skip
+    view.side = join([_action(workspace, stops, result.step), _read_at(workspace, seen)])
+
+
+def _read_at(workspace: Workspace, seen: Seen) -> Markup:
+    result = seen.result
     title = f"What the model read at step {result.step + 1}"
-    view.side = join(
-        [
-            _action(workspace, stops, result.step),
-            _reading(workspace, result.observation, result.context, title, seen.overrides),
-        ]
-    )
+    return _reading(workspace, result.observation, result.context, title, seen.overrides)
 
 
 def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
@@ -110,22 +109,15 @@ def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
     values = session.values
     last_page = session.observation
     reward = render_reward(values["reward"], reward_parts(last_page), values["done"])
-    totals = el(
-        "div",
-        f"{values['steps']} steps · {values['tokens']:,} tokens of context"
-        + (f" · {values['model_tokens']:,} tokens by the model" if values["model_tokens"] else ""),
-        cls="sg-muted",
-    )
+    totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
+    if values["model_tokens"]:
+        totals.append(f"{values['model_tokens']:,} tokens by the model")
     cards = outcome_cards(last_page)
     page = None if cards else _page(workspace, last_page, live=False)
     view.page = join([reward, render_outcome(cards), page])
-    last = workspace.trail[-1] if workspace.trail else None
-    read = None
-    if last is not None:
-        title = f"What the model read at step {len(stops)}"
-        found = last.result
-        read = _reading(workspace, found.observation, found.context, title, last.overrides)
-    view.side = join([_action(workspace, stops, len(stops) - 1), totals, read])
+    read = _read_at(workspace, workspace.trail[-1]) if workspace.trail else None
+    sums = el("div", " · ".join(totals), cls="sg-muted")
+    view.side = join([_action(workspace, stops, len(stops) - 1), sums, read])
 
 
 def taken_slot(action: str, observation: Observation) -> list[str]:
@@ -176,33 +168,33 @@ def _reading(
 def _action(workspace: Workspace, stops: list[Stop], step: int) -> Markup:
     if not 0 <= step < len(stops):
         return Markup("")
-    decision = workspace.trail[step].result.decision
-    return render_action(stops[step], vars(decision))
+    return render_action(stops[step], workspace.trail[step].result.decision)
 
 
-def stop_of(seen: Seen, step: int) -> Stop:
-    """Return a step as the trail shows it."""
-    result = seen.result
-    context = seen.overrides.get("context") or {}
-    return Stop(
-        step=step,
-        action=result.decision.action,
-        context=str(context.get("kind", "")) or "agent",
-        tokens=result.tokens,
-        seconds=result.seconds,
-        reason=result.decision.reason,
-        fallback=result.decision.fallback,
-        reward=result.reward,
-        by_hand=seen.by_hand,
-    )
+def stops_of(workspace: Workspace) -> list[Stop]:
+    """Return the steps as the trail shows them."""
+    return [
+        Stop(
+            step=step,
+            action=seen.result.decision.action,
+            context=(seen.overrides.get("context") or {}).get("kind") or "agent",
+            tokens=seen.result.tokens,
+            seconds=seen.result.seconds,
+            reason=seen.result.decision.reason,
+            fallback=seen.result.decision.fallback,
+            by_hand=seen.by_hand,
+        )
+        for step, seen in enumerate(workspace.trail)
+    ]
 
 
 def kinds_of(workspace: Workspace) -> dict[str, str | list[str]]:
     """Return what fills each slot now."""
     config = workspace.config
-    kinds: dict[str, str | list[str]] = {
-        slot: getattr(config, slot).kind for slot in ("env", "updater", "context", "actor")
+    return {
+        "env": config.env.kind,
+        "updater": config.updater.kind,
+        "context": f"{config.context.kind} · {config.context.budget}",
+        "actor": config.actor.kind,
+        "memory": [params.kind for params in config.memory],
     }
-    kinds["context"] = f"{config.context.kind} · {config.context.budget}"
-    kinds["memory"] = [params.kind for params in config.memory]
-    return kinds

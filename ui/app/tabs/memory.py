@@ -1,21 +1,19 @@
 """The Memory tab: facts and entities of long-term memory; see ``banks`` for experience."""
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from nodes.protocols import Embedder
 from stores.errors import UserError
-from stores.memory.long_term import LongTerm, open_long_term
+from stores.memory.long_term import open_long_term
 from stores.memory.records import Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts
 from ui.app.tabs.banks import BanksPanel
-from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, data_of, failed
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, button, data_of, file_of, telling
 
 #: Names and relations drawn at most.
 NAMES, RELATIONS = 40, 80
@@ -40,14 +38,12 @@ class MemoryTab:
             self.words = gr.Textbox(label="Search by meaning (empty: all)", lines=1, scale=3,
                                     elem_id="sg-memory-words", min_width=220)  # fmt: skip
         with gr.Row(elem_classes="sg-controls"):
-            self.find = gr.Button("Search", variant="primary", size="md", scale=0, min_width=100,
-                                  elem_id="sg-memory-find")  # fmt: skip
-            self.export = gr.Button("Export as JSON lines", size="md", scale=0, min_width=170,
-                                    elem_id="sg-memory-export")  # fmt: skip
-            self.forget_all = gr.Button("Forget everything", variant="stop", size="md", scale=0,
-                                        min_width=150, elem_id="sg-memory-forget-all")  # fmt: skip
-            self.sure = gr.Button("Yes, forget all of it", variant="stop", size="md", scale=0,
-                                  visible=False, min_width=170, elem_id="sg-memory-sure")  # fmt: skip
+            self.find = button("Search", "memory-find", 100, variant="primary")
+            self.export = button("Export as JSON lines", "memory-export", 170)
+            self.forget_all = button("Forget everything", "memory-forget-all", 150, variant="stop")
+            self.sure = button(
+                "Yes, forget all of it", "memory-sure", 170, variant="stop", visible=False
+            )
         self.status = gr.HTML(elem_id="sg-memory-status")
         with gr.Group(visible=False) as self.editor:
             self.question = gr.Textbox(label="Question", elem_id="sg-edit-question")
@@ -71,36 +67,29 @@ class MemoryTab:
         """What looking at a memory may change."""
         return [self.status, self.facts, self.names, self.whose, self.editor, self.sure]
 
-    def _memory(self) -> LongTerm:
-        return open_long_term()
-
+    @telling
     def show(self, tab: str) -> Update:
         """Show the memory that this tab's conversation writes."""
-        try:
-            talk = self.conversations.of(tab)
-            mine = _shown(Namespace(str(talk.settings["user"])))
-            known = [_shown(namespace) for namespace in self._memory().namespaces()]
-        except UserError as error:
-            return {self.status: failed(error)}
+        talk = self.conversations.of(tab)
+        mine = _shown(Namespace(str(talk.settings["user"])))
+        known = [_shown(namespace) for namespace in open_long_term().namespaces()]
         choices = list(dict.fromkeys([mine, *known]))
         return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
 
+    @telling
     def look(self, whose: str, words: str, name: str | None = None) -> Update:
         """Show facts (all, or the nearest to ``words``, or those that tell of ``name``)."""
-        try:
-            memory, namespace = self._memory(), _read(whose)
-            every = memory.facts(namespace)
-            facts = every[::-1]
-            if (words or "").strip():
-                embedder = self._embedder()
-                vector = embedder.embed([words])[0]
-                facts = memory.search(namespace, vector, embedder.name, FOUND, 0.0)
-            if name:
-                lower = name.lower()
-                facts = [f for f in facts if lower in f"{f.question} {f.answer}".lower()]
-            names, relations = memory.graph(namespace, "", every, NAMES, RELATIONS)
-        except UserError as error:
-            return {self.status: failed(error)}
+        memory, namespace = open_long_term(), _read(whose)
+        every = memory.facts(namespace)
+        facts = every[::-1]
+        if (words or "").strip():
+            embedder = self._embedder()
+            vector = embedder.embed([words])[0]
+            facts = memory.search(namespace, vector, embedder.name, FOUND, 0.0)
+        if name:
+            lower = name.lower()
+            facts = [f for f in facts if lower in f"{f.question} {f.answer}".lower()]
+        names, relations = memory.graph(namespace, "", every, NAMES, RELATIONS)
         heading = note(f"what is remembered of {name}", "info") if name else ""
         return {
             self.status: heading,
@@ -110,25 +99,20 @@ class MemoryTab:
             self.sure: gr.update(visible=False),
         }
 
+    @telling
     def touch(self, whose: str, words: str, event: gr.EventData) -> Update:
         """Edit or forget the fact whose button was pressed."""
         data = data_of(event)
-        try:
-            memory, namespace = self._memory(), _read(whose)
-            if "drop" in data:
-                gone = memory.forget(namespace, [int(data["drop"])])
-                message = f"Fact {data['drop']} and the turns it came from are forgotten."
-                update = self.look(whose, words)
-                return {
-                    **update,
-                    self.status: note(message if gone else "It was gone already.", "good"),
-                }
-            wanted = str(data.get("fact", ""))
-            fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
-            if fact is None:
-                raise UserError("that fact is gone: search again")
-        except (UserError, ValueError) as error:
-            return {self.status: failed(error)}
+        memory, namespace = open_long_term(), _read(whose)
+        if "drop" in data:
+            gone = memory.forget(namespace, [int(data["drop"])])
+            message = f"Fact {data['drop']} and the turns it came from are forgotten."
+            message = message if gone else "It was gone already."
+            return {**self.look(whose, words), self.status: note(message, "good")}
+        wanted = str(data.get("fact", ""))
+        fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
+        if fact is None:
+            raise UserError("that fact is gone: search again")
         return {
             self.editor: gr.update(visible=True),
             self.question: fact.question,
@@ -138,20 +122,18 @@ class MemoryTab:
             self.status: note(f"Editing fact {fact.id}; its provenance stays.", "info"),
         }
 
+    @telling
     def store(
         self, whose: str, words: str, fact: int | None, question: str, answer: str, salience: float
     ) -> Update:
         """Write an edited fact."""
-        try:
-            if fact is None:
-                raise UserError("choose a fact to edit first")
-            embedder = self._embedder()
-            self._memory().edit(
-                _read(whose), fact, question=question, answer=answer,
-                salience=salience, embed=embedder.embed, embedder=embedder.name,
-            )  # fmt: skip
-        except UserError as error:
-            return {self.status: failed(error)}
+        if fact is None:
+            raise UserError("choose a fact to edit first")
+        embedder = self._embedder()
+        open_long_term().edit(
+            _read(whose), fact, question=question, answer=answer,
+            salience=salience, embed=embedder.embed, embedder=embedder.name,
+        )  # fmt: skip
         return {**self.look(whose, words), self.status: note(f"Fact {fact} is changed.", "good")}
 
     def pick(self, whose: str, event: gr.EventData) -> Update:
@@ -160,24 +142,15 @@ class MemoryTab:
 
     def write_out(self, whose: str) -> Update:
         """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                target = Path(folder) / "memory.jsonl"
-                count = self._memory().export_turns(_read(whose), target)
-                text = target.read_text(encoding="utf-8")
-        except UserError as error:
-            return {self.status: failed(error), self.text: ""}
-        return {
-            self.text: f"memory.jsonl\n{text}",
-            self.status: note(f"{count} turns exported.", "good"),
-        }
+        return file_of(
+            self, "memory.jsonl", "turns",
+            lambda path: open_long_term().export_turns(_read(whose), path),
+        )  # fmt: skip
 
+    @telling
     def forget_everything(self, whose: str) -> Update:
         """Forget all facts of this namespace."""
-        try:
-            gone = self._memory().forget(_read(whose))
-        except UserError as error:
-            return {self.status: failed(error)}
+        gone = open_long_term().forget(_read(whose))
         return {**self.look(whose, ""), self.status: note(f"{gone} facts are forgotten.", "good")}
 
     def wire(self, opened: Any) -> None:
@@ -193,12 +166,8 @@ class MemoryTab:
         self.whose.input(self.look, seen, places, **QUIET)
         self.facts.click(self.touch, seen, [*places, *form], **QUIET)
         self.names.click(self.pick, [self.whose], places, **QUIET)
-        self.save.click(
-            self.store,
-            [*seen, self.edited, self.question, self.answer, self.salience],
-            places,
-            **QUIET,
-        )
+        edits = [*seen, self.edited, self.question, self.answer, self.salience]
+        self.save.click(self.store, edits, places, **QUIET)
         self.cancel.click(self.look, seen, places, **QUIET)
         out = self.export.click(self.write_out, [self.whose], [self.text, self.status], **QUIET)
         out.success(None, [self.text], None, js=SAVE_JS)

@@ -10,8 +10,18 @@ from stores.corpus.corpus import corpus_names
 from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
 from ui.app.render.answers import render_sources
-from ui.app.render.html import el, empty, note
-from ui.app.tabs.common import QUIET, App, Watch, failed, leaving, working, worth_retrying
+from ui.app.render.html import empty, note
+from ui.app.tabs.common import (
+    QUIET,
+    App,
+    Watch,
+    button,
+    failed,
+    leaving,
+    progress_line,
+    telling,
+    worth_retrying,
+)
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -44,12 +54,9 @@ class QaTab:
                 "Add files to the corpus", file_count="multiple", size="md", min_width=170,
                 file_types=[".txt", ".md", ".html", ".pdf", ".json"], elem_id="sg-qa-upload", scale=0,
             )  # fmt: skip
-            self.fresh = gr.Button("New conversation", size="md", min_width=150, scale=0,
-                                  elem_id="sg-qa-new")  # fmt: skip
-            self.stop = gr.Button("Stop", variant="stop", size="md", visible=False, min_width=84,
-                                  elem_id="sg-qa-stop", scale=0)  # fmt: skip
-            self.retry = gr.Button("Retry", size="md", visible=False, min_width=84, scale=0,
-                                   elem_id="sg-qa-retry")  # fmt: skip
+            self.fresh = button("New conversation", "qa-new", 150)
+            self.stop = button("Stop", "qa-stop", 84, variant="stop", visible=False)
+            self.retry = button("Retry", "qa-retry", 84, visible=False)
         self.status = gr.HTML(elem_id="sg-qa-status")
         with gr.Row(elem_classes="sg-stage"):
             with gr.Column(scale=6, min_width=320):
@@ -63,8 +70,7 @@ class QaTab:
                         placeholder="your question", lines=1, show_label=False, container=False,
                         scale=6, elem_id="sg-question", label="your question",
                     )  # fmt: skip
-                    self.send = gr.Button("Ask", variant="primary", size="md", min_width=80, scale=0,
-                                          elem_id="sg-ask")  # fmt: skip
+                    self.send = button("Ask", "ask", 80, variant="primary")
             with gr.Column(scale=5, min_width=320):
                 self.sources = gr.HTML(elem_id="sg-sources")
         self.asked = gr.State("")
@@ -77,16 +83,13 @@ class QaTab:
             self.asked, self.corpus, self.context, self.actor, self.user,
         ]  # fmt: skip
 
+    @telling
     def show(self, tab: str) -> Update:
         """Draw the tab's conversation."""
-        try:
-            talk = self.conversations.of(tab)
-            messages = talk.messages
-        except Exception as error:
-            return {self.status: failed(error)}
+        talk = self.conversations.of(tab)
         names = list(dict.fromkeys(["sample", *corpus_names(), talk.settings["corpus"]]))
         return {
-            self.chat: messages,
+            self.chat: talk.messages,
             self.sources: self._sources(talk),
             self.status: "",
             self.corpus: gr.update(choices=names, value=talk.settings["corpus"]),
@@ -116,7 +119,7 @@ class QaTab:
         env: Any = config.env
         chunks = env.source(last.observation, agent.bound().resources).all()
         return render_sources(
-            last.context, config.context.budget, chunks, config.context.kind, (last.seconds, 0.0)
+            last.context, config.context.budget, chunks, config.context.kind, last.seconds
         )
 
     def ask(self, tab: str, question: str) -> Iterator[Update]:
@@ -144,12 +147,9 @@ class QaTab:
                 turns = [*said, {"role": "assistant", "content": answer}] if answer else said
                 yield {self.chat: turns, self.status: message}
         except Exception as error:
-            yield {
-                self.chat: said,
-                self.status: failed(error),
-                **self._buttons(is_busy=False),
-                self.retry: gr.update(visible=worth_retrying(error)),
-            }
+            retry = gr.update(visible=worth_retrying(error))
+            yield {self.chat: said, self.status: failed(error), **self._buttons(is_busy=False),
+                   self.retry: retry}  # fmt: skip
             return
         update = self.show(tab)
         if is_left():
@@ -170,13 +170,11 @@ class QaTab:
         self.conversations.of(tab).restart()
         return self.show(tab)
 
+    @telling
     def choose(self, tab: str, corpus: str, context: str, actor: str, user: str) -> Update:
         """Take another corpus, builder, actor or memory."""
-        try:
-            talk = self.conversations.of(tab)
-            talk.choose(corpus=corpus, context=context, actor=actor, user=user)
-        except Exception as error:
-            return {self.status: failed(error)}
+        talk = self.conversations.of(tab)
+        talk.choose(corpus=corpus, context=context, actor=actor, user=user)
         return {self.status: ""}
 
     def add(self, tab: str, files: list[str] | None) -> Iterator[Update]:
@@ -194,9 +192,8 @@ class QaTab:
         watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
         try:
             for _ in watch:
-                line = working(f"{at[0]}: {at[1]} of {at[2]}", watch.since)
-                bar = el("progress", value=str(at[1]), max=str(max(at[2], 1)), cls="sg-progress")
-                yield {self.status: line + bar, **self._buttons(is_busy=True)}
+                line = progress_line(watch, f"{at[0]}: {at[1]} of {at[2]}", at[1], at[2])
+                yield {self.status: line, **self._buttons(is_busy=True)}
         except Exception as error:
             yield {self.status: failed(error), **self._buttons(is_busy=False)}
             return
@@ -207,10 +204,8 @@ class QaTab:
         names = ", ".join([*changes.added, *changes.updated, *changes.unchanged][:5])
         skipped = "".join(f"; skipped {s.id}: {s.why}" for s in changes.skipped)
         summary = f"{names} in corpus {talk.settings['corpus']}: {passages} passages{skipped}"
-        yield {
-            **self.show(tab),
-            self.status: note(summary, "warn" if skipped else "good", "Added."),
-        }
+        added = note(summary, "warn" if skipped else "good", "Added.")
+        yield {**self.show(tab), self.status: added}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""

@@ -12,7 +12,7 @@ from stores.errors import UserError
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, failed, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, failed, problem_of
 from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
@@ -67,15 +67,15 @@ class RunsTab:
                                          elem_id="sg-run-other", scale=3, min_width=240)  # fmt: skip
                 self.first = gr.Dropdown([], label="Agent of this run", min_width=130)
                 self.second = gr.Dropdown([], label="Agent of the other", min_width=130)
-                self.compare = gr.Button("Compare runs", size="md", elem_id="sg-run-compare",
-                                         min_width=120)  # fmt: skip
+                self.compare = button("Compare runs", "run-compare", 120, scale=None)
             self.pairs = gr.HTML(elem_id="sg-run-pairs")
         self.state = gr.State(None)
 
     def choices(self) -> Update:
         """List the runs there are."""
         names = [str(folder) for folder in find_runs(ROOTS)]
-        choices = [(_shown(name), name) for name in names]
+        # A run is called by its name and that of the folder it lies in.
+        choices = [("/".join(Path(name).parts[-2:]), name) for name in names]
         return {self.choice: gr.update(choices=choices), self.other: gr.update(choices=choices)}
 
     def open(self, folder: str | None) -> Update:
@@ -156,10 +156,8 @@ class RunsTab:
         if known and here != known:
             raise UserError("the run's data is not the data that is here")
         actions = [str(step.get("action", "")) for step in steps]
-        task = next(
-            (r["task"] for r in run.episodes if r.get("goal") == goal and "task" in r), None
-        )
-        moments = replay(world, task or {"goal": goal}, actions)
+        tasks = [r["task"] for r in run.episodes if r.get("goal") == goal and r.get("task")]
+        moments = replay(world, tasks[0] if tasks else {"goal": goal}, actions)
         session, seen = moments[min(at, len(moments) - 1)]
         taken = actions[at] if at < len(actions) else None
         view = env.view()  # type: ignore[attr-defined]
@@ -185,11 +183,11 @@ class RunsTab:
             if opened is None or not folder or not first or not second:
                 raise UserError("open a run, choose another, and an agent of each")
             other = read_run(folder)
-            found = pairs(opened.run, first, other, second)
+            common = pairs(opened.run, first, other, second)
         except UserError as error:
             return {self.pairs: failed(error)}
         names = (f"{opened.run.folder.name}: {first}", f"{other.folder.name}: {second}")
-        return {self.pairs: render_pairs(found, *names)}
+        return {self.pairs: render_pairs(common, *names)}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
@@ -206,15 +204,5 @@ class RunsTab:
         self.episodes.click(self.pick, [self.state], shown, **QUIET)
         self.steps.click(self.look, [self.state], shown, **QUIET)
         self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)
-        self.compare.click(
-            self.compare_runs,
-            [self.state, self.other, self.first, self.second],
-            [self.pairs],
-            **QUIET,
-        )
-
-
-def _shown(name: str) -> str:
-    """Return a run's name with the folder it lies in."""
-    path = Path(name)
-    return f"{path.parent.name}/{path.name}"
+        chosen = [self.state, self.other, self.first, self.second]
+        self.compare.click(self.compare_runs, chosen, [self.pairs], **QUIET)

@@ -12,13 +12,12 @@ from nodes.registry import registry
 from stores.errors import UserError
 from ui.app.forms import Field, fields_of, shown, values_of
 from ui.app.render.html import el, note
-from ui.app.tabs.common import QUIET, SAVE_JS, App, failed
+from ui.app.tabs.common import QUIET, SAVE_JS, App, button, failed, telling
 from ui.app.workspace import Workspace
 
 #: Names the browser tab also where it is opened before the page has told its name.
 NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
 _NOTHING = "(none)"
-_SINGLE = [slot for slot in SLOTS if slot != "memory"]
 
 Update = dict[Any, Any]
 Draft = dict[str, Any]
@@ -59,35 +58,33 @@ class SettingsTab:
         plan: list[tuple[str, str, list[Field]]] = []
         swaps: list[tuple[Any, str, int]] = []
         with gr.Row(elem_classes="sg-forms"):
-            for slot in _SINGLE:
+            writers = draft.get("memory") or ()
+            places: list[tuple[str, int, Draft]] = [
+                *((slot, -1, draft.get(slot) or {}) for slot in SLOTS if slot != "memory"),
+                *(("memory", place, values) for place, values in enumerate(writers)),
+            ]
+            for slot, place, values in places:
                 with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
-                    values = draft.get(slot) or {}
                     kinds = sorted(registry().kinds(slot))
-                    choices = [_NOTHING, *kinds] if slot == "llm" else kinds
-                    choice = gr.Dropdown(choices, value=values.get("kind", _NOTHING), label=slot,
-                                         interactive=True, elem_id=f"sg-slot-{slot}")  # fmt: skip
-                    swaps.append((choice, slot, -1))
+                    is_writer = place >= 0
+                    choice = gr.Dropdown(
+                        [_NOTHING, *kinds] if is_writer or slot == "llm" else kinds,
+                        value=values.get("kind", _NOTHING), interactive=True,
+                        label=f"memory {place + 1} ((none) removes it)" if is_writer else slot,
+                        elem_id=f"sg-slot-{slot}-{place}" if is_writer else f"sg-slot-{slot}",
+                    )  # fmt: skip
+                    swaps.append((choice, slot, place))
                     self._kind(slot, values, boxes, plan)
-            for place, values in enumerate(draft.get("memory") or ()):
-                with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
-                    kinds = sorted(registry().kinds("memory"))
-                    choice = gr.Dropdown([_NOTHING, *kinds], value=values["kind"],
-                                         label=f"memory {place + 1} ((none) removes it)",
-                                         elem_id=f"sg-slot-memory-{place}",
-                                         interactive=True)  # fmt: skip
-                    swaps.append((choice, "memory", place))
-                    self._kind("memory", values, boxes, plan)
             with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
                 more = gr.Dropdown(sorted(registry().kinds("memory")), value=None,
                                    label="add a memory writer", interactive=True,
                                    elem_id="sg-slot-memory")  # fmt: skip
-                swaps.append((more, "memory", len(draft.get("memory") or ())))
+                swaps.append((more, "memory", len(writers)))
                 limit = gr.Number(draft.get("max_steps", 20), label="max_steps", precision=0,
                                   interactive=True, elem_id="sg-max-steps")  # fmt: skip
         with gr.Row(elem_classes="sg-controls"):
-            apply = gr.Button("Apply to this tab", variant="primary", size="md", scale=0,
-                              min_width=150, elem_id="sg-apply")  # fmt: skip
-            save = gr.Button("Save as YAML", size="md", scale=0, min_width=130, elem_id="sg-save")
+            apply = button("Apply to this tab", "apply", 150, variant="primary")
+            save = button("Save as YAML", "save", 130)
 
         def gather(raw: tuple[Any, ...]) -> Draft:
             limit_value, *values = raw
@@ -117,12 +114,8 @@ class SettingsTab:
                 text = as_yaml(load_config(gather(raw)))
             except UserError as error:
                 return {self.status: failed(error), self.file: ""}
-            named = f"stategate.yaml\n{text}"
-            return {
-                self.yaml: gr.update(value=text, visible=True),
-                self.file: named,
-                self.status: "",
-            }
+            visible = gr.update(value=text, visible=True)
+            return {self.yaml: visible, self.file: f"stategate.yaml\n{text}", self.status: ""}
 
         apply.click(use, [self.app.tab, limit, *boxes], [self.status, *self._places], **QUIET)
         saved = save.click(write, [limit, *boxes], [self.yaml, self.file, self.status], **QUIET)
@@ -150,26 +143,21 @@ class SettingsTab:
         if task.pop("env", None) == config.env.kind and task:
             workspace.start(task)
 
+    @telling
     def show(self, tab: str, draft: Draft | None, base: Draft | None) -> Update:
         """Fill the forms with the agent of the tab; edits stay while it is the same agent."""
-        try:
-            values = self.app.of(tab).config.model_dump(mode="json")
-        except UserError as error:
-            return {self.status: failed(error)}
+        values = self.app.of(tab).config.model_dump(mode="json")
         if draft is not None and values == base:
             return {self.status: ""}
         return {self.draft: values, self.base: values, self.status: ""}
 
+    @telling
     def read(self, source: str | None) -> Update:
         """Fill the forms from a preset or a YAML file."""
         if not source:
             return {self.status: ""}
-        try:
-            config = load_config(source)
-        except UserError as error:
-            return {self.status: failed(error)}
         loaded = note("Loaded: look it over, then Apply.", "info")
-        return {self.draft: config.model_dump(mode="json"), self.status: loaded}
+        return {self.draft: load_config(source).model_dump(mode="json"), self.status: loaded}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
@@ -209,9 +197,9 @@ def _gather(
     after: Draft = {**draft, "memory": []}
     at = 0
     for slot, kind, fields in plan:
-        found = values_of(fields, values[at : at + len(fields)])
+        parameters = values_of(fields, values[at : at + len(fields)])
         at += len(fields)
-        item = {"kind": kind, **found} if kind else None
+        item = {"kind": kind, **parameters} if kind else None
         if slot == "memory":
             after["memory"] = [*after["memory"], item]
         else:

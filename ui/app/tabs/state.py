@@ -8,6 +8,7 @@ import gradio as gr
 
 from envs.protocols import tasks_of
 from stores.errors import UserError
+from ui.app.render.charts import Path
 from ui.app.render.html import el, empty, note
 from ui.app.render.state import (
     render_allocation,
@@ -16,7 +17,7 @@ from ui.app.render.state import (
     render_similarity,
 )
 from ui.app.states import StateTrajectory, play_references, project, similarity, trajectory_of
-from ui.app.tabs.common import QUIET, App, Watch, failed, working
+from ui.app.tabs.common import QUIET, App, Watch, button, failed, progress_line
 from ui.app.workspace import Workspace
 
 #: Reference episodes at most, spread over the world's tasks.
@@ -34,12 +35,9 @@ class StateTab:
         self._references: dict[str, list[StateTrajectory]] = {}
         self._stopping = threading.Event()
         with gr.Row(elem_classes="sg-controls"):
-            self.again = gr.Button("Draw again", size="md", elem_id="sg-state-draw", scale=0,
-                                   min_width=120)  # fmt: skip
-            self.refer = gr.Button("Play reference episodes", size="md", elem_id="sg-state-refer",
-                                   scale=0, min_width=190)  # fmt: skip
-            self.stop = gr.Button("Stop", variant="stop", visible=False, size="md", scale=0,
-                                  min_width=84)  # fmt: skip
+            self.again = button("Draw again", "state-draw", 120)
+            self.refer = button("Play reference episodes", "state-refer", 190)
+            self.stop = button("Stop", "state-stop", 84, variant="stop", visible=False)
         self.status = gr.HTML(elem_id="sg-state-status")
         with gr.Row(elem_classes="sg-stage"):
             with gr.Column(min_width=320):
@@ -76,15 +74,12 @@ class StateTab:
     def _drawn(self, own: StateTrajectory, references: list[StateTrajectory]) -> Update:
         if not len(own.states):
             return {self.status: empty("No state yet", "Take a step first.")}
-        points, *others = project([own, *references])
-        behind = [
-            (other.name, [(float(x), float(y)) for x, y in spots], other.classes)
-            for other, spots in zip(references, others, strict=True)
+        paths = [
+            Path(each.name, spots.tolist(), each.classes, bold=each is own)
+            for each, spots in zip([own, *references], project([own, *references]), strict=True)
         ]
         update: Update = {
-            self.plane: _card(
-                render_projection([(float(x), float(y)) for x, y in points], own.classes, behind)
-            ),
+            self.plane: _card(render_projection(paths)),
             self.alike: _card(render_similarity(similarity(own.states).tolist())),
         }
         if own.chances:
@@ -106,7 +101,7 @@ class StateTab:
     def play_references(self, tab: str) -> Iterator[Update]:
         """Play reference episodes once for this world and updater, with progress."""
         workspace = self.app.of(tab)
-        key = self._key(workspace)
+        config, key = workspace.config, self._key(workspace)
         stopping = self._stopping = threading.Event()
         done = [0]
 
@@ -117,25 +112,20 @@ class StateTab:
 
         try:
             tasks = tasks_of(workspace.world)
-            if workspace.config.updater.kind == "none" or not tasks:
+            if config.updater.kind == "none" or not tasks:
                 raise UserError(
                     "reference episodes need a world with tasks and an updater: see Settings"
                 )
             total = min(REFERENCES, len(tasks))
             chosen = [tasks[i * len(tasks) // total] for i in range(total)]
             resources = self._resources.with_models(
-                workspace.config.llm,
-                workspace.config.embedder,
-                workspace.config.updater,
-                workspace.config.env,
+                config.llm, config.embedder, config.updater, config.env
             )
-            watch = Watch(
-                lambda: play_references(workspace.config, resources, chosen, progress), "playing"
-            )
+            watch = Watch(lambda: play_references(config, resources, chosen, progress), "playing")
             for _ in watch:
-                line = working(f"reference episode {done[0] + 1} of {total}", watch.since)
-                bar = el("progress", value=str(done[0]), max=str(total), cls="sg-progress")
-                yield {self.status: line + bar, self.stop: gr.update(visible=True)}
+                label = f"reference episode {done[0] + 1} of {total}"
+                line = progress_line(watch, label, done[0], total)
+                yield {self.status: line, self.stop: gr.update(visible=True)}
             self._references[key] = watch.result
         except Exception as error:
             yield {self.status: failed(error), self.stop: gr.update(visible=False)}

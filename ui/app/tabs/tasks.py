@@ -12,7 +12,7 @@ from envs.protocols import World, tasks_of
 from stores.errors import UserError
 from ui.app.render.frame import render_tasks
 from ui.app.render.html import note, plural
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, data_of, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, problem_of
 from ui.app.workspace import Workspace
 
 #: Tasks shown at once.
@@ -46,22 +46,22 @@ class TaskList:
 
         A search gives up after :data:`PATIENCE`, and goes on there the next time.
         """
-        end = first + PAGE
+        end, total = first + PAGE, len(self.tasks)
         if not words.strip():
-            shown = [(i, self.label(i)) for i in range(first, min(end, len(self.tasks)))]
-            return shown, _where(first, shown, len(self.tasks)), end < len(self.tasks)
+            shown = [(i, self.label(i)) for i in range(first, min(end, total))]
+            return shown, _where(first, shown, total), end < total
         asked, until = words.lower().split(), time.monotonic() + PATIENCE
         hits: list[tuple[int, str]] = []
-        for number in range(len(self.tasks)):
+        searched = ""
+        for number in range(total):
             if number not in self._labels and time.monotonic() > until:
-                shown = hits[first:end]
-                searched = f" among the first {number:,} of {plural(len(self.tasks), 'task')}"
-                return shown, _where(first, shown, len(hits)) + searched, len(hits) > end
+                searched = f" among the first {number:,} of {plural(total, 'task')}"
+                break
             text = self.label(number)
             if all(word in text.lower() for word in asked):
                 hits.append((number, text))
         shown = hits[first:end]
-        return shown, _where(first, shown, len(hits)), len(hits) > end
+        return shown, _where(first, shown, len(hits)) + searched, len(hits) > end
 
     @cached_property
     def takes_instruction(self) -> bool:
@@ -91,9 +91,9 @@ class TaskPicker:
                 placeholder="find a task by its words, or write what you want done",
                 show_label=False, container=False, elem_id="sg-task-words",
             )  # fmt: skip
-            self.browse = gr.Button("Browse tasks", elem_id="sg-browse", min_width=110, size="md")
-            self.random = gr.Button("Random task", elem_id="sg-random", min_width=110, size="md")
-            self.own = gr.Button("Play what I wrote", elem_id="sg-own", min_width=130, size="md")
+            self.browse = button("Browse tasks", "browse", 110, scale=None)
+            self.random = button("Random task", "random", 110, scale=None)
+            self.own = button("Play what I wrote", "own", 130, scale=None)
         with gr.Column(visible=False) as self.panel:
             self.list = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-tasks")
         self.is_open = gr.State(False)
@@ -109,10 +109,6 @@ class TaskPicker:
         if key not in self._lists:
             self._lists[key] = TaskList(workspace.world)
         return self._lists[key]
-
-    def own_button(self, workspace: Workspace) -> Any:
-        """Return whether one can write a task of one's own in this world."""
-        return gr.update(visible=self.tasks_in(workspace).takes_instruction)
 
     def show(self, tab: str, words: str, first: int = 0) -> tuple[Any, int]:
         """Draw the tasks that have all ``words``, from ``first`` on."""
