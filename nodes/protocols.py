@@ -22,8 +22,6 @@ from stores.traces import Event
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
-
 Vector = NDArray[np.float32]
 SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
@@ -193,7 +191,11 @@ class MemoryWriter(Protocol):
 
 
 class Params(BaseModel, ABC):
-    """Parameters of one kind: JSON-serialisable, frozen, unknown fields refused."""
+    """Parameters of one kind: JSON-serialisable, frozen, unknown fields refused.
+
+    ``resources`` is everywhere a ``nodes.resources.Resources``: what a node may ask for while it is
+    built. It stands on these protocols, so they cannot name it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     slot: ClassVar[str]
@@ -202,7 +204,7 @@ class Params(BaseModel, ABC):
     worlds: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def build(self, resources: "Resources") -> Any:
+    def build(self, resources: Any) -> Any:
         """Return the slot's callable or object; heavy parts are made here, once."""
 
     def misfit(self, env: "EnvParams") -> str:
@@ -221,7 +223,7 @@ class EnvParams(Params):
     slot: ClassVar[str] = "env"
 
     @abstractmethod
-    def build(self, resources: "Resources") -> World: ...
+    def build(self, resources: Any) -> World: ...
 
     #: Whether a new task on a thread goes on with its conversation: recent events are kept, and the
     #: newest human message is a task.
@@ -231,7 +233,7 @@ class EnvParams(Params):
         """Return how this world is read: by default line by line, whatever it is."""
         return PlainView()
 
-    def source(self, observation: Observation, resources: "Resources") -> Source | None:
+    def source(self, observation: Observation, resources: Any) -> Source | None:
         """Return where candidate chunks come from, None for the page itself."""
         return None
 
@@ -245,21 +247,21 @@ class LlmParams(Params):
     slot: ClassVar[str] = "llm"
 
     @abstractmethod
-    def build(self, resources: "Resources") -> "BaseChatModel": ...
+    def build(self, resources: Any) -> "BaseChatModel": ...
 
 
 class EmbedderParams(Params):
     slot: ClassVar[str] = "embedder"
 
     @abstractmethod
-    def build(self, resources: "Resources") -> Embedder: ...
+    def build(self, resources: Any) -> Embedder: ...
 
 
 class UpdaterParams(Params):
     slot: ClassVar[str] = "updater"
 
     @abstractmethod
-    def build(self, resources: "Resources") -> Updater: ...
+    def build(self, resources: Any) -> Updater: ...
 
 
 class ContextParams(Params):
@@ -269,18 +271,18 @@ class ContextParams(Params):
     )
 
     @abstractmethod
-    def build(self, resources: "Resources") -> ContextBuilder: ...
+    def build(self, resources: Any) -> ContextBuilder: ...
 
 
 class ActorParams(Params):
     slot: ClassVar[str] = "actor"
 
     @abstractmethod
-    def build(self, resources: "Resources") -> Actor: ...
+    def build(self, resources: Any) -> Actor: ...
 
 
 class MemoryParams(Params):
     slot: ClassVar[str] = "memory"
 
     @abstractmethod
-    def build(self, resources: "Resources") -> MemoryWriter: ...
+    def build(self, resources: Any) -> MemoryWriter: ...

@@ -44,14 +44,12 @@ MODULES = {name_of(path): path for path in FILES}
 
 @cache
 def imports(path: Path) -> tuple[tuple[int, str], ...]:
-    """Return (line, module) of every import of ours, also inside functions; not for types alone."""
+    """Return (line, module) of every import of ours, also inside functions and for types alone."""
     return tuple(_imports(ast.parse(path.read_text("utf-8"))))
 
 
 def _imports(node: ast.AST) -> Iterator[tuple[int, str]]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            continue
         if isinstance(child, ast.Import):
             yield from ((child.lineno, a.name) for a in child.names if a.name in MODULES)
         elif isinstance(child, ast.ImportFrom) and child.module and not child.level:

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+#: What a transcript shows of each step.
+Show = Literal["page", "context", "none"]
 _BAR = 14  # blocks of the longest bar
 #: Columns of a summary that fit a terminal.
 _COLUMNS = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from stores.errors import UserError
 from ui.cli.output import (
     JsonFile,
     Overrides,
+    Show,
     check_target,
     console,
     examples,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from graph.config import Config
     from graph.session import Session, StepResult
 
-Show = Literal["page", "context", "none"]
 EXAMPLES = examples(
     "stategate run demo --goal 3",
     "stategate run webshop --goal 3 --set context.kind=window --budget 300",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from envs.protocols import Observation, View
 from nodes.protocols import BuiltContext
 from ui.actions import costs_of, figure, label, reward_parts, task_in_words
+from ui.cli.output import Show
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from graph.config import Config
     from graph.session import StepResult
-    from ui.cli.run import Show
 
 #: Lines of a page that a transcript shows.
 PAGE_LINES = 5
@@ -71,7 +71,7 @@ def reward_line(reward: float, observation: Observation) -> str:
 class Transcript:
     """Prints an episode as it is played."""
 
-    def __init__(self, out: "Console", config: "Config", view: View, show: "Show" = "page") -> None:
+    def __init__(self, out: "Console", config: "Config", view: View, show: Show = "page") -> None:
         self.out = out
         self.config = config
         self.view = view
