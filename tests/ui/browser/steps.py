@@ -1,6 +1,9 @@
 """What a person does in the app, as functions."""
 
 import re
+from contextlib import suppress
+
+from playwright.sync_api import TimeoutError
 
 
 def button(page, name):
@@ -68,6 +71,16 @@ def act(page, action):
 
 def radio(page, selector, option):
     page.locator(selector).get_by_role("radio", name=option, exact=True).click()
+
+
+def apply(page):
+    """Apply the forms, again where the button was just drawn anew under the first click."""
+    good = page.locator("#sg-settings-status .sg-note-good")
+    for _ in range(4):
+        button(page, "Apply to this tab").click()
+        with suppress(TimeoutError):
+            return good.wait_for(timeout=8_000)
+    raise AssertionError("the forms are not applied")
 
 
 def fill(page, selector, text):

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.ui.browser.steps import (
+    apply,
     button,
     choose,
     fill,
@@ -138,8 +139,7 @@ def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
     button(page, "Apply to this tab").click()
     page.locator("#sg-settings-status .sg-note-bad", has_text="how_many").wait_for()
     fill(page, "#sg-field-context-how_many", "2")
-    button(page, "Apply to this tab").click()
-    page.locator("#sg-settings-status .sg-note-good").wait_for()
+    apply(page)
     with page.expect_download() as download:
         button(page, "Save as YAML").click()
     saved = yaml.safe_load(download.value.path().read_text())
@@ -171,11 +171,11 @@ def use_model(page, url):
     tab(page, "Settings")
     page.locator("#sg-slot-llm").wait_for()
     choose(page, "#sg-slot-llm", "openai")
-    fill(page, "#sg-field-llm-base_url", url)
+    page.locator("#sg-field-llm-base_url").wait_for()
     choose(page, "#sg-slot-actor", "chat")
     page.locator("#sg-field-actor-structured").wait_for()
-    button(page, "Apply to this tab").click()
-    page.locator("#sg-settings-status .sg-note-good").wait_for()
+    fill(page, "#sg-field-llm-base_url", url)
+    apply(page)
     tab(page, "Episode")
 
 

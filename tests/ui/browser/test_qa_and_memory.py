@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.ui.browser.steps import button, choose, fill, radio, tab
+from tests.ui.browser.steps import apply, button, choose, fill, radio, tab
 
 pytestmark = pytest.mark.browser
 ZORB = (
@@ -90,8 +90,7 @@ def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, fake_mo
     page.locator("#sg-slot-llm").wait_for()
     choose(page, "#sg-slot-llm", "openai")
     fill(page, "#sg-field-llm-base_url", fake_model.url)
-    button(page, "Apply to this tab").click()
-    page.locator("#sg-settings-status .sg-note-good").wait_for()
+    apply(page)
     tab(page, "QA")
     radio(page, "#sg-qa-actor", "answer")
     page.wait_for_timeout(500)
