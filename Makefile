@@ -27,8 +27,10 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 demo: setup ## run one real episode with the learned policy on the sample catalogue
 	$(BIN)/stategate run demo --goal 3
 
-test: setup check ## check, then every test, on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+# A browser and its server need both cores for themselves: beside other tests a redraw swallows clicks.
+test: setup check ## check, then every test: on two cores, those in a browser by themselves
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/ui/browser
+	$(BIN)/python -m pytest tests/ui/browser
 
 check: setup ## ruff, mypy strict and deptry
 	$(BIN)/ruff check .

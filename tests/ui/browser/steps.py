@@ -65,7 +65,7 @@ def choose(page, selector, option):
 
 
 def act(page, action):
-    page.locator("#sg-typed").locator("textarea, input").first.fill(action)
+    fill(page, "#sg-typed", action)
     button(page, "Act").click()
 
 
