@@ -106,8 +106,16 @@ class ReinforceSettings(Settings, ReaderSettings):
     max_steps: int = Field(default=20, ge=1)
 
 
+class AlignerSettings(Settings):
+    """What an instruction asks, excludes or leaves open, learned from many wordings."""
+
+    data: str = Field(description="'sample', 'official' or a folder of the world's files")
+    times: int = Field(default=8, ge=1, description="wordings of each goal")
+
+
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.
 TRAINERS: dict[str, type[Settings]] = {
+    "aligner": AlignerSettings,
     "state": StateSettings,
     "retriever": RetrieverSettings,
     "allocator": AllocatorSettings,

@@ -4,7 +4,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
 from stores.errors import UserError
@@ -70,6 +70,57 @@ def human_goals(
                 goals.append({**goal, "weight": 1})
     random.Random(_SHUFFLE_SEED).shuffle(goals)
     return [{"index": i, **goal} for i, goal in enumerate(goals)]
+
+
+#: Goals that the shop can be loaded with.
+Goals = Literal["synthetic", "human", "both"]
+TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
+
+
+def make_goals(
+    kind: str, catalogue: Catalogue, prices: Mapping[str, float], rng: random.Random
+) -> list[dict[str, Any]]:
+    """Return the goals of ``kind``; "both" has people's behind the synthetic ones.
+
+    People's are the same alone and behind others: each draw of limits starts where the prices ended.
+    """
+    makers = {
+        "synthetic": (synthetic_goals,),
+        "human": (human_goals,),
+        "both": (synthetic_goals, human_goals),
+    }
+    if kind not in makers:
+        raise UserError(f"goals must be {', '.join(makers)}, not '{kind}'")
+    state = rng.getstate()
+    goals: list[dict[str, Any]] = []
+    for make in makers[kind]:
+        rng.setstate(state)
+        goals += make(catalogue, prices, rng)
+    return [{**goal, "index": i} for i, goal in enumerate(goals)]
+
+
+def ranges(goals: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """Return the numbers of the synthetic goals for each use; the sides of a line share no product.
+
+    test: the first 500, for live tests. training: goals on products that no goal below 1500 uses.
+    clean: goals on products of neither. developing: the goals between 500 and 1499 on the test
+    goals' products. On fewer goals the bounds shrink in proportion. human: what people asked for.
+    """
+    ours = [i for i, goal in enumerate(goals) if isinstance(goal["goal_options"], Mapping)]
+    total = len(ours)
+    first = min(FIRST_TRAINING_GOAL, total // 2)
+    test = min(TEST_GOALS, first // 3)
+    tested = {goals[i]["asin"] for i in ours[:test]}
+    seen = {goals[i]["asin"] for i in ours[:first]}
+    return {
+        "test": ours[:test],
+        "training": [i for i in ours if goals[i]["asin"] not in seen],
+        "clean": [i for i in ours if goals[i]["asin"] in seen - tested],
+        "developing": [i for i in ours[test:first] if goals[i]["asin"] in tested],
+        "human": [
+            i for i, goal in enumerate(goals) if not isinstance(goal["goal_options"], Mapping)
+        ],
+    }
 
 
 def _limit(price: float, rng: random.Random) -> tuple[float, str]:

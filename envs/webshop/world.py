@@ -16,10 +16,11 @@ from envs.protocols import Observation, Session
 from envs.webshop import pages
 from envs.webshop.bm25 import Bm25
 from envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
-from envs.webshop.goals import draw_prices, human_goals, synthetic_goals
+from envs.webshop.goals import Goals, draw_prices, make_goals, ranges
 from envs.webshop.pages import SEARCH
 from envs.webshop.reward import outcome, score
 from envs.webshop.session import Frozen, restore, start
+from envs.webshop.wordings import TEMPLATE, reworded
 from stores.errors import UserError
 
 HITS = 50
@@ -36,7 +37,8 @@ class WebShop:
         catalogue: Catalogue,
         observation: Literal["text", "rich"] = "text",
         seed: int = 0,
-        goals: Literal["synthetic", "human"] = "synthetic",
+        goals: Goals = "synthetic",
+        wording: str = TEMPLATE,
     ) -> None:
         if observation not in ("text", "rich"):
             raise UserError(f"observation must be 'text' or 'rich', not '{observation}'")
@@ -47,10 +49,10 @@ class WebShop:
         self._order = list(catalogue.products.values())
         rng = random.Random(seed)
         self.prices = draw_prices(self._order, rng)
-        make = {"synthetic": synthetic_goals, "human": human_goals}.get(goals)
-        if make is None:
-            raise UserError(f"goals must be 'synthetic' or 'human', not '{goals}'")
-        self.goals: list[dict[str, Any]] = make(catalogue, self.prices, rng)
+        self.goals: list[dict[str, Any]] = make_goals(goals, catalogue, self.prices, rng)
+        self.ranges = ranges(self.goals)
+        ours = len(self.goals) - len(self.ranges["human"])  # people's words stay theirs
+        self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
         # Equal scores come out by ASIN, as in the original's index: so index in that order.
         self._by_asin = sorted(self._order, key=lambda product: product.asin)
         self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
@@ -62,14 +64,16 @@ class WebShop:
         folder: str | Path = "sample",
         observation: Literal["text", "rich"] = "text",
         seed: int = 0,
-        goals: Literal["synthetic", "human"] = "synthetic",
+        goals: Goals = "synthetic",
+        wording: str = TEMPLATE,
     ) -> "WebShop":
         """Load the official files from ``folder``, or the catalogue that ships ("sample").
 
-        ``seed`` drives the price draws (0 gives the published goals). Raises ``UserError`` for
-        missing or broken data.
+        ``seed`` drives the price draws (0 gives the published goals), ``goals`` are "synthetic",
+        "human" or "both", ``wording`` says the synthetic ones in other words (``envs.webshop.wordings``).
+        Raises ``UserError`` for missing or broken data.
         """
-        return cls(read_catalogue(folder), observation, seed, goals)
+        return cls(read_catalogue(folder), observation, seed, goals, wording)
 
     @property
     def fingerprint(self) -> str:
@@ -146,6 +150,10 @@ class WebShop:
     def search_scores(self, query: str, k: int = HITS) -> list[tuple[str, float]]:
         """Return (ASIN, BM25 score) of the ``k`` best products, best first."""
         return [(self._by_asin[i].asin, value) for i, value in self._engine.search(query, k)]
+
+    def group_of(self, goal: int) -> str:
+        """Return the product that a goal is about: goals of one product hang together."""
+        return str(self.goals[self._goal_number(goal)]["asin"])
 
     def oracle(self, goal: int) -> float:
         """Return the reward of buying exactly the goal's product with exactly its options."""

@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 Labels = Sequence[Hashable] | None
 #: Unit (a goal, a question): metric: value. A unit without a metric does not count in it.
 Units = Mapping[Any, Mapping[str, float]]
+#: What each unit belongs to (the thing that a goal is about); units of one group hang together.
+Groups = Mapping[Any, Hashable] | None
 _DRAWS = 10_000
 
 
@@ -83,26 +85,57 @@ def paired(
     return Paired(spread.mean, spread.low, spread.high, p, len(differences))
 
 
-def summary_row(agent: str, units: Units, metrics: Sequence[str]) -> dict[str, Any]:
-    """Return an agent's row: ``n``, those of ``metrics`` that any unit has, ``errors`` if counted."""
+def cluster_error(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
+    """Return the standard error of a mean whose values hang together in ``clusters`` (NaN for one)."""
+    if len(set(clusters)) < 2:
+        return float("nan")
+    numbers = np.asarray(values, dtype=float)
+    ((sums, _),) = _summed(numbers - numbers.mean(), clusters, None)
+    count = len(sums)
+    return float(np.sqrt((sums**2).sum() * count / (count - 1)) / len(numbers))
+
+
+def summary_row(
+    agent: str, units: Units, metrics: Sequence[str], groups: Groups = None
+) -> dict[str, Any]:
+    """Return an agent's row: ``n``, those of ``metrics`` that any unit has, ``errors`` if counted.
+
+    Where ``groups`` says what each unit belongs to, standard errors are of groups drawn, not of units.
+    """
     values = {m: [unit[m] for unit in units.values() if m in unit] for m in metrics}
     row = {"agent": agent, "n": len(units), **with_errors({m: v for m, v in values.items() if v})}
+    if groups is not None:
+        row["groups"] = len({groups.get(unit, unit) for unit in units})
+        for metric, numbers in values.items():
+            if numbers:
+                labels = [groups.get(u, u) for u, unit in units.items() if metric in unit]
+                row[f"{metric}_se"] = cluster_error(numbers, labels)
     if any("errors" in unit for unit in units.values()):
         row["errors"] = int(sum(unit["errors"] for unit in units.values()))
     return row
 
 
 def paired_tests(
-    values: Mapping[str, Units], a: str, b: str, metrics: Sequence[str], seed: int = 0
+    values: Mapping[str, Units],
+    a: str,
+    b: str,
+    metrics: Sequence[str],
+    seed: int = 0,
+    groups: Groups = None,
 ) -> list[dict[str, Any]]:
-    """Return a test of ``b`` against ``a`` for each metric, over the units that both have it for."""
+    """Return a test of ``b`` against ``a`` for each metric, over the units that both have it for.
+
+    ``groups``: intervals draw groups, p-values flip them.
+    """
     tests = []
     for metric in metrics:
         ours, theirs = (values.get(name, {}) for name in (a, b))
         shared = sorted(u for u in ours if metric in ours[u] and metric in theirs.get(u, {}))
         if shared:
             pair = ([ours[u][metric] for u in shared], [theirs[u][metric] for u in shared])
-            tests.append({"a": a, "b": b, "metric": metric, **vars(paired(*pair, seed))})
+            labels = None if groups is None else [groups.get(unit, unit) for unit in shared]
+            test = vars(paired(*pair, seed, labels))
+            tests.append({"a": a, "b": b, "metric": metric, **test})
     return tests
 
 

@@ -7,7 +7,7 @@ For any world that has numbered goals or lists its tasks (``envs.protocols.World
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per
 METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
 _TESTED = ("success", "score", "tokens_per_step")
 _FAILURE = {"reward": 0.0, "done": False}
+#: From the rows of all episodes, the agents, the world and a seed to a summary.
+Scorer = Callable[[Sequence[Row], Sequence[str], Any, int], Summary]
 
 
 def run_live(
@@ -35,20 +37,24 @@ def run_live(
     seed: int = 0,
     command: Sequence[str] = ("run_live",),
     checkpoints: Mapping[str, str] | None = None,
+    scorer: "Scorer | None" = None,
 ) -> dict[str, Any]:
     """Play ``goals`` with each agent and return the summary; resumes what ``out`` holds.
 
     ``agents`` maps a name to config overrides on top of ``overrides``. ``goals`` are numbers of the
     world's tasks, or such numbers as text ("0-9", "all"). An episode that fails is counted in
     ``errors`` and in ``n`` (as no success, score 0), never dropped. ``checkpoints`` are hashes of what
-    the agents load, by name, for ``args.json``.
+    the agents load, by name, for ``args.json``; ``scorer`` makes the summary (:func:`summarise`).
     """
     configs = {name: load_config(config, [*overrides, *extra]) for name, extra in agents.items()}
     if not configs or not goals:
         raise UserError("name at least one agent and one goal")
     first = next(iter(configs.values()))
-    if len({str(getattr(agent.env, "data", "")) for agent in configs.values()}) > 1:
-        raise UserError("agents are compared on the same goals: give them all the same env.data")
+    for field in ("data", "goals"):
+        if len({str(getattr(agent.env, field, "")) for agent in configs.values()}) > 1:
+            raise UserError(
+                f"agents are compared on the same goals: give them all the same env.{field}"
+            )
     # Unknown kinds and missing checkpoints fail here, before anything is written.
     graphs = {name: build_graph(agent, checkpointer=False) for name, agent in configs.items()}
     world = next(iter(graphs.values())).agent.bound().world  # type: ignore[attr-defined]
@@ -65,27 +71,42 @@ def run_live(
         "checkpoints": {**checkpoint_hashes(configs.values()), **(checkpoints or {})},
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }
+    groups = groups_of(world, tasks)
     samples = [Sample({"goal": number}, task, (_FAILURE,)) for number, task in tasks.items()]
 
     def solver(name: str) -> Solver:
+        thread_id = f"{Path(out).name}/{name}"
         return lambda sample, attempt: _play(
-            graphs[name], f"{Path(out).name}/{name}", sample, attempt
+            graphs[name], thread_id, sample, attempt, (groups or {}).get(sample.key["goal"])
         )
 
-    def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, list(configs), world, seed)
+    def scored(rows: Sequence[Row]) -> Summary:
+        return (scorer or summarise)(rows, list(configs), world, seed)
 
-    return run_task(Task(list(configs), lambda _: samples, solver, scorer), out, args)
+    return run_task(Task(list(configs), lambda _: samples, solver, scored), out, args)
+
+
+def groups_of(world: Any, goals: Iterable[int]) -> dict[int, str] | None:
+    """Return what each goal is about, where the world says that goals hang together by it."""
+    group_of = getattr(world, "group_of", None)
+    return {goal: group_of(goal) for goal in goals} if callable(group_of) else None
 
 
 def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[str, Any]]:
     """Return number: task, for the numbers in ``goals`` ("all": every one that the world lists).
 
-    Raises ``UserError`` for a number that the world has no task for.
+    A world that names ``ranges`` of its tasks takes their names too: "clean", or "clean:100" for the
+    first hundred. Raises ``UserError`` for a number that the world has no task for.
     """
     listed = list(tasks_of(world))
     if goals == "all":
         return dict(enumerate(listed))
+    ranges: Mapping[str, Sequence[int]] = getattr(world, "ranges", {})
+    if isinstance(goals, str) and goals.partition(":")[0] in ranges:
+        name, _, count = goals.partition(":")
+        goals = list(ranges[name])[: int(count) if count.isdecimal() else None]
+        if not goals:
+            raise UserError(f"this world has no tasks of the range '{name}'")
     numbers = parse_numbers(goals, "tasks") if isinstance(goals, str) else list(goals)
     for number in numbers:
         if not 0 <= number < len(listed):
@@ -93,11 +114,15 @@ def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[st
     return {number: listed[number] for number in numbers}
 
 
-def _play(graph: Graph, thread_id: str, sample: Sample, attempt: Attempt) -> None:
+def _play(
+    graph: Graph, thread_id: str, sample: Sample, attempt: Attempt, group: str | None = None
+) -> None:
     row, before = attempt.rows[0], time.perf_counter()
     counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
     row |= {**counted, "steps": 0, "lost": 0}
     end = dict(_FAILURE)
+    if group is not None:
+        row["group"] = group
     if set(sample.data) != {"goal"}:
         row["task"] = dict(sample.data)
     context: dict[str, Any] = {}
@@ -167,24 +192,37 @@ def _decision(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summarise(
-    episodes: Sequence[Row], agents: Sequence[str], world: Any = None, seed: int = 0
-) -> Summary:
-    """Return a row an agent, and paired tests against the first agent.
-
-    A world that knows what each goal is worth at best (``oracle(goal)``) has a row of its own.
-    """
-    values = {
+def episode_values(
+    episodes: Sequence[Row], agents: Sequence[str]
+) -> dict[str, dict[int, dict[str, float]]]:
+    """Return agent: goal: metric: value."""
+    return {
         name: {row["goal"]: _measured(row) for row in episodes if row["agent"] == name}
         for name in agents
     }
-    rows = [summary_row(name, units, METRICS) for name, units in values.items()]
+
+
+def summarise(
+    episodes: Sequence[Row], agents: Sequence[str], world: Any = None, seed: int = 0,
+    tested: Sequence[str] = _TESTED,
+) -> Summary:  # fmt: skip
+    """Return a row an agent, and paired tests against the first agent.
+
+    Goals that a world says to hang together (``group_of(goal)``) are drawn together.
+
+    A world that knows what each goal is worth at best (``oracle(goal)``) has a row of its own.
+    """
+    values = episode_values(episodes, agents)
+    groups = groups_of(world, values[agents[0]])
+    rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
     if hasattr(world, "oracle"):
         best = {goal: float(world.oracle(goal)) for goal in sorted(values[agents[0]])}
         units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
-        rows.append(summary_row("oracle", units, METRICS))
+        rows.append(summary_row("oracle", units, METRICS, groups))
     tests = [
-        test for name in agents[1:] for test in paired_tests(values, agents[0], name, _TESTED, seed)
+        test
+        for name in agents[1:]
+        for test in paired_tests(values, agents[0], name, tested, seed, groups)
     ]
     return rows, tests
 

@@ -28,12 +28,19 @@ class WebShopEnv(EnvParams):
         default="rich", description="'text' hides which options are chosen; 'rich' marks them"
     )
     seed: int = Field(default=0, description="of the price draws; 0 is the published one")
+    goals: Literal["synthetic", "human", "both"] = Field(
+        default="synthetic", description="made by the shop's template, asked by people, or both"
+    )
+    wording: str = Field(
+        default="template",
+        description="of synthetic goals: template, a family, or a split (train, develop, held-out)",
+    )
 
     def build(self, resources: "Resources") -> "WebShop":
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
         from envs.webshop import WebShop
 
-        return WebShop.load(self.folder(), observation=self.observation, seed=self.seed)
+        return WebShop.load(self.folder(), self.observation, self.seed, self.goals, self.wording)
 
     def folder(self) -> str:
         """Return the data folder, with ``~`` and environment variables expanded."""

@@ -8,7 +8,7 @@ and how well they did; it also holds the tensors' SHA-256, so a damaged or mixed
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +81,23 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
     with needs("local"):
-        from safetensors import SafetensorError
         from safetensors.torch import load
+
+    tensors, meta = _read(name, kind, load)
+    return {k: t.float() if t.is_floating_point() else t for k, t in tensors.items()}, meta
+
+
+def load_arrays(name: str, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (NumPy arrays, meta), as :func:`load_weights` does, without torch."""
+    from safetensors.numpy import load
+
+    return _read(name, kind, load)
+
+
+def _read(
+    name: str, kind: str, load: Callable[[bytes], dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    from safetensors import SafetensorError
 
     meta = read_meta(name)
     if meta["kind"] != kind:
@@ -94,10 +109,9 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
             f"checkpoint '{name}' is damaged or not the one its JSON describes: fetch or train it again"
         )
     try:
-        tensors = load(data)
+        return load(data), meta
     except SafetensorError as error:
         raise UserError(f"checkpoint '{name}' cannot be read ({error}): train it again") from None
-    return {k: t.float() if t.is_floating_point() else t for k, t in tensors.items()}, meta
 
 
 def require_match(name: str, meta: Mapping[str, Any], key: str, have: Any, fix: str) -> None:

@@ -17,10 +17,10 @@ from typing import Any
 
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
+from envs.webshop.goals import FIRST_TRAINING_GOAL
 from stores.errors import UserError
 from stores.runs import parse_numbers
 
-TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
 MODES: tuple[str, ...] = ("rich", "text")
 _HELD_OUT = 0.4  # share of the training goals' products
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
@@ -28,17 +28,15 @@ _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), 
 
 def splits(world: WebShop) -> dict[str, list[int]]:
     """Return the goals of each split. Test goals are 0 to 499 (in proportion, on fewer goals)."""
-    total = len(world.goals)
-    first = min(FIRST_TRAINING_GOAL, total // 2)
-    test = min(TEST_GOALS, first // 3)
-    seen = {goal["asin"] for goal in world.goals[:first]}
-    unseen = [i for i, goal in enumerate(world.goals) if goal["asin"] not in seen]
+    parts = world.ranges
+    unseen = parts["training"]
     if not unseen:
         raise UserError("every product is used by a test goal: no product is left to train on")
+    first = min(FIRST_TRAINING_GOAL, len(world.goals) // 2)
     return {
         "train": unseen,
-        "train-index": list(range(first, total)),
-        "heldout": list(range(test, first)),
+        "train-index": list(range(first, len(world.goals))),
+        "heldout": list(range(len(parts["test"]), first)),
     }
 
 

@@ -21,6 +21,10 @@ _BUDGET = examples(
     "stategate eval budget --builders full --agent u=context.kind=compress,context.allocator=uniform"
     " --budgets 150,300 --out runs/uniform",
 )
+_WORDINGS = examples(
+    "stategate eval wordings --set env.data=official --out runs/wordings",
+    "stategate eval wordings --split negation,typos --goals clean --actors rule --out runs/two",
+)
 _EXPERIENCE = examples(
     "stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/e",
     "stategate eval experience --state-bank banks/s --only state,gated --goals 0-49 --out runs/f",
@@ -60,7 +64,12 @@ _Agent = Annotated[
     typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="An agent of your own; repeatable."),
 ]
 _Goals = Annotated[
-    str, typer.Option("--goals", "--tasks", help="Numbers of the world's tasks: 0-499, 3,5,8, all.")
+    str,
+    typer.Option(
+        "--goals",
+        "--tasks",
+        help="Numbers of the world's tasks: 0-499, 3,5,8, all, a range's name.",
+    ),
 ]
 _Config = Annotated[str, typer.Option(help="A preset or a YAML file.")]
 _Set = Annotated[
@@ -128,6 +137,32 @@ def budget(
         )  # fmt: skip
     _finish(summary, out, json_target, _show_episodes)
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
+
+
+@eval_app.command(epilog=_WORDINGS)
+def wordings(
+    out: _Out,
+    split: Annotated[
+        str, typer.Option(help="train, develop, held-out, or families, comma-separated.")
+    ] = "develop",
+    actors: Annotated[str, typer.Option(help="Actors' kinds.")] = "rule,policy",
+    contexts: Annotated[str, typer.Option(help="Of full, compress.")] = "full,compress",
+    goals: _Goals = "developing:40",
+    config: _Config = "webshop",
+    overrides: _Set = None,
+    seed: _Seed = 0,
+    json_target: _Json = None,
+) -> None:
+    """Play WebShop's goals in many wordings: success by family, with full and with compress."""
+    from evals.webshop.wordings import run_wordings
+
+    check_target(json_target)
+    with _resumable(out):
+        summary = run_wordings(
+            config, split, _names(actors), goals, out, _names(contexts), overrides or (), seed,
+            _command(),
+        )  # fmt: skip
+    _finish(summary, out, json_target, _show_episodes)
 
 
 @eval_app.command(epilog=_EXPERIENCE)

@@ -10,6 +10,11 @@ from ui.cli.output import examples
 
 #: What each trainer makes, the module that makes it, and an example beside the plain command.
 _TRAINERS = {
+    "aligner": (
+        "What an instruction asks, excludes or leaves open, however it is said.",
+        "trainers.webshop.alignment",
+        "--set data=sample --set checkpoint=runs/aligner",
+    ),
     "state": (
         "A recurrent state (gru or ssm) that foresees the next action: comes first.",
         "trainers.state.model",

@@ -1,0 +1,253 @@
+"""An instruction read without a grammar: which words carry it, limits on amounts, what is excluded.
+
+How much a word *matters* (belongs to what is asked, not to the talk around it) is learned from many
+wordings (``matching``); limits and negations are read by closed classes of English words.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from envs.asking.text import Token, english, tokens
+
+_SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|\s+[-–/|>]+\s+|(?<=\w): ")
+_CLAUSE = re.compile(r"[,.;:!?()\n|/\"<>]|\s-\s")
+_NEAR = 6  # words between an amount and what says that it is a limit
+_RANGE = re.compile(r"^\s*(?:dollars?|bucks?|usd)?\s*(?:-|–|to|and|or)\s*[$€£]?\s*$")
+_OR_LESS = re.compile(
+    r"^\W*(?:dollars?|bucks?|usd|euros?)?\W*or\s+(less|under|below|cheaper|more|over)"
+)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Amounts must lie from ``low`` to ``high``; ``start:end`` are the words that say so."""
+
+    low: float | None
+    high: float | None
+    start: int
+    end: int
+
+    def excludes(self, amount: float) -> bool:
+        """Say whether ``amount`` is ruled out."""
+        return (self.high is not None and amount > self.high) or (
+            self.low is not None and amount < self.low
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an instruction says. ``clause`` and ``sentence`` number the parts that each token is in.
+
+    ``negators`` are the places (in tokens) of words that exclude, outside of limits.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    clause: tuple[int, ...]
+    sentence: tuple[int, ...]
+    limit: Limit | None = None
+    in_limit: frozenset[int] = frozenset()
+    negators: tuple[int, ...] = ()
+    places: dict[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    numbers: tuple[int, ...] = ()
+
+    def __hash__(self) -> int:
+        """Hash by the text alone."""
+        return hash(self.text)
+
+
+@lru_cache(maxsize=4096)
+def read_request(text: str) -> Request:
+    """Read an instruction."""
+    found = tokens(text)
+    clause = _numbered(found, [m.start() for m in _CLAUSE.finditer(text)])
+    sentence = _numbered(found, [m.end() for m in _SENTENCE.finditer(text)])
+    limit, inside = _limit(text, found, clause)
+    places: dict[str, tuple[int, ...]] = {}
+    for i, token in enumerate(found):
+        places[token.key] = (*places.get(token.key, ()), i)
+    return Request(
+        text, found, clause, sentence, limit, inside, _negators(found, inside), places,
+        tuple(i for i, token in enumerate(found) if token.value is not None),
+    )  # fmt: skip
+
+
+def _numbered(found: tuple[Token, ...], cuts: list[int]) -> tuple[int, ...]:
+    numbers, at = [], 0
+    for token in found:
+        while at < len(cuts) and cuts[at] <= token.start:
+            at += 1
+        numbers.append(at)
+    return tuple(numbers)
+
+
+def _negators(found: tuple[Token, ...], inside: frozenset[int]) -> tuple[int, ...]:
+    known = english()
+    places = []
+    for i, token in enumerate(found):
+        if i in inside:
+            continue
+        pair = f"{token.word} {found[i + 1].word}" if i + 1 < len(found) else ""
+        if pair in known["negator_pairs"]:
+            places.append(i + 1)
+        elif token.word in known["negators"] or (
+            token.word == "t"
+            and i > 1
+            and found[i - 1].word == "'"
+            and found[i - 2].word.endswith("n")
+        ):
+            places.append(i)
+    return tuple(places)
+
+
+def _limit(
+    text: str, found: tuple[Token, ...], clause: tuple[int, ...]
+) -> tuple[Limit | None, frozenset[int]]:
+    """Return the limit on amounts of money that the words set, and the tokens that say it.
+
+    What names a currency counts before what only compares; of equals the last, as people correct
+    themselves. An amount of another unit is none.
+    """
+    best: tuple[Limit, frozenset[int]] | None = None
+    strongest = -1
+    amounts = [i for i, t in enumerate(found) if t.value is not None and not t.unit]
+    for i in amounts:
+        cue = _cue(text, found, clause, i)
+        if cue is None:
+            continue
+        strength, low, high, first, last = cue
+        if strength < strongest:
+            continue
+        strongest = strength
+        span = Limit(low, high, found[first].start, found[last].end)
+        best = span, frozenset(range(first, last + 1))
+    return best or (None, frozenset())
+
+
+def _cue(
+    text: str, found: tuple[Token, ...], clause: tuple[int, ...], i: int
+) -> tuple[int, float | None, float | None, int, int] | None:
+    """Return (strength, low, high, first token, last token), None where the amount sets no limit."""
+    known = english()
+    value = found[i].value or 0.0
+    after = found[i + 1].word if i + 1 < len(found) else ""
+    before = found[i - 1].word if i else ""
+    marked = before in "$€£" if before else False
+    is_currency = marked or _is(after, "currency") or after in ("$", "€", "£")
+    first, last = (i - 1 if marked else i), (i + 1 if is_currency and not marked and after else i)
+    around = _around(found, clause, i)
+    words = [found[j].word for j in around]
+    near_money = any(_is(word, "money") for word in words)
+    upper, lower, start = _comparison(text, found, clause, first)
+    tail = _OR_LESS.match(text[found[i].end :])
+    if tail:
+        upper, lower = tail[1] in ("less", "under", "below", "cheaper"), tail[1] in ("more", "over")
+        while last + 1 < len(found) and found[last].word != tail[1]:
+            last += 1
+    closing = (
+        found[last + 1].word if last + 1 < len(found) and clause[last + 1] == clause[i] else ""
+    )
+    if closing in ("tops", "max", "maximum"):
+        upper, lower, last = True, False, last + 1
+    if not is_currency and not near_money and not (upper or lower):
+        return None
+    strength = 3 * is_currency + 2 * near_money + (upper or lower)
+    if not is_currency and not near_money and after and after not in known["small"]:
+        strength = 0  # "under 5 shelves" may count something
+    if not is_currency and near_money and not (upper or lower) and not _is_told(found, clause, i):
+        return None
+    other = _range_start(text, found, i, first)
+    if other is not None:
+        return (
+            strength,
+            min(found[other].value or 0.0, value),
+            value,
+            _widened(found, clause, other),
+            last,
+        )
+    first = min(first, start if start is not None else first)
+    if lower and not upper:
+        return strength, value, None, first, last
+    return strength, None, value, first, last
+
+
+@lru_cache(maxsize=16384)
+def _is(word: str, kind: str) -> bool:
+    """Say whether ``word`` is of a closed class, one slip of the keyboard forgiven in longer words."""
+    known = english()[kind]
+    if word in known or len(word) < 5:
+        return word in known
+    from rapidfuzz.distance import OSA
+
+    return any(len(k) > 4 and k[0] == word[0] and OSA.distance(word, k) == 1 for k in known)
+
+
+def _is_told(found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> bool:
+    """Say whether a word of money stands right beside a bare amount ("budget: 40")."""
+    near = [j for j in (i - 3, i - 2, i - 1, i + 1) if 0 <= j < len(found)]
+    return any(_is(found[j].word, "money") for j in near)
+
+
+def _around(found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> list[int]:
+    span = range(max(0, i - _NEAR), min(len(found), i + 4))
+    return [j for j in span if j != i and abs(clause[j] - clause[i]) <= 1]
+
+
+def _comparison(
+    text: str, found: tuple[Token, ...], clause: tuple[int, ...], i: int
+) -> tuple[bool, bool, int | None]:
+    """Return whether the words before token ``i`` make it an upper or a lower end, and from where."""
+    known = english()
+    upper = lower = False
+    start: int | None = None
+    for j in range(i - 1, max(-1, i - 1 - _NEAR), -1):
+        word = found[j].word
+        if clause[j] != clause[i] and ":" not in text[found[j].end : found[i].start]:
+            break
+        if found[j].value is not None and j != i:
+            break
+        if word == "<":
+            return True, False, j
+        if word == ">":
+            return False, True, j
+        in_upper, in_lower = _is(word, "upper"), _is(word, "lower")
+        is_negated = any(
+            found[k].word in known["negators"] or found[k].word == "t"
+            for k in range(max(0, j - 4), j)
+            if abs(clause[k] - clause[j]) <= 1
+        )
+        if in_upper and not (in_lower and not is_negated):
+            upper, lower, start = True, False, j
+            break
+        if in_lower:
+            upper, lower, start = is_negated, not is_negated, j
+            if is_negated:
+                start = max(0, j - 1)
+            break
+    if start is not None:
+        while (
+            start > 0
+            and clause[start - 1] == clause[i]
+            and (found[start - 1].word in known["small"] | known["money"] | known["negators"])
+        ):
+            start -= 1
+    return upper, lower, start
+
+
+def _range_start(text: str, found: tuple[Token, ...], i: int, first: int) -> int | None:
+    """Return the token of the lower end where token ``i`` closes a range ("between $20 and $40")."""
+    for j in range(first - 1, max(-1, first - 5), -1):
+        if found[j].value is not None and not found[j].unit:
+            between = text[found[j].end : found[i].start].lower()
+            return j if _RANGE.match(between) else None
+    return None
+
+
+def _widened(found: tuple[Token, ...], clause: tuple[int, ...], first: int) -> int:
+    if first and found[first - 1].word in ("$", "€", "£"):
+        first -= 1
+    small = english()["small"] | english()["money"] | {"between"}
+    while first and clause[first - 1] == clause[first] and found[first - 1].word in small:
+        first -= 1
+    return first

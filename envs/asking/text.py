@@ -1,0 +1,221 @@
+"""Any text as tokens that compare: stems, numbers with their units, sizes in one spelling."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from stores.text import stem
+
+#: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
+_TOKEN = re.compile(
+    r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra)[ -]?(?P<letter>large|small|l|s)\b)"
+    r"|\d+(?:[.,]\d+)*|[^\W\d_]+|[$€£<>\"']"
+)
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+).split()
+_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10),
+                 strict=True))  # fmt: skip
+_NUMBERS = {**{word: i for i, word in enumerate(_ONES)}, **_TENS, "dozen": 12}
+_MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
+_CLOSE = 0.015  # relative difference of amounts that are the same in other units
+
+
+@cache
+def english() -> dict[str, Any]:
+    """Return the closed classes of words (``words.toml``), as sets, and the units."""
+    known = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+    return {
+        name: {unit: (kind, float(size)) for unit, (kind, size) in value.items()}
+        if name == "units"
+        else frozenset(value)
+        for name, value in known.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word or a number of a text: ``text[start:end]``.
+
+    ``key`` is what compares: a stem, or a number's digits. ``value`` is the number, ``unit`` its
+    dimension ("" where none is said), ``size`` how much it is in that dimension's base unit.
+    """
+
+    key: str
+    word: str
+    start: int
+    end: int
+    value: float | None = None
+    unit: str = ""
+    size: float = 0.0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a word that says nothing of what a text is about."""
+        return self.word in english()["small"] or (self.value is None and not self.word.isalnum())
+
+
+@lru_cache(maxsize=65536)
+def tokens(text: str) -> tuple[Token, ...]:
+    """Return the tokens of ``text``, in order; a unit belongs to the number before it."""
+    plain = _plain(text)
+    raw: list[Token] = []
+    for found in _TOKEN.finditer(plain):
+        word = found[0]
+        if found["size"]:
+            count = int(found["count"]) if found["count"] else len(found["xs"] or "x")
+            which = "large" if found["letter"].startswith("l") else "small"
+            name = f"{count}x{which}"
+            raw.append(Token(name, name, found.start(), found.end()))
+        elif word[0].isdigit():
+            raw.append(_number(_value(word), word, found.start(), found.end()))
+        elif word in _NUMBERS:
+            raw.append(_number(float(_NUMBERS[word]), word, found.start(), found.end()))
+        else:
+            raw.append(Token(stem(word), word, found.start(), found.end()))
+    return _with_units(_joined(raw, plain), plain)
+
+
+def content(text: str) -> tuple[Token, ...]:
+    """Return the tokens of ``text`` without small words and marks."""
+    return tuple(token for token in tokens(text) if not token.is_small)
+
+
+def same(one: Token, other: Token) -> float:
+    """Return how far (0 to 1) two tokens are the same word, or the same amount."""
+    if one.value is None or other.value is None:
+        return float(one.key == other.key)
+    if one.unit and other.unit:
+        if one.unit == other.unit:
+            near = abs(one.size - other.size) <= _CLOSE * max(one.size, other.size)
+            return (1.0 if one.value == other.value else 0.9) if near else 0.0
+        return 0.3 if one.value == other.value else 0.0
+    return (1.0 if one.unit == other.unit else 0.85) if one.value == other.value else 0.0
+
+
+def _plain(text: str) -> str:
+    """Return ``text`` in small letters and plain marks; places stay as they are."""
+    return "".join(_MARKS.get(c, c if len(c.lower()) > 1 else c.lower()) for c in text)
+
+
+def _value(digits: str) -> float:
+    head, dot, tail = digits.rpartition(".")
+    if dot and len(tail) != 3:
+        return float(head.replace(",", "").replace(".", "") + "." + tail)
+    if digits.count(",") == 1 and len(digits.rpartition(",")[2]) != 3:
+        return float(digits.replace(",", "."))
+    plain = digits.replace(",", "")
+    return float(plain) if plain.count(".") < 2 else float(plain.replace(".", ""))
+
+
+def _number(value: float, word: str, start: int, end: int) -> Token:
+    return Token(f"{value:g}", word, start, end, value)
+
+
+def _joined(raw: list[Token], plain: str) -> list[Token]:
+    """Join number words: "twenty five", "one hundred and twenty"."""
+    joined: list[Token] = []
+    for token in raw:
+        last = joined[-1] if joined else None
+        if last is not None and last.value is not None and not last.word[0].isdigit():
+            value = last.value
+            between = plain[last.end : token.start].strip(" -")
+            if token.word == "hundred" and not between and value < 10:
+                joined[-1] = _number(value * 100, last.word, last.start, token.end)
+                continue
+            is_tail = token.value is not None and not token.word[0].isdigit()
+            if (
+                is_tail
+                and between == ""
+                and token.value is not None
+                and ((value in _TENS.values() and token.value < 10) or (value % 100 == 0 and value))
+            ):
+                joined[-1] = _number(value + token.value, last.word, last.start, token.end)
+                continue
+        if token.value is not None and token.value < 100 and len(joined) > 1:
+            hundred = joined[-2].value or 0.0
+            if (
+                joined[-1].word == "and"
+                and hundred
+                and hundred % 100 == 0
+                and not joined[-2].word[0].isdigit()
+            ):
+                joined[-2:] = [
+                    _number(hundred + token.value, joined[-2].word, joined[-2].start, token.end)
+                ]
+                continue
+        if token.word == "hundred" and (last is None or last.value is None):
+            token = _number(100.0, "hundred", token.start, token.end)
+        joined.append(token)
+    return joined
+
+
+def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
+    units = english()["units"]
+    out: list[Token] = []
+    skip = False
+    for i, token in enumerate(raw):
+        if skip:
+            skip = False
+            continue
+        if token.value is None:
+            # "pack of 3": the unit stands before
+            of = raw[i + 1].word == "of" if i + 2 < len(raw) else False
+            if of and units.get(token.word, ("",))[0] == "count" and raw[i + 2].value is not None:
+                continue
+            if token.word == "of" and i and i + 1 < len(raw) and raw[i + 1].value is not None:
+                if units.get(raw[i - 1].word, ("",))[0] == "count":
+                    continue
+            if token.word in ("x", "by") and out and out[-1].value is not None:
+                if i + 1 < len(raw) and raw[i + 1].value is not None:
+                    continue  # 8 x 10
+            out.append(token)
+            continue
+        unit, end = "", token.end
+        following = raw[i + 1] if i + 1 < len(raw) else None
+        fluid = following is not None and following.word in ("fl", "fluid") and i + 2 < len(raw)
+        if following is not None and following.word in ('"', "'"):
+            unit, skip, end = ("inch" if following.word == '"' else "feet"), True, following.end
+        elif following is not None and _is_unit(following, raw, i, plain):
+            unit, skip, end = following.word, True, following.end
+        elif fluid:
+            unit = ""
+        kind, size = units.get(unit, ("", 0.0))
+        if not unit and i > 1 and raw[i - 1].word == "of":
+            if units.get(raw[i - 2].word, ("",))[0] == "count":
+                kind, size = "count", 1.0
+        out.append(
+            Token(token.key, token.word, token.start, end, token.value, kind, token.value * size)
+        )
+    return _spread(out, plain)
+
+
+def _is_unit(following: Token, raw: list[Token], i: int, plain: str) -> bool:
+    """Say whether the word after a number is its unit; "in" is one only before no other word."""
+    if following.word not in english()["units"]:
+        return False
+    gap = plain[raw[i].end : following.start]
+    if following.word in ("in", "m", "w", "v", "g", "l"):
+        rest = plain[following.end : following.end + 2]
+        return gap == "" or (gap == " " and (not rest.strip() or rest[0] in ".,;)x"))
+    return gap in ("", " ", "-")
+
+
+def _spread(out: list[Token], plain: str) -> tuple[Token, ...]:
+    """Give the numbers of "8 x 10 inch" the unit of the last."""
+    for i in range(len(out) - 2, -1, -1):
+        token, after = out[i], out[i + 1]
+        between = plain[token.end : after.start].strip()
+        if (
+            token.value is not None
+            and not token.unit
+            and after.unit == "m"
+            and between in ("x", "by")
+        ):
+            size = token.value * after.size / after.value if after.value else 0.0
+            out[i] = Token(token.key, token.word, token.start, token.end, token.value, "m", size)
+    return tuple(out)

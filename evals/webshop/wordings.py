@@ -1,0 +1,67 @@
+"""Do agents understand what is asked, however it is said? The same goals in many wordings.
+
+    stategate eval wordings --split develop --goals developing:60 --actors rule,policy --out runs/w
+
+Each actor plays each family of wordings with ``full`` and with ``compress``. Rows are
+``ACTOR/CONTEXT@FAMILY``; tests pair contexts within a family, and a family with the template's words.
+Intervals draw products, since the goals of one product hang together.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envs.webshop.wordings import TEMPLATE, names_of
+from evals.core.statistics import paired_tests
+from evals.core.task import Row, Summary
+from evals.worlds.live import episode_values, groups_of, run_live, summarise
+from stores.errors import UserError
+
+CONTEXTS: Mapping[str, Sequence[str]] = {
+    "full": ("context.kind=full",),
+    "compress": ("context.kind=compress", "context.ratio=0.4"),
+}
+_METRICS = ("success", "score", "tokens_per_step")
+
+
+def wording_agents(
+    actors: Sequence[str], wordings: Sequence[str], contexts: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return the agents ``ACTOR/CONTEXT@WORDING``."""
+    unknown = set(contexts) - set(CONTEXTS)
+    if unknown:
+        raise UserError(f"contexts are {', '.join(CONTEXTS)}, not '{unknown.pop()}'")
+    return {
+        f"{actor}/{context}@{wording}": [
+            f"actor.kind={actor}", f"env.wording={wording}", *CONTEXTS[context],
+        ]
+        for wording in wordings for actor in actors for context in contexts
+    }  # fmt: skip
+
+
+def run_wordings(
+    config: str | Mapping[str, Any], split: str, actors: Sequence[str], goals: str, out: str,
+    contexts: Sequence[str] = tuple(CONTEXTS), overrides: Sequence[str] = (), seed: int = 0,
+    command: Sequence[str] = ("run_wordings",),
+) -> dict[str, Any]:  # fmt: skip
+    """Play the families of ``split`` (or families by name, comma-separated), and the template."""
+    named = [name for part in split.split(",") for name in names_of(part.strip())]
+    wordings = list(dict.fromkeys((TEMPLATE, *named)))
+    agents = wording_agents(actors, wordings, contexts)
+    return run_live(config, agents, goals, out, overrides, seed, command, scorer=score)
+
+
+def score(rows: Sequence[Row], agents: Sequence[str], world: Any, seed: int) -> Summary:
+    """Return the rows of :func:`evals.worlds.live.summarise`, with tests within and across families."""
+    shown, _ = summarise(rows, agents, world, seed, tested=())
+    values = episode_values(rows, agents)
+    groups = groups_of(world, values[agents[0]])
+    pairs: list[tuple[str, str]] = []
+    for agent in agents:
+        who, _, wording = agent.partition("@")
+        actor, _, context = who.partition("/")
+        if context == "compress" and f"{actor}/full@{wording}" in values:
+            pairs.append((f"{actor}/full@{wording}", agent))
+        if context == "full" and wording != TEMPLATE:
+            pairs.append((f"{who}@{TEMPLATE}", agent))
+    tests = [t for a, b in pairs for t in paired_tests(values, a, b, _METRICS, seed, groups)]
+    return shown, tests

@@ -1,0 +1,321 @@
+"""Train the aligner: which words of an instruction matter, which values it asks for or excludes.
+
+    stategate train aligner
+
+Goals of training products, and made ones for products that no goal names, are said in the wordings to
+train on; choices are those of the goal's product and of others that the shop's search finds for it, so
+that a value that is not offered is seen too. Products are split between training and validation; what is
+reported is on the wordings to develop with, on products held back. Both networks see numbers only
+(``envs.asking.matching``), so what they learn holds for any world's words.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.optim import Optimizer
+from tqdm import tqdm
+
+from envs.asking import matching
+from envs.asking.matching import (
+    NONE,
+    ROLES,
+    VALUE,
+    WORD,
+    around,
+    locate,
+    value_features,
+    word_features,
+)
+from envs.asking.request import read_request
+from envs.asking.text import content
+from envs.webshop import WebShop
+from envs.webshop.catalogue import Product
+from envs.webshop.wordings import TEMPLATE, names_of, reword
+from stores.assets.weights import save_weights
+from stores.runs import mean, provenance
+from trainers.fitting import Figures, descend, fit
+from trainers.settings import AlignerSettings, open_run
+from trainers.webshop.goals import load_shop, practice
+
+_HIDDEN = {"word": 16, "value": 16}
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """One choice of a page: its features, the value that is asked (n: none), what is excluded."""
+
+    rows: NDArray[np.float32]
+    none: NDArray[np.float32]
+    asked: int
+    excluded: tuple[int, ...]
+    family: str
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one instruction that are no small words, and the place of each one's role."""
+
+    rows: NDArray[np.float32]
+    roles: NDArray[np.int64]
+    family: str
+
+
+class Aligner(nn.Module):
+    """Both networks; ``word`` and ``value`` are a hidden layer each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.word = _layers(5 * len(WORD), _HIDDEN["word"], len(ROLES))
+        self.value = _layers(len(VALUE), _HIDDEN["value"], 2)
+        self.none = nn.Linear(len(NONE), 1)
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the weights as ``envs.asking.matching`` reads them."""
+        found: dict[str, Tensor] = {}
+        for part, layers in (("word", self.word), ("value", self.value)):
+            first, last = layers[0], layers[2]
+            named = {"w1": first.weight.T, "b1": first.bias, "w2": last.weight.T, "b2": last.bias}
+            found |= {f"{part}/{name}": tensor for name, tensor in named.items()}
+        return {**found, "value/w3": self.none.weight.T, "value/b3": self.none.bias}
+
+
+def _layers(size: int, hidden: int, out: int) -> Any:
+    return nn.Sequential(nn.Linear(size, hidden), nn.Tanh(), nn.Linear(hidden, out))
+
+
+def words_of_goal(goal: Mapping[str, Any]) -> Words:
+    """Return the words of a goal's instruction, with the role that the goal gives each."""
+    request = read_request(goal["instruction_text"])
+    parts = {
+        "property": goal["attributes"],
+        "thing": [goal["query"]],
+        "value": [str(value) for value in goal["goal_options"].values()],
+    }
+    roles = np.full(len(request.tokens), ROLES.index("talk"), dtype=np.int64)
+    for role, texts in parts.items():  # of words that are several, the last role counts
+        for text in texts:
+            span = locate(request, text)
+            for place in span.places if span.is_whole else ():
+                roles[place] = ROLES.index(role)
+    places = [
+        i for i, token in enumerate(request.tokens)
+        if not token.is_small and i not in request.in_limit
+    ]  # fmt: skip
+    rows = around(word_features(request))[places]
+    return Words(rows, roles[places], str(goal.get("wording", TEMPLATE)))
+
+
+def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Choosing]:
+    """Yield the choices of ``pages`` (products) as the goal's instruction asks of them."""
+    request = read_request(goal["instruction_text"])
+    family = str(goal.get("wording", TEMPLATE))
+    wanted = {str(k): str(v) for k, v in goal["goal_options"].items()}
+    for product in pages:
+        choices = [
+            (name, tuple(map(str, values))) for name, values in product.options.items() if values
+        ]
+        title = frozenset(token.key for token in content(product.name))
+        for name, values in choices:
+            asked = values.index(wanted[name]) if wanted.get(name) in values else len(values)
+            others = {p for other, vs in choices if other != name for p in _whole(request, vs, 0)}
+            rows, none = value_features(request, name, values, title, frozenset(others))
+            out = goal.get("excluded", {}).get(name)
+            excluded = tuple(i for i, value in enumerate(values) if value == out)
+            yield Choosing(rows, none, asked, excluded, family)
+
+
+def _whole(request: Any, values: Sequence[str], least: int) -> tuple[int, ...]:
+    spans = (matching.locate(request, value) for value in values)
+    return max((s.places for s in spans if s.is_whole), key=len, default=())
+
+
+@dataclass(frozen=True)
+class Said:
+    """A goal in some wording, and the products on whose pages it is read."""
+
+    goal: Mapping[str, Any]
+    pages: tuple[Product, ...]
+
+
+def say(
+    shop: WebShop,
+    goals: Sequence[Mapping[str, Any]],
+    families: Sequence[str],
+    times: int,
+    seed: int,
+) -> list[Said]:
+    """Say each goal in ``times`` wordings, the template's among them."""
+    rng = random.Random(seed)
+    said: list[Said] = []
+    for i, goal in enumerate(goals):
+        own = shop.products[goal["asin"]]
+        hits = [shop.products[a] for a in shop.search(f"{goal['query']} {goal['name']}", 12)]
+        others = [p for p in hits if p.asin != own.asin and p.options]
+        for lap in range(times):
+            family = rng.choice([*families, TEMPLATE])
+            words = dict(goal)
+            if family != TEMPLATE:
+                words = reword(goal, own, family, f"{seed} {i} {lap}")
+            said.append(Said(words, (own, *rng.sample(others, min(1, len(others))))))
+    return said
+
+
+def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
+    """Train both networks, the words' first; report by family of wordings, write the checkpoint."""
+    plan = practice(load_shop(settings.data, "rich"), settings.seed)
+    facts = {"data": {"sha256": plan.world.fingerprint}}
+    run = open_run(settings, command, facts)
+    sides = [plan.training, plan.heldout + plan.made_heldout]
+    fitted, held = ([plan.world.goals[i] for i in side] for side in sides)
+    names, develop = names_of("train"), names_of("develop")
+    said = [
+        say(plan.world, fitted, names, settings.times, settings.seed),
+        say(plan.world, held, names, 2, settings.seed + 1),
+        say(plan.world, held, develop, 4, settings.seed + 2),
+    ]
+    torch.manual_seed(settings.seed)
+    model = Aligner()
+    words = [[words_of_goal(one.goal) for one in part] for part in said]
+    _fit_words(model, settings, words[0], words[1])
+    matching.install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
+    choices = [
+        [
+            c
+            for one in tqdm(part, desc="pages", disable=None)
+            for c in choosings(one.goal, one.pages)
+        ]
+        for part in said
+    ]
+    epochs = _fit_values(model, settings, choices[0], choices[1])
+    rows: list[dict[str, Any]] = []
+    for name in ("all", TEMPLATE, *develop):
+        own = [c for c in choices[2] if name in ("all", c.family)]
+        mine = [w for w in words[2] if name in ("all", w.family)]
+        figures = measure(model, own) | _words_right(model, mine)
+        rows.append({"agent": name, "n": len(own), **figures})
+    sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
+    meta = {
+        "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
+        "architecture": {"word": list(WORD), "value": list(VALUE), "none": list(NONE), **sizes},
+        "families": list(names), "epochs": epochs, **facts, **provenance(command),
+    }  # fmt: skip
+    save_weights(settings.checkpoint, model.arrays(), meta, half=False)
+    return run.summarise(rows, [])
+
+
+def _fit_words(
+    model: Aligner, settings: AlignerSettings, fitted: Sequence[Words], held: Sequence[Words]
+) -> None:
+    rows = torch.from_numpy(np.concatenate([w.rows for w in fitted]))
+    roles = torch.from_numpy(np.concatenate([w.roles for w in fitted]))
+
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
+        for part in torch.randperm(len(rows), generator=generator).split(8 * settings.batch):
+            loss = cross_entropy(model.word(rows[part]), roles[part])
+            yield {"train_loss": descend(model, loss, optimizer)}
+
+    def validate() -> dict[str, float]:
+        return _words_right(model, held)
+
+    own = settings.model_copy(update={"run": f"{settings.run}/words"})
+    fit(model, own, "roles_right", train_epoch, validate)
+
+
+def _fit_values(
+    model: Aligner, settings: AlignerSettings, fitted: Sequence[Choosing], held: Sequence[Choosing]
+) -> int:
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
+        order = torch.randperm(len(fitted), generator=generator).tolist()
+        for at in range(0, len(order), settings.batch):
+            part = [fitted[i] for i in order[at : at + settings.batch]]
+            logits, ruled, targets, excluded, present = batch(model, part)
+            loss = cross_entropy(logits, targets)
+            loss = loss + 0.5 * binary_cross_entropy_with_logits(ruled[present], excluded[present])
+            yield {"train_loss": descend(model, loss, optimizer)}
+
+    def validate() -> dict[str, float]:
+        return {f"validation_{name}": value for name, value in measure(model, held).items()}
+
+    own = settings.model_copy(update={"run": f"{settings.run}/values"})
+    return len(fit(model, own, "validation_right", train_epoch, validate)) - 1
+
+
+def _words_right(model: Aligner, words: Sequence[Words]) -> dict[str, float]:
+    """Return how often a word's role is right, and whether it is talk."""
+    if not words:
+        return {}
+    roles = np.concatenate([w.roles for w in words])
+    with torch.inference_mode():
+        told = model.word(torch.from_numpy(np.concatenate([w.rows for w in words]))).argmax(-1).numpy()
+    talk = ROLES.index("talk")
+    return {
+        "roles_right": float((told == roles).mean()),
+        "talk_right": float(((told == talk) == (roles == talk)).mean()),
+    }
+
+
+def batch(
+    model: Aligner, choices: Sequence[Choosing]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return logits (B, n + 1; none is last), exclusion logits (B, n), targets, excluded, present."""
+    most = max(len(c.rows) for c in choices)
+    rows = torch.zeros(len(choices), most, len(VALUE))
+    present = torch.zeros(len(choices), most, dtype=torch.bool)
+    excluded = torch.zeros(len(choices), most)
+    for i, choice in enumerate(choices):
+        rows[i, : len(choice.rows)] = torch.from_numpy(choice.rows)
+        present[i, : len(choice.rows)] = True
+        for place in choice.excluded:
+            excluded[i, place] = 1.0
+    targets = torch.tensor([most if c.asked == len(c.rows) else c.asked for c in choices])
+    rest = torch.from_numpy(np.stack([c.none for c in choices]))
+    out = model.value(rows)
+    logits = out[..., 0].masked_fill(~present, -1e9)
+    logits = torch.cat([logits, model.none(rest)], dim=-1)
+    return logits, out[..., 1], targets, excluded, present
+
+
+def measure(model: Aligner, choices: Sequence[Choosing]) -> dict[str, float]:
+    """Return accuracies, and the expected calibration error of P(asked)."""
+    right: list[float] = []
+    offered: list[float] = []
+    none: list[float] = []
+    sure: list[float] = []
+    ruled_out: list[float] = []
+    with torch.inference_mode():
+        for at in range(0, len(choices), 512):
+            part = choices[at : at + 512]
+            logits, ruled, targets, excluded, present = batch(model, part)
+            chances = logits.softmax(-1)
+            top, best = chances.max(-1)
+            hits = (best == targets).float()
+            right += hits.tolist()
+            sure += top.tolist()
+            is_none = targets == logits.shape[1] - 1
+            offered += hits[~is_none].tolist()
+            none += hits[is_none].tolist()
+            ruled_out += ((ruled > 0) & present)[excluded > 0].float().tolist()
+    return {
+        "right": mean(right), "right_offered": mean(offered), "right_none": mean(none),
+        "excluded_found": mean(ruled_out), "calibration_error": _calibration(sure, right),
+    }  # fmt: skip
+
+
+def _calibration(sure: Sequence[float], right: Sequence[float]) -> float:
+    """Return the mean distance of confidence and accuracy over ten bins, weighed by their sizes."""
+    chances, hits = np.asarray(sure), np.asarray(right)
+    bins = np.minimum((chances * _BINS).astype(int), _BINS - 1)
+    gaps = [
+        abs(chances[bins == b].mean() - hits[bins == b].mean()) * (bins == b).mean()
+        for b in range(_BINS)
+        if (bins == b).any()
+    ]
+    return float(sum(gaps))
