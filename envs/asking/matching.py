@@ -138,22 +138,30 @@ def matters(request: Request) -> tuple[float, ...]:
 
 
 def _negated(request: Request, first: int, last: int) -> tuple[float, float, float]:
-    """Return how near a negation stands before (same clause), before (any) and behind a stretch."""
+    """Return how far a negation is of a stretch: before it (same clause), before (any), and behind.
+
+    Nothing but small words may stand between: in "not red and blue" red is negated. Behind a stretch a
+    negation counts in full after a verb ("red is no good"), else it most likely is of what follows.
+    """
     inside = earlier = after = 0.0
     for place in request.negators:
         if place < first and first - place <= _REACH + 1:
-            near = 1 / (first - place)
-            if request.clause[place] == request.clause[first]:
-                inside = max(inside, near)
-            else:
-                earlier = max(earlier, near)
-        elif (
-            place > last
-            and place - last <= _REACH
-            and request.clause[place] == request.clause[last]
-        ):
-            after = max(after, 1 / (place - last))
+            if all(_is_light(token) for token in request.tokens[place + 1 : first]):
+                if request.clause[place] == request.clause[first]:
+                    inside = 1.0
+                else:
+                    earlier = 1.0
+        elif last < place <= last + _REACH and request.clause[place] == request.clause[last]:
+            between = request.tokens[last + 1 : place]
+            if all(_is_light(token) for token in between):
+                after = max(
+                    after, 1.0 if any(t.word in english()["verbs"] for t in between) else 0.3
+                )
     return inside, earlier, after
+
+
+def _is_light(token: Token) -> bool:
+    return token.is_small or token.word in english()["asks"]
 
 
 # Values --------------------------------------------------------------------------------------------
@@ -206,15 +214,20 @@ def covered(request: Request, text: str) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=65536)
-def locate(request: Request, text: str) -> Span:
-    """Return where the instruction says ``text``: the stretch that holds most of its words."""
+def locate(request: Request, text: str, name: str = "") -> Span:
+    """Return where the instruction says ``text``: the stretch that holds most of its words.
+
+    Of several a stretch beside ``name`` counts first, then one whose words most likely are values.
+    """
+    names = [i for token in content(name) for i in request.places.get(token.key, ())]
+    chances = word_roles(request)[:, ROLES.index("value")]
     wanted = content(text) or tokens(text)
     where = [found_at(request, token) for token in wanted]
     anchors = sorted({i for places in where for i, _ in places})
     if not anchors:
         return Span((0.0,) * len(wanted), ())
     reach = len(wanted) + 2
-    best: tuple[tuple[float, ...], Span] | None = None
+    best: tuple[tuple[float, ...], Span] | None = None  # by rank
     for anchor in anchors:
         quality, places = [], []
         for options in where:
@@ -228,7 +241,10 @@ def locate(request: Request, text: str) -> Span:
         span = Span(tuple(quality), tuple(dict.fromkeys(places)))
         limited = sum(i in request.in_limit for i in span.places)
         negated = _negated(request, min(span.places), max(span.places))[0] if span.places else 0.0
-        rank = (sum(quality) - limited, -negated, -(max(span.places) - min(span.places)))
+        near = min((abs(i - j) for i in span.places for j in names if i != j), default=_REACH)
+        sure = float(sum(chances[i] for i in span.places))
+        spread = max(span.places) - min(span.places) if span.places else 0
+        rank = (sum(quality) - limited, -min(near, _REACH), -negated, sure, -spread)
         if best is None or rank > best[0]:
             best = rank, span
     return best[1] if best is not None else Span((0.0,) * len(wanted), ())
@@ -247,7 +263,7 @@ def value_features(
     rows = np.zeros((n, len(VALUE)), dtype=np.float32)
     if not n:
         return rows, np.zeros(len(NONE), dtype=np.float32)
-    spans = [locate(request, value) for value in values]
+    spans = [locate(request, value, name) for value in values]
     wanted = [content(value) or tokens(value) for value in values]
     holders: dict[str, int] = {}
     for keys in wanted:
@@ -270,7 +286,7 @@ def value_features(
         found = sum(q >= _ENOUGH for q in span.quality)
         swallowed = bool(places) and any(places < other for other in whole_sets)
         near = min((abs(p - q) for p in places for q in name_at), default=99)
-        others = [negations[j][0] + negations[j][1] for j in range(n) if j != i and spans[j].places]
+        others = [sum(negations[j]) for j in range(n) if j != i and spans[j].places]
         rows[i] = (
             cover[i],
             sum(span.quality) / len(span.quality) if span.quality else 0.0,
@@ -298,7 +314,7 @@ def value_features(
             max((rarity(request.tokens[p].word)[0] for p in places), default=0.0),
             1 - max((q for q in span.quality), default=1.0) if places else 0.0,
             n == 2 and i == 1,
-            n == 2 and bool(others) and max(others) > 0,
+            n == 2 and bool(others) and max(others) >= 1,
             not places,
         )  # fmt: skip
     column = dict(zip(VALUE, rows.T, strict=True))
@@ -370,8 +386,8 @@ def ask_choices(
     request = read_request(text)
     keys = frozenset(token.key for token in content(title))
     whole = [
-        max((s.places for v in values if (s := locate(request, v)).is_whole), key=len, default=())
-        for _, values in choices
+        max((s.places for v in values if (s := locate(request, v, name)).is_whole), key=len, default=())
+        for name, values in choices
     ]
     found = []
     for i, (name, values) in enumerate(choices):
@@ -381,7 +397,7 @@ def ask_choices(
         )
         rows, none = value_features(request, name, values, keys, taken)
         asked, excluded, rest = judge(rows, none)
-        spans = tuple(locate(request, value) for value in values)
+        spans = tuple(locate(request, value, name) for value in values)
         found.append(Asked(name, values, tuple(asked), tuple(excluded), rest, spans))
     return tuple(found)
 
@@ -416,6 +432,7 @@ def install(arrays: Mapping[str, Floats]) -> None:
         }
     word_roles.cache_clear()
     matters.cache_clear()
+    locate.cache_clear()
     ask_choices.cache_clear()
 
 

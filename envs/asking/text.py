@@ -12,7 +12,7 @@ from stores.text import stem
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
 _TOKEN = re.compile(
     r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra)[ -]?(?P<letter>large|small|l|s)\b)"
-    r"|\d+(?:[.,]\d+)*|[^\W\d_]+|[$€£<>\"']"
+    r"|[0-9]+(?:[.,][0-9]+)*|[^\W\d_]+|[$€£<>\"']"
 )
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -22,6 +22,7 @@ _TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split()
                  strict=True))  # fmt: skip
 _NUMBERS = {**{word: i for i, word in enumerate(_ONES)}, **_TENS, "dozen": 12}
 _MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
+_DIGITS = frozenset("0123456789")
 _CLOSE = 0.015  # relative difference of amounts that are the same in other units
 
 
@@ -52,10 +53,16 @@ class Token:
     value: float | None = None
     unit: str = ""
     size: float = 0.0
+    is_glued: bool = False
 
     @property
     def is_small(self) -> bool:
-        """Whether it is a word that says nothing of what a text is about."""
+        """Whether it is a word that says nothing of what a text is about.
+
+        One letter that is glued to others ("a-blue", "b#1") is part of a name.
+        """
+        if self.is_glued and self.word.isalpha():
+            return False
         return self.word in english()["small"] or (self.value is None and not self.word.isalnum())
 
 
@@ -71,12 +78,15 @@ def tokens(text: str) -> tuple[Token, ...]:
             which = "large" if found["letter"].startswith("l") else "small"
             name = f"{count}x{which}"
             raw.append(Token(name, name, found.start(), found.end()))
-        elif word[0].isdigit():
+        elif word[0] == "0" and word.isdecimal() and len(word) > 1:
+            raw.append(Token(word, word, found.start(), found.end()))  # a code, not an amount
+        elif word[0] in _DIGITS:
             raw.append(_number(_value(word), word, found.start(), found.end()))
         elif word in _NUMBERS:
             raw.append(_number(float(_NUMBERS[word]), word, found.start(), found.end()))
         else:
-            raw.append(Token(stem(word), word, found.start(), found.end()))
+            glued = len(word) == 1 and _is_glued(plain, found.start(), found.end())
+            raw.append(Token(stem(word), word, found.start(), found.end(), is_glued=glued))
     return _with_units(_joined(raw, plain), plain)
 
 
@@ -121,13 +131,13 @@ def _joined(raw: list[Token], plain: str) -> list[Token]:
     joined: list[Token] = []
     for token in raw:
         last = joined[-1] if joined else None
-        if last is not None and last.value is not None and not last.word[0].isdigit():
+        if last is not None and last.value is not None and not _is_digit(last):
             value = last.value
             between = plain[last.end : token.start].strip(" -")
             if token.word == "hundred" and not between and value < 10:
                 joined[-1] = _number(value * 100, last.word, last.start, token.end)
                 continue
-            is_tail = token.value is not None and not token.word[0].isdigit()
+            is_tail = token.value is not None and not _is_digit(token)
             if (
                 is_tail
                 and between == ""
@@ -142,7 +152,7 @@ def _joined(raw: list[Token], plain: str) -> list[Token]:
                 joined[-1].word == "and"
                 and hundred
                 and hundred % 100 == 0
-                and not joined[-2].word[0].isdigit()
+                and not _is_digit(joined[-2])
             ):
                 joined[-2:] = [
                     _number(hundred + token.value, joined[-2].word, joined[-2].start, token.end)
@@ -219,3 +229,17 @@ def _spread(out: list[Token], plain: str) -> tuple[Token, ...]:
             size = token.value * after.size / after.value if after.value else 0.0
             out[i] = Token(token.key, token.word, token.start, token.end, token.value, "m", size)
     return tuple(out)
+
+
+def _is_glued(plain: str, start: int, end: int) -> bool:
+    """Say whether a letter is part of a name such as "a01#black" or "b-purple", not of "women's"."""
+    before, after = plain[max(0, start - 1) : start], plain[end : end + 1]
+    beyond = plain[end + 1 : end + 2]
+    return (
+        after in tuple(_DIGITS) or before in tuple(_DIGITS) or before == "#"
+        or (after in ("-", "#", "_", ".") and beyond.isalnum())
+    )  # fmt: skip
+
+
+def _is_digit(token: Token) -> bool:
+    return token.word[0] in _DIGITS

@@ -46,6 +46,7 @@ from trainers.webshop.goals import load_shop, practice
 
 _HIDDEN = {"word": 16, "value": 16}
 _BINS = 10
+_OFTEN = ("negation",)  # drawn twice as often: it has the most to tell apart
 
 
 @dataclass(frozen=True)
@@ -94,15 +95,16 @@ def _layers(size: int, hidden: int, out: int) -> Any:
 def words_of_goal(goal: Mapping[str, Any]) -> Words:
     """Return the words of a goal's instruction, with the role that the goal gives each."""
     request = read_request(goal["instruction_text"])
+    # Names are told, so that of a word that is said twice the place beside its name is the value's.
     parts = {
-        "property": goal["attributes"],
-        "thing": [goal["query"]],
-        "value": [str(value) for value in goal["goal_options"].values()],
+        "property": [(text, "") for text in goal["attributes"]],
+        "thing": [(goal["query"], "")],
+        "value": [(str(value), name) for name, value in goal["goal_options"].items()],
     }
     roles = np.full(len(request.tokens), ROLES.index("talk"), dtype=np.int64)
     for role, texts in parts.items():  # of words that are several, the last role counts
-        for text in texts:
-            span = locate(request, text)
+        for text, name in texts:
+            span = locate(request, text, name)
             for place in span.places if span.is_whole else ():
                 roles[place] = ROLES.index(role)
     places = [
@@ -123,17 +125,21 @@ def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Cho
             (name, tuple(map(str, values))) for name, values in product.options.items() if values
         ]
         title = frozenset(token.key for token in content(product.name))
+        whole = {name: _whole(request, name, values) for name, values in choices}
         for name, values in choices:
             asked = values.index(wanted[name]) if wanted.get(name) in values else len(values)
-            others = {p for other, vs in choices if other != name for p in _whole(request, vs, 0)}
+            mine = len(whole[name])
+            others = {
+                p for other, places in whole.items() if other != name and len(places) > mine for p in places
+            }
             rows, none = value_features(request, name, values, title, frozenset(others))
             out = goal.get("excluded", {}).get(name)
             excluded = tuple(i for i, value in enumerate(values) if value == out)
             yield Choosing(rows, none, asked, excluded, family)
 
 
-def _whole(request: Any, values: Sequence[str], least: int) -> tuple[int, ...]:
-    spans = (matching.locate(request, value) for value in values)
+def _whole(request: Any, name: str, values: Sequence[str]) -> tuple[int, ...]:
+    spans = (matching.locate(request, value, name) for value in values)
     return max((s.places for s in spans if s.is_whole), key=len, default=())
 
 
@@ -160,7 +166,7 @@ def say(
         hits = [shop.products[a] for a in shop.search(f"{goal['query']} {goal['name']}", 12)]
         others = [p for p in hits if p.asin != own.asin and p.options]
         for lap in range(times):
-            family = rng.choice([*families, TEMPLATE])
+            family = rng.choice([*families, *_OFTEN, TEMPLATE])
             words = dict(goal)
             if family != TEMPLATE:
                 words = reword(goal, own, family, f"{seed} {i} {lap}")
@@ -254,7 +260,9 @@ def _words_right(model: Aligner, words: Sequence[Words]) -> dict[str, float]:
         return {}
     roles = np.concatenate([w.roles for w in words])
     with torch.inference_mode():
-        told = model.word(torch.from_numpy(np.concatenate([w.rows for w in words]))).argmax(-1).numpy()
+        told = (
+            model.word(torch.from_numpy(np.concatenate([w.rows for w in words]))).argmax(-1).numpy()
+        )
     talk = ROLES.index("talk")
     return {
         "roles_right": float((told == roles).mean()),

@@ -1,26 +1,30 @@
-"""Read a built context back: the wish, the page and the actions so far, from the prompt's text alone.
+"""Read a built context back: what is wanted of the page, the page and the actions so far, from the prompt's text alone.
 
 The inverse of ``envs.webshop.view``'s fragments. Any line may be missing or cut, since dropping lines
 is what context builders do: what cannot be read is empty, and nothing here raises.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
+from envs.asking.matching import covered
+
 from envs.webshop.actions import BACK, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
-from envs.webshop.wish import Wish, dollars, read_wish
+from envs.webshop.wish import dollars
+from nodes.act.shop.wanted import Wanted
 from nodes.protocols import BuiltContext
-from stores.text import words_of
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
 _PRODUCT = re.compile(r"([0-9a-z]{10})( \(seen\))?(?: \| (.*))?")
 _PRICE = re.compile(r"\$([\d,]+(?:\.\d+)?)(?: to \$([\d,]+(?:\.\d+)?))?\s*$")
 _PAGE = re.compile(r"Page (\d+) \(Total results: \d+\)")
+_SAID = 0.5  # how far a title must say a word to hold it
 _ACTED = re.compile(r"(\d+)\. ((?:search|click)\[.*)")
 
 
@@ -48,7 +52,7 @@ class Reading:
 
     page: PageKind
     instruction: str
-    wish: Wish
+    wanted: Wanted
     actions: tuple[str, ...]
     number: int = 1
     products: tuple[Product, ...] = ()
@@ -134,7 +138,11 @@ def read(context: BuiltContext) -> Reading:
             has_detail=bool(detail),
         ),
         instruction=instruction,
-        wish=read_wish(instruction),
+        wanted=Wanted.of(
+            instruction,
+            [(name, tuple(value for value, _ in own)) for name, own in options if own],
+            title,
+        ),
         actions=context.actions,
         number=number,
         products=tuple(products),
@@ -147,18 +155,24 @@ def read(context: BuiltContext) -> Reading:
     )
 
 
-def word_weights(page: Reading) -> dict[str, float]:
-    """Weigh each wished word: the more, the fewer titles hold it; words of option values half."""
-    titles = {p.asin: set(words_of(p.title)) for p in page.products}
-    weights = dict.fromkeys(page.wish.words, 1.0)
-    for _, value in page.wish.options:
-        for word in words_of(value):
-            weights.setdefault(word, 0.5)
-    total = len(titles) + 1
-    for word in weights:
-        holders = sum(word in title for title in titles.values())
-        weights[word] *= math.log(total / (holders + 1)) + 0.2
-    return weights
+def title_scores(page: Reading) -> dict[str, float]:
+    """Return the weighted share (0 to 1) of the instruction's words in each title, by ASIN.
+
+    A word counts the more, the fewer titles hold it, and the surer it belongs to what is asked.
+    """
+    if not page.products:
+        return {}
+    request = page.wanted.request
+    cover = np.array([covered(request, p.title) for p in page.products], dtype=np.float32)
+    holders = (cover > _SAID).sum(axis=0)
+    rarity = np.log((len(page.products) + 1) / (holders + 1)) + 0.2
+    weights = page.wanted.weights("all") * rarity
+    # A word that the instruction says twice counts once.
+    first = {token.key: i for i, token in reversed(list(enumerate(request.tokens)))}
+    weights = weights * np.isin(np.arange(len(weights)), list(first.values()))
+    whole = float(weights[holders > 0].sum()) or 1.0
+    scores = cover @ weights / whole
+    return {p.asin: float(score) for p, score in zip(page.products, scores, strict=True)}
 
 
 def _product(line: re.Match[str]) -> Product:

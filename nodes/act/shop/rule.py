@@ -3,19 +3,19 @@
 It makes context builders comparable over hundreds of episodes: whatever a builder drops, this actor
 does not know, and everything that it does know stands in the prompt. Its policy:
 
-1. *Search* for the instruction's words and option values, without the price (the third search leaves
-   the option values out).
+1. *Search* for the instruction's words that matter, without the price (the third search leaves the
+   words of values out).
 2. *Results*: score every readable product by the words that its title shares with the instruction (a
-   word that few titles on the page hold counts more, the words of option values half; each place
-   further down costs a little), leave out what is too dear or was opened before, and open the best.
-   With none left, turn the page, up to ``pages``. With none left there either, or from step
+   word that few titles on the page hold counts more, one that may be talk less, words of values half;
+   each place further down costs a little), leave out what is too dear or was opened before, and open
+   the best. With none left, turn the page, up to ``pages``. With none left there either, or from step
    ``patience`` on, open again the best of those whose features were read.
-3. *Item*, first visit: go back if the price is above the limit or a wanted option value is not
-   offered. Else, unless the title already says all that is wanted, read the features.
-4. *Features*: if they name at least the share ``threshold`` of the wanted attributes, go back to the
+3. *Item*, first visit: go back if the price is beyond the limit or words of values stand for nothing
+   that the page offers. Else, unless the title already says all that is wanted, read the features.
+4. *Features*: if they say at least the share ``threshold`` of the wanted properties, go back to the
    item, else back to search. That is how the verdict is remembered: in the actions so far.
-5. *Item*, accepted: click each wanted option value once (the same words first, then the most
-   similar), as "Chosen" lines or the actions so far confirm, and buy.
+5. *Item*, accepted: click each value that the aligner takes for asked, once, as "Chosen" lines or the
+   actions so far confirm, and buy.
 
 A second visit, or any visit from step ``patience`` + 3 on, takes the best values there are and buys. So
 an episode ends within ``patience`` + 8 steps or so, as long as products and buttons are readable. Where
@@ -30,10 +30,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
-from envs.webshop.wish import search_words
-from nodes.act.shop.reading import Product, Reading, Trail, read, word_weights
+from nodes.act.shop.reading import Product, Reading, Trail, read, title_scores
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-from stores.text import overlap, words_of
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -42,6 +40,11 @@ _LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE
 _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
+_PLACE_COST = 0.04  # of standing one place further down the list
+_TOLD = 0.95  # share of the wanted words from which a title says it all
+_ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
+_LIKELY = 0.2
+_MISSING = 0.8  # words of values that are not offered, from which a product is left
 _safe = WebShopActions().safe
 
 
@@ -101,9 +104,8 @@ class RuleActor:
         return self._detail(page) if page.page == "detail" else None
 
     def _results(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
-        limit = page.wish.limit
         tried = set(trail.opened) | {p.asin for p in page.products if p.is_seen}
-        fits = [p for p in page.products if p.price is None or limit is None or p.price <= limit]
+        fits = [p for p in page.products if not is_excluded(page, p.price)]
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
         known = [product for product in ranked if product.asin in trail.read]
@@ -122,23 +124,20 @@ class RuleActor:
         blind = step > 0 and not page.history
         # A verdict that will not be remembered is not worth the reading.
         accepted = settles or blind or bool(trail.since)
-        too_dear = page.price is not None and page.wish.limit is not None
-        too_dear = too_dear and (page.price or 0) > (page.wish.limit or 0)
-        offered = list(picks(page, exact=not settles))
+        offered = picks(page, _LIKELY if settles else _ASKED)
         stays = settles or bool(trail.since) or PREV not in page.actions
-        if not stays and too_dear:
-            return PREV, "above the price limit"
-        if not stays and None in offered:
+        if not stays and is_excluded(page, page.price):
+            return PREV, "beyond the price limit"
+        if not stays and page.wanted.missing() >= _MISSING:
             return PREV, "a wanted option is not offered"
-        phrases = page.wish.phrases
-        told = bool(phrases) and all(overlap(words_of(p), page.title) == 1.0 for p in phrases)
+        told = bool(page.title) and page.wanted.share(page.title) >= _TOLD
         reads = self._params.threshold > 0 and FEATURES in page.actions
         if not accepted and reads and not told:
             return FEATURES, "the title does not say it all"
         shown = set(page.chosen.items())
         waiting = [
             (action, f"wanted {group}")
-            for group, value, action in filter(None, offered)
+            for group, value, action in offered
             if (group, value) not in shown and _folded(action) not in trail.since
         ]
         if waiting and blind and not shown:
@@ -162,61 +161,49 @@ def _folded(action: str) -> str:
 
 
 def _confirmed(page: Reading) -> float:
-    """Return the share of the wished attributes that the detail page names.
+    """Return the share of the wanted properties that the detail page says.
 
-    Features seldom name the kind of product ("men's dress shirts"), so its phrase decides only where
-    there is no other, and then half of its words are enough.
+    Features seldom name the kind of product ("men's dress shirts"), so its words decide only where no
+    property is wanted, and then half of them are enough.
     """
-    shares = [overlap(words_of(phrase), page.detail) for phrase in page.wish.attributes]
+    shares = page.wanted.phrase_shares(page.detail, "property")
     if not shares:
-        shares = [min(1.0, 2 * overlap(page.wish.words, page.detail))]
+        return min(1.0, 2 * page.wanted.share(page.detail))
     return sum(shares) / len(shares)
 
 
+def is_excluded(page: Reading, price: float | None) -> bool:
+    """Say whether the instruction's limit rules ``price`` out."""
+    limit = page.wanted.limit
+    return price is not None and limit is not None and limit.excludes(price)
+
+
 def search_for(page: Reading, form: str) -> tuple[str, str] | None:
-    """Return the search for all of the wish, or for the part that ``form`` names; None if empty."""
-    query = search_words(page.wish, form)
-    return (f"search[{query}]", "the wish without its price") if query else None
+    """Return the search for all that is wanted, or the part that ``form`` names; None if empty."""
+    query = page.wanted.searched(form)
+    return (f"search[{query}]", "what is wanted without its price") if query else None
 
 
 def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    weights = word_weights(page)
+    scores = title_scores(page)
     places = {p.asin: i for i, p in enumerate(page.products)}
 
     def score(product: Product) -> float:
-        title = set(words_of(product.title))
-        shared = sum(weight for word, weight in weights.items() if word in title)
-        return shared - 0.3 * places[product.asin]
+        return scores[product.asin] - _PLACE_COST * places[product.asin]
 
     return sorted(products, key=lambda product: (-score(product), places[product.asin]))
 
 
-def picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
-    """Yield (group, value, action) for each wanted option, None for one that is not offered.
-
-    ``exact`` asks for the same words; otherwise the value that shares the most of them will do. An
-    instruction that names no groups wants every value whose words it holds.
-    """
+def picks(page: Reading, least: float) -> list[tuple[str, str, str]]:
+    """Return (group, value, action) of each value that is asked with at least probability ``least``."""
     groups = dict(page.options)
-    for name, wanted in page.wish.options:
-        values = groups.get(name, ())
-        goal = words_of(wanted)
-        found = [v for v in values if v[0] == wanted] or [
-            v for v in values if goal and set(words_of(v[0])) == set(goal)
-        ]
-        if not found and not exact and goal:
-            best = max(values, key=lambda v: overlap(goal, v[0]), default=None)
-            found = [best] if best is not None and overlap(goal, best[0]) > 0 else []
-        yield (name, *found[0]) if found else None
-    if page.wish.options:
-        return
-    for name, values in page.options:
-        said = [
-            v for v in values if words_of(v[0]) and overlap(words_of(v[0]), page.instruction) == 1
-        ]
-        if said:
-            yield (name, *max(said, key=lambda v: len(words_of(v[0]))))
+    found: list[tuple[str, str, str]] = []
+    for asked in page.wanted.choices:
+        best = asked.best
+        if asked.asked[best] >= min(least, max(asked.none, _LIKELY)):
+            found.append((asked.name, *groups[asked.name][best]))
+    return found
 
 
 class Follower(RuleActor):
@@ -277,7 +264,7 @@ class Follower(RuleActor):
             return self._item(page, replace(trail, since=["advice"]), step)
         again = trail.opened.count(trail.item or "") > 1
         # Other products were left for what they lacked: that says nothing of one that has it all.
-        has_all = bool(page.wish.options) and None not in picks(page, exact=True)
+        has_all = bool(picks(page, _ASKED)) and page.wanted.missing() < _MISSING
         if move == "< prev" and not (trail.since or again or has_all) and PREV in page.actions:
             return PREV, ""
         return None

@@ -1,0 +1,162 @@
+"""What an instruction asks of the page that is shown: the aligner's scores, as shop actors need them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.asking.matching import ROLES, Asked, ask_choices, covered, matters, word_roles
+from envs.asking.request import Limit, Request, read_request
+from nodes.act.shop.forms import FORMS
+
+_THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
+_SEARCHED = 0.25  # how much a word must matter to be searched for
+_GLUE = 3  # marks that join words to one, such as "a01#black"
+_VALUED = 0.4  # probability from which a word is one of a value
+_FEWEST = 2  # words below which a search is for all that could matter
+_LEAST = (
+    0.15  # weight of a word that most likely is talk: rare words of titles are still told by it
+)
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An instruction beside a page. ``choices`` are the page's, in its order."""
+
+    request: Request
+    choices: tuple[Asked, ...] = ()
+    title: str = ""
+    _cache: dict[str, Weights] = field(default_factory=dict, compare=False, hash=False)
+
+    @classmethod
+    def of(
+        cls, instruction: str, choices: Sequence[tuple[str, tuple[str, ...]]] = (), title: str = ""
+    ) -> "Wanted":
+        """Align ``instruction`` with the (name, values) of a page about ``title``."""
+        asked = ask_choices(instruction, tuple(choices), title) if choices else ()
+        return cls(read_request(instruction), asked, title)
+
+    @property
+    def limit(self) -> Limit | None:
+        """The limit on what it may cost."""
+        return self.request.limit
+
+    def weights(self, role: str) -> Weights:
+        """Return how much each word of the instruction says of ``role``.
+
+        ``described`` is of the thing and its properties, ``all`` with its values, which count half.
+        """
+        chances = word_roles(self.request)
+        if role == "described":
+            return np.asarray(chances[:, _THING] + chances[:, _PROPERTY])
+        if role == "all":
+            sure = 1 - chances[:, _TALK] - 0.5 * chances[:, _VALUE]
+            return np.asarray(np.where(_content(self.request), np.maximum(sure, _LEAST), 0.0))
+        return np.asarray(chances[:, ROLES.index(role)])
+
+    def share(self, text: str, role: str = "described") -> float:
+        """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 if there are none."""
+        return _share(self.request, text, role)
+
+    def phrases(self, *roles: str) -> tuple[tuple[int, ...], ...]:
+        """Return the runs of words that most likely are of ``roles``, as places of tokens."""
+        return _phrases(self.request, roles)
+
+    def phrase_shares(self, text: str, *roles: str) -> list[float]:
+        """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
+        cover = covered(self.request, text)
+        return [sum(cover[i] for i in run) / len(run) for run in self.phrases(*roles)]
+
+    def words(self, *roles: str) -> str:
+        """Return the words of ``roles``, as the instruction writes them."""
+        return _words(self.request, roles)
+
+    def searched(self, form: str) -> str:
+        """Return the words to search for: all of it, or the part that ``form`` names ("" if none)."""
+        text = _words(self.request, FORMS[form])
+        if form == "search" and len(text.split()) < _FEWEST:
+            return _words(self.request, ROLES)
+        return text
+
+    def missing(self) -> float:
+        """Return how many words of values this page does not offer, weighed by how sure that is."""
+        if not self.choices and not self.title:
+            return 0.0
+        chances = word_roles(self.request)[:, _VALUE]
+        said = np.asarray(covered(self.request, self.title), dtype=np.float32)
+        for places in self.request.places.values():
+            # A word that is said of the thing and as a value is not offered because the title has it.
+            for i in sorted(places, key=lambda i: chances[i])[1:]:
+                said[i] = 0.0
+        for asked in self.choices:
+            said = np.maximum(said, covered(self.request, asked.name))
+            for i, (chance, out) in enumerate(zip(asked.asked, asked.excluded, strict=True)):
+                # A value that is excluded is what its words are about, too.
+                for place, quality in zip(
+                    asked.spans[i].places, asked.spans[i].quality, strict=False
+                ):
+                    said[place] = max(said[place], quality * max(chance, out))
+        return float((np.where(chances > _VALUED, chances, 0.0) * (1 - said)).sum())
+
+
+@lru_cache(maxsize=4096)
+def _content(request: Request) -> tuple[bool, ...]:
+    return tuple(
+        not token.is_small and i not in request.in_limit for i, token in enumerate(request.tokens)
+    )
+
+
+@lru_cache(maxsize=16384)
+def _share(request: Request, text: str, role: str) -> float:
+    weights = Wanted(request).weights(role)
+    total = float(weights.sum())
+    if total < 0.5:
+        return 1.0
+    return float(weights @ np.asarray(covered(request, text), dtype=np.float32)) / total
+
+
+@lru_cache(maxsize=4096)
+def _phrases(request: Request, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    chances = word_roles(request)
+    best = chances.argmax(axis=1) if len(chances) else []
+    runs: list[list[int]] = []
+    last = -2
+    for i, role in enumerate(best):
+        if ROLES[role] not in roles:
+            continue
+        follows = last == i - 1 and best[last] == role and request.clause[last] == request.clause[i]
+        if follows:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+        last = i
+    return tuple(tuple(run) for run in runs)
+
+
+@lru_cache(maxsize=4096)
+def _words(request: Request, roles: tuple[str, ...]) -> str:
+    chances = word_roles(request)
+    wanted = [ROLES.index(role) for role in roles]
+    whole = set(roles) >= {"thing", "property", "value"}
+    picked: list[str] = []
+    end = -1
+    for i, token in enumerate(request.tokens):
+        if token.is_small or i in request.in_limit:
+            continue
+        if whole:
+            is_wanted = "talk" in roles or matters(request)[i] >= _SEARCHED
+        else:
+            is_wanted = chances[i].argmax() in wanted
+        if is_wanted:
+            between, word = request.text[end : token.start], request.text[token.start : token.end]
+            if picked and len(between) < _GLUE and not any(c.isspace() for c in between):
+                picked[-1] += between + word  # "a01#black" is one word for a search
+            else:
+                picked.append(word)
+            end = token.end
+    return " ".join(
+        "".join(c if c not in "[]<>" else " " for c in " ".join(picked)).split()
+    ).lower()
