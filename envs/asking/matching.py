@@ -386,7 +386,11 @@ def ask_choices(
     request = read_request(text)
     keys = frozenset(token.key for token in content(title))
     whole = [
-        max((s.places for v in values if (s := locate(request, v, name)).is_whole), key=len, default=())
+        max(
+            (s.places for v in values if (s := locate(request, v, name)).is_whole),
+            key=len,
+            default=(),
+        )
         for name, values in choices
     ]
     found = []
@@ -400,6 +404,97 @@ def ask_choices(
         spans = tuple(locate(request, value, name) for value in values)
         found.append(Asked(name, values, tuple(asked), tuple(excluded), rest, spans))
     return tuple(found)
+
+
+# What a page is about ------------------------------------------------------------------------------
+
+SUBJECT = (
+    "values missing", "sure values missing", "worst missing", "value words", "choices", "open",
+    "open share", "least asked", "title says it", "title says the thing", "title says properties",
+    "least phrase", "excluded", "alike only",
+)  # fmt: skip
+_VALUED = 0.4  # probability from which a word is one of a value
+
+
+def missing_values(request: Request, choices: Sequence[Asked], title: str) -> Floats:
+    """Return for each token how surely it is of a value that a page does not offer (0 to 1).
+
+    ``choices`` are the page's, ``title`` says what it is about.
+    """
+    chances = word_roles(request)[:, ROLES.index("value")]
+    said = np.asarray(covered(request, title), dtype=np.float32)
+    for places in request.places.values():
+        # A word that is said of the thing and as a value is not offered because the title has it.
+        for i in sorted(places, key=lambda i: chances[i])[1:]:
+            said[i] = 0.0
+    for asked in choices:
+        said = np.maximum(said, covered(request, asked.name))
+        for i, (chance, out) in enumerate(zip(asked.asked, asked.excluded, strict=True)):
+            # A value that is excluded is what its words are about, too.
+            for place, quality in zip(asked.spans[i].places, asked.spans[i].quality, strict=False):
+                said[place] = max(said[place], quality * max(chance, out))
+    return np.asarray(chances * (1 - said), dtype=np.float32)
+
+
+def subject_features(request: Request, choices: Sequence[Asked], title: str) -> Floats:
+    """Return (len(SUBJECT),) of a page about ``title`` with ``choices``."""
+    roles = word_roles(request)
+    missing = missing_values(request, choices, title)
+    cover = np.asarray(covered(request, title), dtype=np.float32)
+    thing, properties, values, _ = roles.T if len(roles) else np.zeros((4, 0))
+
+    def share(weights: Any) -> float:
+        total = float(weights.sum())
+        return float(weights @ cover) / total if total > 0.3 else 1.0
+
+    best = [max(asked.asked, default=0.0) for asked in choices]
+    is_open = [asked.none > top for asked, top in zip(choices, best, strict=True)]
+    alike = [
+        asked.spans[asked.best].is_whole is False
+        for asked, top in zip(choices, best, strict=True)
+        if top >= asked.none
+    ]
+    phrases = [
+        float(np.mean([cover[i] for i in run])) for run in runs(request, ("thing", "property"))
+    ]
+    return np.asarray(
+        [
+            missing.sum() / 3, missing[missing > _VALUED].sum() / 3, missing.max(initial=0.0),
+            values.sum() / 5, len(choices) / 3, sum(is_open) / 2, sum(is_open) / max(len(choices), 1),
+            min(best, default=1.0), share(thing + properties), share(thing), share(properties),
+            min(phrases, default=1.0), max((max(a.excluded, default=0.0) for a in choices), default=0.0),
+            sum(alike) / 2,
+        ],
+        dtype=np.float32,
+    )  # fmt: skip
+
+
+def meets(request: Request, choices: Sequence[Asked], title: str) -> float:
+    """Return the probability that the thing of a page can be all that is asked, as far as it shows."""
+    net = network("subject")
+    hidden = np.tanh(subject_features(request, choices, title) @ net["w1"] + net["b1"])
+    return float(1 / (1 + np.exp(-(hidden @ net["w2"] + net["b2"])[0])))
+
+
+@lru_cache(maxsize=4096)
+def runs(request: Request, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the runs of words that most likely are of ``roles``, as places of tokens."""
+    chances = word_roles(request)
+    best = chances.argmax(axis=1) if len(chances) else []
+    found: list[list[int]] = []
+    last = -2
+    for i, role in enumerate(best):
+        if ROLES[role] not in roles:
+            continue
+        if last == i - 1 and best[last] == role and request.clause[last] == request.clause[i]:
+            found[-1].append(i)
+        else:
+            found.append([i])
+        last = i
+    return tuple(tuple(run) for run in found)
+
+
+# Weights -------------------------------------------------------------------------------------------
 
 
 def judge(rows: Floats, none: Floats) -> tuple[list[float], list[float], float]:
@@ -417,7 +512,7 @@ def judge(rows: Floats, none: Floats) -> tuple[list[float], list[float], float]:
 
 
 def network(part: str) -> Mapping[str, Floats]:
-    """Return the weights of the part "word" or "value": the shipped checkpoint's."""
+    """Return the weights of "word", "value" or "subject": the shipped checkpoint's."""
     if not _installed:
         install(_shipped())
     return _installed[part]
@@ -425,7 +520,7 @@ def network(part: str) -> Mapping[str, Floats]:
 
 def install(arrays: Mapping[str, Floats]) -> None:
     """Use these weights from now on, as a trainer does; what was computed with others is forgotten."""
-    for part in ("word", "value"):
+    for part in ("word", "value", "subject"):
         lead = f"{part}/"
         _installed[part] = {
             k.removeprefix(lead): v for k, v in arrays.items() if k.startswith(lead)
@@ -433,6 +528,7 @@ def install(arrays: Mapping[str, Floats]) -> None:
     word_roles.cache_clear()
     matters.cache_clear()
     locate.cache_clear()
+    runs.cache_clear()
     ask_choices.cache_clear()
 
 
@@ -444,7 +540,8 @@ def _shipped() -> dict[str, Floats]:
 
     arrays, meta = load_arrays(CHECKPOINT, "aligner")
     columns: dict[str, Any] = meta["architecture"]
-    if [tuple(columns[k]) for k in ("word", "value", "none")] != [WORD, VALUE, NONE]:
+    known = {"word": WORD, "value": VALUE, "none": NONE, "subject": SUBJECT}
+    if any(tuple(columns.get(name, ())) != names for name, names in known.items()):
         from stores.errors import UserError
 
         raise UserError("checkpoint 'aligner' has other features: stategate train aligner")

@@ -26,10 +26,13 @@ from envs.asking import matching
 from envs.asking.matching import (
     NONE,
     ROLES,
+    SUBJECT,
     VALUE,
     WORD,
     around,
+    ask_choices,
     locate,
+    subject_features,
     value_features,
     word_features,
 )
@@ -37,6 +40,7 @@ from envs.asking.request import read_request
 from envs.asking.text import content
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
+from envs.webshop.reward import score
 from envs.webshop.wordings import TEMPLATE, names_of, reword
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance
@@ -44,7 +48,7 @@ from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
 
-_HIDDEN = {"word": 16, "value": 16}
+_HIDDEN = {"word": 16, "value": 16, "subject": 8}
 _BINS = 10
 _OFTEN = ("negation",)  # drawn twice as often: it has the most to tell apart
 
@@ -77,11 +81,13 @@ class Aligner(nn.Module):
         self.word = _layers(5 * len(WORD), _HIDDEN["word"], len(ROLES))
         self.value = _layers(len(VALUE), _HIDDEN["value"], 2)
         self.none = nn.Linear(len(NONE), 1)
+        self.subject = _layers(len(SUBJECT), _HIDDEN["subject"], 1)
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``envs.asking.matching`` reads them."""
         found: dict[str, Tensor] = {}
-        for part, layers in (("word", self.word), ("value", self.value)):
+        for part in ("word", "value", "subject"):
+            layers = getattr(self, part)
             first, last = layers[0], layers[2]
             named = {"w1": first.weight.T, "b1": first.bias, "w2": last.weight.T, "b2": last.bias}
             found |= {f"{part}/{name}": tensor for name, tensor in named.items()}
@@ -130,7 +136,10 @@ def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Cho
             asked = values.index(wanted[name]) if wanted.get(name) in values else len(values)
             mine = len(whole[name])
             others = {
-                p for other, places in whole.items() if other != name and len(places) > mine for p in places
+                p
+                for other, places in whole.items()
+                if other != name and len(places) > mine
+                for p in places
             }
             rows, none = value_features(request, name, values, title, frozenset(others))
             out = goal.get("excluded", {}).get(name)
@@ -141,6 +150,61 @@ def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Cho
 def _whole(request: Any, name: str, values: Sequence[str]) -> tuple[int, ...]:
     spans = (matching.locate(request, value, name) for value in values)
     return max((s.places for s in spans if s.is_whole), key=len, default=())
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A product's page as an instruction asks of it, and whether it can be what is asked."""
+
+    row: NDArray[np.float32]
+    is_met: bool
+    family: str
+
+
+def subjects_of(shop: WebShop, said: "Said") -> Iterator[Subject]:
+    """Yield the products of ``said.pages``; one is met if buying it rightly has the reward 1."""
+    goal = said.goal
+    wanted = {str(k): str(v) for k, v in goal["goal_options"].items()}
+    for product in said.pages:
+        choices = tuple((name, tuple(map(str, vs))) for name, vs in product.options.items() if vs)
+        chosen = {k: v for k, v in wanted.items() if v in product.options.get(k, ())}
+        reward = score(product, goal, shop.prices[product.asin], chosen)[0]
+        request = read_request(goal["instruction_text"])
+        asked = ask_choices(request.text, choices, product.name)
+        row = subject_features(request, asked, product.name)
+        yield Subject(row, reward == 1.0, str(goal.get("wording", TEMPLATE)))
+
+
+def _fit_subjects(
+    model: Aligner, settings: AlignerSettings, fitted: Sequence[Subject], held: Sequence[Subject]
+) -> None:
+    rows = torch.from_numpy(np.stack([s.row for s in fitted]))
+    met = torch.tensor([float(s.is_met) for s in fitted])
+
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
+        for part in torch.randperm(len(rows), generator=generator).split(settings.batch):
+            loss = binary_cross_entropy_with_logits(
+                model.subject(rows[part]).squeeze(-1), met[part]
+            )
+            yield {"train_loss": descend(model, loss, optimizer)}
+
+    def validate() -> dict[str, float]:
+        return _subjects_right(model, held)
+
+    own = settings.model_copy(update={"run": f"{settings.run}/subjects"})
+    fit(model, own, "subjects_right", train_epoch, validate)
+
+
+def _subjects_right(model: Aligner, subjects: Sequence[Subject]) -> dict[str, float]:
+    if not subjects:
+        return {}
+    met = np.asarray([s.is_met for s in subjects])
+    with torch.inference_mode():
+        told = (
+            model.subject(torch.from_numpy(np.stack([s.row for s in subjects]))).squeeze(-1).numpy()
+            > 0
+        )
+    return {"subjects_right": float((told == met).mean())}
 
 
 @dataclass(frozen=True)
@@ -170,7 +234,7 @@ def say(
             words = dict(goal)
             if family != TEMPLATE:
                 words = reword(goal, own, family, f"{seed} {i} {lap}")
-            said.append(Said(words, (own, *rng.sample(others, min(1, len(others))))))
+            said.append(Said(words, (own, *rng.sample(others, min(2, len(others))))))
     return said
 
 
@@ -189,6 +253,8 @@ def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
     ]
     torch.manual_seed(settings.seed)
     model = Aligner()
+    # Where words stand is told from the goals' parts alone: nothing is known of roles yet.
+    matching.install({name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()})
     words = [[words_of_goal(one.goal) for one in part] for part in said]
     _fit_words(model, settings, words[0], words[1])
     matching.install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
@@ -201,16 +267,27 @@ def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
         for part in said
     ]
     epochs = _fit_values(model, settings, choices[0], choices[1])
+    matching.install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
+    subjects = [
+        [
+            s
+            for one in tqdm(part, desc="subjects", disable=None)
+            for s in subjects_of(plan.world, one)
+        ]
+        for part in said
+    ]
+    _fit_subjects(model, settings, subjects[0], subjects[1])
     rows: list[dict[str, Any]] = []
     for name in ("all", TEMPLATE, *develop):
         own = [c for c in choices[2] if name in ("all", c.family)]
         mine = [w for w in words[2] if name in ("all", w.family)]
-        figures = measure(model, own) | _words_right(model, mine)
+        about = [s for s in subjects[2] if name in ("all", s.family)]
+        figures = measure(model, own) | _words_right(model, mine) | _subjects_right(model, about)
         rows.append({"agent": name, "n": len(own), **figures})
     sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
     meta = {
         "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
-        "architecture": {"word": list(WORD), "value": list(VALUE), "none": list(NONE), **sizes},
+        "architecture": {"word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT), **sizes},
         "families": list(names), "epochs": epochs, **facts, **provenance(command),
     }  # fmt: skip
     save_weights(settings.checkpoint, model.arrays(), meta, half=False)

@@ -7,7 +7,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.asking.matching import ROLES, Asked, ask_choices, covered, matters, word_roles
+from envs.asking.matching import (
+    ROLES,
+    Asked,
+    ask_choices,
+    covered,
+    matters,
+    meets,
+    missing_values,
+    runs,
+    word_roles,
+)
 from envs.asking.request import Limit, Request, read_request
 from nodes.act.shop.forms import FORMS
 
@@ -63,7 +73,7 @@ class Wanted:
 
     def phrases(self, *roles: str) -> tuple[tuple[int, ...], ...]:
         """Return the runs of words that most likely are of ``roles``, as places of tokens."""
-        return _phrases(self.request, roles)
+        return runs(self.request, roles)
 
     def phrase_shares(self, text: str, *roles: str) -> list[float]:
         """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
@@ -83,23 +93,12 @@ class Wanted:
 
     def missing(self) -> float:
         """Return how many words of values this page does not offer, weighed by how sure that is."""
-        if not self.choices and not self.title:
-            return 0.0
-        chances = word_roles(self.request)[:, _VALUE]
-        said = np.asarray(covered(self.request, self.title), dtype=np.float32)
-        for places in self.request.places.values():
-            # A word that is said of the thing and as a value is not offered because the title has it.
-            for i in sorted(places, key=lambda i: chances[i])[1:]:
-                said[i] = 0.0
-        for asked in self.choices:
-            said = np.maximum(said, covered(self.request, asked.name))
-            for i, (chance, out) in enumerate(zip(asked.asked, asked.excluded, strict=True)):
-                # A value that is excluded is what its words are about, too.
-                for place, quality in zip(
-                    asked.spans[i].places, asked.spans[i].quality, strict=False
-                ):
-                    said[place] = max(said[place], quality * max(chance, out))
-        return float((np.where(chances > _VALUED, chances, 0.0) * (1 - said)).sum())
+        found = missing_values(self.request, self.choices, self.title)
+        return float(found[found > _VALUED].sum())
+
+    def meets(self) -> float:
+        """Return the probability that the page's product can be what is asked, as far as it shows."""
+        return meets(self.request, self.choices, self.title)
 
 
 @lru_cache(maxsize=4096)
@@ -116,24 +115,6 @@ def _share(request: Request, text: str, role: str) -> float:
     if total < 0.5:
         return 1.0
     return float(weights @ np.asarray(covered(request, text), dtype=np.float32)) / total
-
-
-@lru_cache(maxsize=4096)
-def _phrases(request: Request, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    chances = word_roles(request)
-    best = chances.argmax(axis=1) if len(chances) else []
-    runs: list[list[int]] = []
-    last = -2
-    for i, role in enumerate(best):
-        if ROLES[role] not in roles:
-            continue
-        follows = last == i - 1 and best[last] == role and request.clause[last] == request.clause[i]
-        if follows:
-            runs[-1].append(i)
-        else:
-            runs.append([i])
-        last = i
-    return tuple(tuple(run) for run in runs)
 
 
 @lru_cache(maxsize=4096)
