@@ -43,7 +43,7 @@ VALUE = (
     "numbers missing", "told apart", "swallowed", "margin", "best", "ties", "in title", "taken by others",
     "name near", "name said", "negated before", "negated earlier", "negated after", "in limit", "many",
     "matters", "letters alike", "said twice", "has number", "rarity", "slips", "last of two", "other excluded",
-    "nothing found",
+    "nothing found", "gap", "beside",
 )  # fmt: skip
 NONE = (
     "best coverage",
@@ -316,6 +316,7 @@ def value_features(
             n == 2 and i == 1,
             n == 2 and bool(others) and max(others) >= 1,
             not places,
+            *_left_over(request, places, title, name_keys),
         )  # fmt: skip
     column = dict(zip(VALUE, rows.T, strict=True))
     none = np.array(
@@ -326,6 +327,36 @@ def value_features(
         dtype=np.float32,
     )  # fmt: skip
     return rows, none
+
+
+def _left_over(
+    request: Request, places: frozenset[int], title: frozenset[str], names: set[str]
+) -> tuple[float, float]:
+    """Return how many words stand within a stretch, and right beside it, that it does not say.
+
+    "army" in "army green" beside a "green": what is asked is another one.
+    """
+    if not places:
+        return 0.0, 0.0
+    first, last = min(places), max(places)
+
+    def is_open(i: int) -> bool:
+        token = request.tokens[i]
+        return not (token.is_small or i in places or i in request.in_limit or token.key in names)
+
+    gap = sum(is_open(i) for i in range(first, last))
+    beside = 0
+    for i, step in ((first - 1, -1), (last + 1, 1)):
+        edge = first if step < 0 else last
+        if 0 <= i < len(request.tokens) and request.sentence[i] == request.sentence[edge]:
+            between = request.text[
+                min(request.tokens[i].end, request.tokens[edge].end) : max(
+                    request.tokens[i].start, request.tokens[edge].start
+                )
+            ]
+            token = request.tokens[i]
+            beside += is_open(i) and token.key not in title and "," not in between
+    return min(gap, 3) / 3, beside / 2
 
 
 def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> float:
@@ -411,7 +442,7 @@ def ask_choices(
 SUBJECT = (
     "values missing", "sure values missing", "worst missing", "value words", "choices", "open",
     "open share", "least asked", "title says it", "title says the thing", "title says properties",
-    "least phrase", "excluded", "alike only",
+    "least phrase", "excluded", "alike only", "gaps", "beside",
 )  # fmt: skip
 _VALUED = 0.4  # probability from which a word is one of a value
 
@@ -454,6 +485,12 @@ def subject_features(request: Request, choices: Sequence[Asked], title: str) -> 
         for asked, top in zip(choices, best, strict=True)
         if top >= asked.none
     ]
+    titled = frozenset(token.key for token in content(title))
+    sure = [a for a, top in zip(choices, best, strict=True) if top >= a.none]
+    picked = _keys_at(request, frozenset(p for a in sure for p in a.spans[a.best].places))
+    left = [
+        _left_over(request, frozenset(a.spans[a.best].places), titled | picked, set()) for a in sure
+    ]
     phrases = [
         float(np.mean([cover[i] for i in run])) for run in runs(request, ("thing", "property"))
     ]
@@ -463,10 +500,14 @@ def subject_features(request: Request, choices: Sequence[Asked], title: str) -> 
             values.sum() / 5, len(choices) / 3, sum(is_open) / 2, sum(is_open) / max(len(choices), 1),
             min(best, default=1.0), share(thing + properties), share(thing), share(properties),
             min(phrases, default=1.0), max((max(a.excluded, default=0.0) for a in choices), default=0.0),
-            sum(alike) / 2,
+            sum(alike) / 2, sum(gap for gap, _ in left), sum(beside for _, beside in left),
         ],
         dtype=np.float32,
     )  # fmt: skip
+
+
+def _keys_at(request: Request, places: frozenset[int]) -> frozenset[str]:
+    return frozenset(request.tokens[p].key for p in places)
 
 
 def meets(request: Request, choices: Sequence[Asked], title: str) -> float:

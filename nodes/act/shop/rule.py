@@ -10,8 +10,8 @@ does not know, and everything that it does know stands in the prompt. Its policy
    each place further down costs a little), leave out what is too dear or was opened before, and open
    the best. With none left, turn the page, up to ``pages``. With none left there either, or from step
    ``patience`` on, open again the best of those whose features were read.
-3. *Item*, first visit: go back if the price is beyond the limit or words of values stand for nothing
-   that the page offers. Else, unless the title already says all that is wanted, read the features.
+3. *Item*, first visit: go back if the price is beyond the limit, or if by title and values the product
+   most likely is not what is asked. Else, unless the title already says all that is wanted, read the features.
 4. *Features*: if they say at least the share ``threshold`` of the wanted properties, go back to the
    item, else back to search. That is how the verdict is remembered: in the actions so far.
 5. *Item*, accepted: click each value that the aligner takes for asked, once, as "Chosen" lines or the
@@ -44,7 +44,7 @@ _PLACE_COST = 0.04  # of standing one place further down the list
 _TOLD = 0.95  # share of the wanted words from which a title says it all
 _ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
 _LIKELY = 0.2
-_MISSING = 0.8  # words of values that are not offered, from which a product is left
+_MET = 0.35  # probability of being what is asked, below which a product is left
 _safe = WebShopActions().safe
 
 
@@ -128,8 +128,8 @@ class RuleActor:
         stays = settles or bool(trail.since) or PREV not in page.actions
         if not stays and is_excluded(page, page.price):
             return PREV, "beyond the price limit"
-        if not stays and page.wanted.missing() >= _MISSING:
-            return PREV, "a wanted option is not offered"
+        if not stays and page.wanted.meets() < _MET:
+            return PREV, "not all that is wanted is offered"
         told = bool(page.title) and page.wanted.share(page.title) >= _TOLD
         reads = self._params.threshold > 0 and FEATURES in page.actions
         if not accepted and reads and not told:
@@ -264,7 +264,7 @@ class Follower(RuleActor):
             return self._item(page, replace(trail, since=["advice"]), step)
         again = trail.opened.count(trail.item or "") > 1
         # Other products were left for what they lacked: that says nothing of one that has it all.
-        has_all = bool(picks(page, _ASKED)) and page.wanted.missing() < _MISSING
+        has_all = bool(picks(page, _ASKED)) and page.wanted.meets() >= _MET
         if move == "< prev" and not (trail.since or again or has_all) and PREV in page.actions:
             return PREV, ""
         return None
