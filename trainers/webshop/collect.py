@@ -8,6 +8,7 @@ it opens the best-looking wrong product first: the pages that a learner must lea
 """
 
 import json
+import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +18,14 @@ from tqdm import tqdm
 
 from envs.webshop import WebShop
 from envs.webshop.expert import Rates, play
+from nodes.act.shop.rule import Rule
+from nodes.observe.webshop import WebShopEnv
+from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
+from trainers.episodes import Readers, make_resources
 from trainers.webshop.goals import MODES, draw, load_shop, practice, splits
 
+_STEPS = 20
 PRACTICE = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)
 #: A split's name, its goals, how many episodes, and whether products (else goals) come evenly.
 Part = tuple[str, Sequence[int], int, bool]
@@ -43,19 +49,25 @@ def collect_practice(
     data: str, out: Path, n: int = 1800, heldout: int = 300, seed: int = 0,
     modes: Sequence[str] = MODES,
 ) -> dict[str, Any]:  # fmt: skip
-    """Play practice goals, the observation modes in turn; return what ``collect.json`` says."""
-    plans = {mode: practice(load_shop(data, mode), seed=seed) for mode in modes}
+    """Play practice goals in many wordings, the observation modes in turn.
+
+    Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
+    its episodes only those are kept that succeed. Returns what ``collect.json`` says.
+    """
+    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
     plan = plans[modes[0]]
     parts = [
         ("train", plan.training, n, False),
         ("heldout", plan.heldout + plan.made_heldout, heldout, False),
     ]
-    return _write(out, {mode: p.world for mode, p in plans.items()}, parts, seed, PRACTICE)
+    worlds = {mode: p.world for mode, p in plans.items()}
+    return _write(out, worlds, parts, seed, PRACTICE, by_rule=True)
 
 
 def _write(
-    out: Path, worlds: Mapping[str, WebShop], parts: Iterable[Part], seed: int, rates: Rates
-) -> dict[str, Any]:
+    out: Path, worlds: Mapping[str, WebShop], parts: Iterable[Part], seed: int, rates: Rates,
+    by_rule: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """Play and write each part as JSON lines, then ``collect.json``."""
     shop = next(iter(worlds.values()))
     summary: dict[str, Any] = {"seed": seed, "rates": vars(rates), "splits": {}}
@@ -63,6 +75,8 @@ def _write(
     for i, (name, goals, count, by_product) in enumerate(parts):
         drawn = draw(goals, count, seed + i, shop, by="asin" if by_product else "index")
         played = list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name, rates))
+        if by_rule:
+            played += ruled(worlds, drawn, name)
         write_trajectories(out / f"{name}.jsonl", played)
         summary["splits"][name] = {
             **_counted(played),
@@ -85,6 +99,53 @@ def episodes(
             f"{name}/{i}/{goal}", tuple(episode.events), episode.reward, episode.instruction,
             {"env": "webshop", "goal": goal}, agent, tuple(episode.actions),
         )  # fmt: skip
+
+
+def ruled(worlds: Mapping[str, WebShop], goals: Sequence[int], name: str) -> list[Trajectory]:
+    """Let the rule actor play ``goals`` on whole pages; return what succeeded."""
+    readers = Readers({"full": 1.0}, make_resources("hashing", "none", WebShopEnv()), 2000)
+    reader = readers.draw(random.Random(0))
+    actor = Rule().build(readers.resources)
+    modes = sorted(worlds)
+    won: list[Trajectory] = []
+    for i, goal in enumerate(tqdm(goals, desc=f"{name}, rule", unit="episode", disable=None)):
+        world = worlds[modes[i % len(modes)]]
+        session, page = world.reset(goal=goal)
+        walk = readers.start(reader, world.instruction(session))
+        events: list[Event] = []
+        actions: list[tuple[str, ...]] = []
+        while not page.done and walk.step < _STEPS:
+            action = actor(walk.look(page), walk.step).action
+            events += [Event("OBS", page.text, walk.step), Event("ACT", action, walk.step)]
+            actions.append(page.actions)
+            session, outcome = world.step(session, action)
+            walk.took(page, action, outcome)
+            page = outcome
+        if page.done and page.reward == 1.0:
+            last = walk.step - 1
+            events += [
+                Event("REWARD", "1.0", last),
+                Event("OBS", page.text, last),
+                Event("DONE", "", last),
+            ]
+            told = {
+                "kind": "rule",
+                "mode": world.observation,
+                "asin": world.goals[goal]["asin"],
+                "detours": [],
+            }
+            won.append(
+                Trajectory(
+                    f"{name}-rule/{i}/{goal}",
+                    tuple(events),
+                    1.0,
+                    walk.instruction,
+                    {"env": "webshop", "goal": goal},
+                    told,
+                    (*actions, page.actions),
+                )  # fmt: skip
+            )
+    return won
 
 
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:

@@ -18,10 +18,12 @@ from typing import Any
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.goals import FIRST_TRAINING_GOAL
+from envs.webshop.wordings import TEMPLATE, reworded
 from stores.errors import UserError
 from stores.runs import parse_numbers
 
 MODES: tuple[str, ...] = ("rich", "text")
+_PLAIN = 0.15  # share of goals that keep the template's words
 _HELD_OUT = 0.4  # share of the training goals' products
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
@@ -76,10 +78,13 @@ class Practice:
     made_heldout: tuple[int, ...]
 
 
-def practice(shop: WebShop, seed: int = 0) -> Practice:
+def practice(
+    shop: WebShop, seed: int = 0, wording: str = TEMPLATE, exam: str = TEMPLATE
+) -> Practice:
     """Split the training goals of ``shop`` by product, two fifths held out; add made goals.
 
-    A product without any goal gets four of them (one where it has no options).
+    A product without any goal gets four of them (one where it has no options). Training goals are said
+    in ``wording``, those held out in ``exam``; some of them stay as the template says them.
     """
     rng = random.Random(seed)
     real = splits(shop)["train"]
@@ -101,6 +106,11 @@ def practice(shop: WebShop, seed: int = 0) -> Practice:
         for _ in range(4 if product.options else 1):
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng))
+    for words, goals in ((wording, (*training, *new_training)), (exam, (*heldout, *new_heldout))):
+        plain = [i for i in goals if rng.random() >= _PLAIN]
+        said = reworded([world.goals[i] for i in plain], world.products, words, seed)
+        for i, goal in zip(plain, said, strict=True):
+            world.goals[i] = goal
     return Practice(world, (*training, *new_training), tuple(heldout), tuple(new_heldout))
 
 

@@ -78,6 +78,8 @@ def choices(
 
 def _is_mistake(action: str, trajectory: Trajectory) -> bool:
     """Say whether the expert opened a wrong product on purpose: to be seen, not to be imitated."""
+    if trajectory.agent.get("kind") == "rule":
+        return False  # it did not know better, and of what it read this was the best
     opened = OPENED.fullmatch(action)
     wanted = str(trajectory.agent.get("asin", "")).lower()
     return bool(opened and wanted) and action != f"click[{wanted}]"

@@ -66,7 +66,10 @@ def decided(rollouts: Sequence[Rollout], group: int) -> list[Decided]:
 def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]:
     """Improve the policy, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    plans = {mode: practice(load_shop(settings.data, mode), settings.seed) for mode in MODES}
+    plans = {
+        mode: practice(load_shop(settings.data, mode), settings.seed, "train", "develop")
+        for mode in MODES
+    }
     plan = plans[MODES[0]]
     worlds = {mode: one.world for mode, one in plans.items()}
     scorer, meta = load_scorer(settings.start)

@@ -7,20 +7,20 @@ a title, an option value or the features, prices, places on the page, and the vi
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from envs.asking.matching import ROLES
 from envs.webshop.actions import OPENED
 from envs.webshop.pages import SEARCH
-from envs.webshop.wish import Wish
+from nodes.act.shop.forms import FORMS
 from nodes.act.shop.option_features import OPTION, option_features, pending
 from nodes.act.shop.product_features import PRODUCT, product_features
-from nodes.act.shop.reading import Reading, Trail, read
+from nodes.act.shop.reading import Reading, Trail, read, title_scores
+from nodes.act.shop.wanted import Wanted, is_excluded
 from nodes.protocols import BuiltContext, Vector
-from stores.text import overlap, words_of
 
 #: Texts to unit rows, for the variant with sentence embeddings; None is the lexical encoder.
 Embed = Callable[[Sequence[str]], Vector]
@@ -30,14 +30,14 @@ TYPES = (
     "search", "product", "option", "buy now", "next >", "< prev", "back to search", "features",
     "description", "reviews", "other",
 )  # fmt: skip
-QUERIES = ("phrases", "with options", "kind", "kind and options", "whole wish")
+QUERIES = ("with options", "phrases", "kind and options", "kind", "whole wish")
 _SEARCHED = ("tried", "times tried")
 _PAGE_FACTS = (
     "step", "late", "very late", "page number", "opened", "read", "searches", "blind", "cut history",
     "returned", "since", "revisit", "read here", "clicked here", "dear", "affordable", "price known",
     "price share", "title words", "title attributes", "title whole attributes", "title kind", "told",
     "detail words", "detail attributes", "detail whole attributes", "detail least", "detail known",
-    "wished options", "waiting", "waiting share", "not offered", "unlike", "named attributes",
+    "meets", "missing", "waiting", "waiting share", "open", "unlike", "named attributes", "groups",
     "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
     "instruction known", "buy readable", "prev readable", "back readable",
 )  # fmt: skip
@@ -50,6 +50,7 @@ ENCODER = (
     "lexical-"
     + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
 )
+_TOLD = 0.95  # share of words from which a text says them all
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
 
@@ -67,7 +68,7 @@ def encode(context: BuiltContext, step: int, embed: Embed | None = None) -> Enco
     page = read(context)
     trail = Trail.of(page.history)
     facts = _Facts(page, trail, step)
-    searches = queries(page.wish, page.instruction) if SEARCH in page.actions else {}
+    searches = queries(page.wanted) if SEARCH in page.actions else {}
     products = product_features(page, trail)
     options = option_features(page, trail)
     actions: list[str] = []
@@ -87,15 +88,12 @@ def encode(context: BuiltContext, step: int, embed: Embed | None = None) -> Enco
     return Encoded(tuple(actions), table, facts.vector())
 
 
-def queries(wish: Wish, instruction: str) -> dict[str, tuple[str, ...]]:
+def queries(wanted: Wanted) -> dict[str, tuple[str, ...]]:
     """Return the candidate queries, each once, with the names of what it is made of."""
-    phrases, kind = " ".join(wish.phrases), wish.kind
-    values = " ".join(value for _, value in wish.options)
-    whole = re.sub(r",? and price lower than .*$", "", instruction).removeprefix("Find me ")
-    texts = (phrases, f"{phrases} {values}", kind, f"{kind} {values}", whole)
+    texts = [wanted.searched(form) for form in FORMS]
+    texts.append(wanted.words(*ROLES))
     found: dict[str, tuple[str, ...]] = {}
-    for name, text in zip(QUERIES, texts, strict=True):
-        query = " ".join(re.sub(r"[\[\]<>]", " ", text).lower().split())
+    for name, query in zip(QUERIES, texts, strict=True):
         if query:
             found[query] = (*found.get(query, ()), name)
     return found
@@ -132,7 +130,7 @@ def _similarities(page: Reading, actions: Sequence[str], embed: Embed) -> Vector
     table = np.zeros((len(actions), len(SIMILARITIES)), dtype=np.float32)
     titles = {p.action: p.title for p in page.products if p.title}
     if titles:
-        wish, *rest = embed([", ".join(page.wish.phrases), *titles.values()])
+        wish, *rest = embed([page.wanted.searched("search_no_options"), *titles.values()])
         near = dict(zip(titles, (float(row @ wish) for row in rest), strict=True))
         best = max(near.values())
         for i, action in enumerate(actions):
@@ -149,7 +147,7 @@ class _Facts:
         values = dict.fromkeys(PAGE_FEATURES, 0.0)
         values[page.page] = 1.0
         values[f"after {_last(page.history)}"] = 1.0
-        wish = page.wish
+        wanted = page.wanted
         values |= {
             "step": min(step, 20) / 10, "late": float(step >= 9), "very late": float(step >= 13),
             "page number": min(page.number, 5) / 3, "opened": min(len(set(trail.opened)), 6) / 3,
@@ -157,8 +155,8 @@ class _Facts:
             "blind": float(step > 0 and not page.history),
             "cut history": float(len(page.history) < step),
             "instruction known": float(bool(page.instruction)),
-            "named attributes": min(len(wish.attributes), 5) / 3,
-            "named nothing": float(not wish.phrases), "is shown": float(bool(page.chosen)),
+            "named attributes": min(len(wanted.phrases("property")), 5) / 3,
+            "named nothing": float(not wanted.phrases("property", "thing")), "is shown": float(bool(page.chosen)),
             "buy readable": float("click[buy now]" in page.actions),
             "prev readable": float("click[< prev]" in page.actions),
             "back readable": float("click[back to search]" in page.actions),
@@ -176,32 +174,33 @@ class _Facts:
         return np.asarray([self.values[name] for name in PAGE_FEATURES], dtype=np.float32)
 
     def _item(self, trail: Trail) -> None:
-        page, wish = self._page, self._page.wish
-        waiting, missing, unlike = pending(page, trail)
-        told = all(overlap(words_of(p), page.title) == 1.0 for p in wish.phrases)
+        page, wanted = self._page, self._page.wanted
+        waiting, open_, unlike = pending(page, trail)
+        told = wanted.share(page.title) >= _TOLD
         clicked = [a for a in trail.since if a not in (*_TABS, "click[< prev]")]
-        price, limit = page.price, wish.limit
+        price, limit = page.price, wanted.limit
         self.values |= {
             "returned": float("click[< prev]" in trail.since), "since": min(len(trail.since), 6) / 3,
             "revisit": min(trail.opened.count(trail.item or "") - 1, 3) / 2 if trail.item else 0.0,
             "read here": float(trail.item in trail.read), "clicked here": min(len(clicked), 4) / 2,
-            "price known": float(price is not None),
-            "told": float(told and bool(page.title)), "wished options": min(len(wish.options), 4) / 2,
+            "price known": float(price is not None), "groups": len(wanted.choices) / 2,
+            "told": float(told and bool(page.title)), "meets": wanted.meets(),
+            "missing": min(wanted.missing(), 4) / 2,
             "waiting": min(waiting, 4) / 2, "waiting share": float(waiting > 0),
-            "not offered": min(missing, 3) / 2, "unlike": min(unlike, 3) / 2,
-            **_agreement("title", wish, page.title),
+            "open": min(open_, 3) / 2, "unlike": min(unlike, 3) / 2,
+            **_agreement("title", wanted, page.title),
         }  # fmt: skip
-        if price is not None and limit:
-            share = min(price / limit, 2.0)
-            self.values |= {"dear": float(price > limit), "affordable": float(price <= limit)}
-            self.values["price share"] = share
+        if price is not None and limit is not None:
+            dear = limit.excludes(price)
+            self.values |= {"dear": float(dear), "affordable": float(not dear)}
+            self.values["price share"] = min(price / (limit.high or price or 1.0), 2.0)
 
     def _results(self, trail: Trail) -> None:
-        page, limit = self._page, self._page.wish.limit
+        page = self._page
         tried = {*trail.opened, *(p.asin for p in page.products if p.is_seen)}
         fresh = [p for p in page.products if p.asin not in tried]
-        fits = [p for p in fresh if p.price is None or limit is None or p.price <= limit]
-        shares = {p.asin: overlap(page.wish.words, p.title) for p in page.products}
+        fits = [p for p in fresh if not is_excluded(page.wanted, p.price)]
+        shares = title_scores(page)
         self.values |= {
             "fresh": len(fresh) / 10, "fresh fits": len(fits) / 10,
             "best fresh": max((shares[p.asin] for p in fits), default=0.0),
@@ -211,23 +210,23 @@ class _Facts:
 
     def _detail(self) -> None:
         page = self._page
-        shares = [overlap(words_of(p), page.detail) for p in page.wish.attributes]
+        shares = page.wanted.phrase_shares(page.detail, "property")
         self.values |= {
             "detail known": float(bool(page.detail)),
             "detail least": min(shares, default=0.0),
         }
         if page.detail:
-            told = _agreement("detail", page.wish, page.detail)
+            told = _agreement("detail", page.wanted, page.detail)
             self.values |= {key: told[key] for key in told if key in self.values}
 
 
-def _agreement(lead: str, wish: Wish, text: str) -> dict[str, float]:
-    shares = [overlap(words_of(phrase), text) for phrase in wish.attributes]
-    kind = overlap(words_of(wish.kind), text)
+def _agreement(lead: str, wanted: Wanted, text: str) -> dict[str, float]:
+    shares = wanted.phrase_shares(text, "property")
+    kind = wanted.share(text, "thing")
     return {
-        f"{lead} words": overlap(wish.words, text),
+        f"{lead} words": wanted.share(text),
         f"{lead} attributes": sum(shares) / len(shares) if shares else kind,
-        f"{lead} whole attributes": sum(s == 1.0 for s in shares) / max(len(shares), 1),
+        f"{lead} whole attributes": sum(s > _TOLD for s in shares) / max(len(shares), 1),
         f"{lead} kind": kind,
     }
 

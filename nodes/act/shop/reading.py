@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from envs.asking.matching import covered
-
 from envs.webshop.actions import BACK, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
 from envs.webshop.wish import dollars

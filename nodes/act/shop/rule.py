@@ -31,6 +31,7 @@ from pydantic import Field
 
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from nodes.act.shop.reading import Product, Reading, Trail, read, title_scores
+from nodes.act.shop.wanted import is_excluded
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class RuleActor:
 
     def _results(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
         tried = set(trail.opened) | {p.asin for p in page.products if p.is_seen}
-        fits = [p for p in page.products if not is_excluded(page, p.price)]
+        fits = [p for p in page.products if not is_excluded(page.wanted, p.price)]
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
         known = [product for product in ranked if product.asin in trail.read]
@@ -126,7 +127,7 @@ class RuleActor:
         accepted = settles or blind or bool(trail.since)
         offered = picks(page, _LIKELY if settles else _ASKED)
         stays = settles or bool(trail.since) or PREV not in page.actions
-        if not stays and is_excluded(page, page.price):
+        if not stays and is_excluded(page.wanted, page.price):
             return PREV, "beyond the price limit"
         if not stays and page.wanted.meets() < _MET:
             return PREV, "not all that is wanted is offered"
@@ -170,12 +171,6 @@ def _confirmed(page: Reading) -> float:
     if not shares:
         return min(1.0, 2 * page.wanted.share(page.detail))
     return sum(shares) / len(shares)
-
-
-def is_excluded(page: Reading, price: float | None) -> bool:
-    """Say whether the instruction's limit rules ``price`` out."""
-    limit = page.wanted.limit
-    return price is not None and limit is not None and limit.excludes(price)
 
 
 def search_for(page: Reading, form: str) -> tuple[str, str] | None:

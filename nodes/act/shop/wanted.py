@@ -101,6 +101,11 @@ class Wanted:
         return meets(self.request, self.choices, self.title)
 
 
+def is_excluded(wanted: Wanted, price: float | None) -> bool:
+    """Say whether the instruction's limit rules ``price`` out."""
+    return price is not None and wanted.limit is not None and wanted.limit.excludes(price)
+
+
 @lru_cache(maxsize=4096)
 def _content(request: Request) -> tuple[bool, ...]:
     return tuple(
