@@ -1,15 +1,13 @@
 """What an answer was made from: passages with scores and sources, recent turns, facts."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from markupsafe import Markup
 
 from envs.protocols import Chunk
 from nodes.protocols import BuiltContext, Piece
-from ui.app.render.charts import bars
-from ui.app.render.context import meter, piece_box, shading
-from ui.app.render.html import brief, el, short
+from ui.app.render.context import Shown, shading
+from ui.app.render.html import macros
 
 _MEMORY = ("memory", "fact", "entity", "relation")
 
@@ -24,66 +22,31 @@ def render_sources(
     """Draw what the model read for its answer, part by part."""
     known = {chunk.id: chunk for chunk in chunks}
     passages = [piece for piece in context.pieces if piece.id in known or piece.kind == "passage"]
-    parts: list[Any] = [
-        el("div", "What the answer was made from", cls="sg-panel-title"),
-        meter(context, budget),
-    ]
-    if seconds is not None:
-        parts.append(el("div", f"answered in {brief(seconds)}", cls="sg-muted"))
-    parts += [
-        _weights(passages, known, kind),
-        _section("Retrieved passages", [_passage(p, known.get(p.id), shade)
-                 for p, shade in zip(passages, shading(passages), strict=True)],
-                 "No passage was read."),
-        _section("Long-term memory used", [_line(p) for p in context.pieces if p.kind in _MEMORY
-                 and p.id != "memory"], "Nothing remembered fits this question."),
-        _section("Short-term window", [_line(p) for p in context.pieces if p.kind == "history"
-                 and p.id != "history"], "This is the first turn."),
-    ]  # fmt: skip
-    prompt = el(
-        "details", el("summary", "the prompt as text"), el("pre", context.text), cls="sg-prompt"
-    )
-    return el("div", parts, prompt, cls="sg-context")
+    about = {piece.id: known[piece.id].data if piece.id in known else {} for piece in passages}
+    names = {id_: str(d.get("title") or d.get("document") or id_) for id_, d in about.items()}
+    drawn = []
+    for piece, shade in zip(passages, shading(passages), strict=True):
+        text = piece.text or (known[piece.id].text if piece.id in known else "")
+        lines = text.splitlines()
+        own = [line for line in lines if not line.startswith(("<document", "</document"))]
+        source = str(about[piece.id].get("document") or piece.id)
+        drawn.append((Shown(piece, shade), names[piece.id], source, "\n".join(own)))
+    pieces = context.pieces
+    remembered = [p for p in pieces if p.kind in _MEMORY and p.id != "memory"]
+    history = [p for p in pieces if p.kind == "history" and p.id != "history"]
+    weights = _weights(passages, names, kind)
+    return macros("context").sources(context, budget, seconds, weights, drawn, remembered, history)
 
 
-def _weights(passages: Sequence[Piece], known: dict[str, Chunk], kind: str) -> Markup | None:
+def _weights(
+    passages: Sequence[Piece], names: dict[str, str], kind: str
+) -> tuple[str, list[tuple[str, float, str]]] | None:
+    """Return a caption, and the passages' names, shares and scores, best first."""
     scores = {piece.id: piece.score for piece in passages if piece.score is not None}
     if not scores:
         return None
     low = min(0.0, *scores.values())
     top = max(scores.values()) - low or 1.0
-    best = sorted((p for p in passages if p.id in scores), key=lambda piece: -scores[piece.id])
-    rows = [
-        (_name(p, known.get(p.id)), (scores[p.id] - low) / top, f"{scores[p.id]:.3f}") for p in best
-    ]
+    best = sorted(scores.items(), key=lambda item: -item[1])
     what = "RICO weights of the passages" if kind == "rico" else f"Scores of the passages ({kind})"
-    return bars(rows, what)
-
-
-def _name(piece: Piece, chunk: Chunk | None) -> str:
-    data = chunk.data if chunk is not None else {}
-    return str(data.get("title") or data.get("document") or piece.id)
-
-
-def _passage(piece: Piece, chunk: Chunk | None, shade: float) -> Markup:
-    source = str((chunk.data if chunk is not None else {}).get("document") or piece.id)
-    text = piece.text or (chunk.text if chunk is not None else "")
-    quote = el("div", short(_bare(text), 420), cls="sg-piece-text sg-quote")
-    source_line = el("div", f"source: {source}", cls="sg-muted")
-    return piece_box(piece, shade, _name(piece, chunk), [quote, source_line])
-
-
-def _bare(text: str) -> str:
-    """Return a quoted document's own words."""
-    lines = [line for line in text.splitlines() if not line.startswith(("<document", "</document"))]
-    return "\n".join(lines)
-
-
-def _line(piece: Piece) -> Markup:
-    score = el("span", f"{piece.score:.2f}", cls="sg-score") if piece.score is not None else None
-    return el("div", score, el("span", piece.text.strip()), cls="sg-memory-line")
-
-
-def _section(title: str, lines: Sequence[Markup], otherwise: str) -> Markup:
-    inside = el("div", lines, cls="sg-pieces") if lines else el("div", otherwise, cls="sg-muted")
-    return el("section", el("div", title, cls="sg-panel-title"), inside, cls="sg-section")
+    return what, [(names[id_], (score - low) / top, f"{score:.3f}") for id_, score in best]

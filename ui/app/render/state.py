@@ -6,34 +6,26 @@ from markupsafe import Markup
 
 from nodes.protocols import BuiltContext
 from ui.app.render.charts import Cell, Path, heatmap, scatter
-from ui.app.render.context import fold_history, kept_share, piece_name, size
-from ui.app.render.html import el, percent
+from ui.app.render.context import Shown, shown_pieces
+from ui.app.render.html import macros
 
 
 def render_similarity(cosines: Sequence[Sequence[float]]) -> Markup:
     """Draw how alike the states of the steps are; the near diagonal is that of successive ones."""
-    steps = [str(i + 1) for i in range(len(cosines))]
     lowest = min((min(row) for row in cosines), default=0.0)
     span = (1.0 - lowest) or 1.0
-    cells = [
-        [
-            Cell(
-                max((value - lowest) / span, 0.0), f"{value:.2f}",
-                f"steps {i + 1} and {j + 1}: cosine {value:.3f}", "ring" if j == i + 1 else "",
-            )
-            for j, value in enumerate(row)
-        ]
-        for i, row in enumerate(cosines)
-    ]  # fmt: skip
-    successive = [cosines[i][i + 1] for i in range(len(cosines) - 1)]
-    line = [
-        el("span", el("i", style=f"height:{percent(max(value, 0.02))}"), f"{value:.2f}",
-           cls="sg-column", title=f"step {i + 1} to {i + 2}: cosine {value:.3f}")
-        for i, value in enumerate(successive)
-    ]  # fmt: skip
+
+    def cell(i: int, j: int, value: float) -> Cell:
+        title = f"steps {i + 1} and {j + 1}: cosine {value:.3f}"
+        shade = max((value - lowest) / span, 0.0)
+        return Cell(shade, f"{value:.2f}", title, "ring" if j == i + 1 else "")
+
+    cells = [[cell(i, j, value) for j, value in enumerate(row)] for i, row in enumerate(cosines)]
     caption = "Similarity of states (cosine); successive steps are ringed"
-    return el("div", heatmap(steps, steps, cells, caption, corner="step"),
-              el("div", line, cls="sg-columns") if line else None)  # fmt: skip
+    steps = _numbers(len(cosines))
+    successive = [cosines[i][i + 1] for i in range(len(cosines) - 1)]
+    chart = heatmap(steps, steps, cells, caption, corner="step")
+    return macros("charts").similarity(chart, successive)
 
 
 def render_foresight(chances: Sequence[Mapping[str, float]], classes: Sequence[str]) -> Markup:
@@ -53,29 +45,28 @@ def render_foresight(chances: Sequence[Mapping[str, float]], classes: Sequence[s
         f"Foreseen next action, in %: right at {right} of {sum(map(bool, taken))} steps "
         "(ringed: what was done, green if it was the likeliest)"
     )
-    return heatmap(names, [str(i + 1) for i in range(len(chances))], rows, caption, corner="step")
+    return heatmap(names, _numbers(len(chances)), rows, caption, corner="step")
 
 
 def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
     """Draw, for every chunk and step, the share of its tokens that the model got to read."""
-    columns = [fold_history(context.pieces) for context in contexts]
-    names: dict[str, str] = {}
-    for column in columns:
-        for piece in column:
-            names.setdefault(piece.id, piece_name(piece))
+    columns = [{s.piece.id: s for s in shown_pieces(context)} for context in contexts]
+    names = {id_: shown.name for column in reversed(columns) for id_, shown in column.items()}
+    order = list(dict.fromkeys(id_ for column in columns for id_ in column))
 
-    def cell(i: int, id_: str) -> Cell:
-        piece = next((piece for piece in columns[i] if piece.id == id_), None)
-        if piece is None:
+    def cell(i: int, shown: Shown | None) -> Cell:
+        if shown is None:
             return Cell(None)
-        title = f"step {i + 1}: {piece.tokens_after} of {size(piece)} tokens"
+        piece = shown.piece
+        title = f"step {i + 1}: {piece.tokens_after} of {shown.whole} tokens"
         mark = "lost" if piece.dropped_actions else ""
-        return Cell(kept_share(piece), f"{piece.tokens_after}", title, mark)
+        return Cell(shown.kept, f"{piece.tokens_after}", title, mark)
 
-    rows = [[cell(i, id_) for i in range(len(columns))] for id_ in names]
+    rows = [[cell(i, column.get(id_)) for i, column in enumerate(columns)] for id_ in order]
     caption = "Allocation: tokens kept of each chunk, step by step (ringed: actions were lost)"
-    steps = [str(i + 1) for i in range(len(contexts))]
-    return heatmap(list(names.values()), steps, rows, caption, corner="step")
+    return heatmap(
+        [names[id_] for id_ in order], _numbers(len(contexts)), rows, caption, corner="step"
+    )
 
 
 def render_projection(paths: Sequence[Path]) -> Markup:
@@ -83,3 +74,7 @@ def render_projection(paths: Sequence[Path]) -> Markup:
     others = len(paths) - 1
     which = f"over {others} reference episodes" if others else "without reference episodes yet"
     return scatter(paths, f"States in the plane of their two main axes, {which}")
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(i + 1) for i in range(count)]

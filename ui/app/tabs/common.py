@@ -14,7 +14,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from stores.errors import ModelUnavailable, UserError
-from ui.app.render.html import el, note
+from ui.app.render.html import macros, note
 from ui.app.workspace import Workspace, Workspaces
 
 #: Seconds before a move that is still going on says so, and between two such messages.
@@ -81,8 +81,7 @@ def button(label: str, name: str, width: int, **more: Any) -> Any:
 
 def progress_line(watch: "Watch", label: str, done: int, total: int) -> Markup:
     """Draw how far a long move is."""
-    bar = el("progress", value=str(done), max=str(max(total, 1)), cls="sg-progress")
-    return working(label, watch.since) + bar
+    return working(label, watch.since) + macros("parts").progress(done, total)
 
 
 def leaving(holder: Any) -> Callable[[], bool]:
@@ -111,11 +110,7 @@ def worth_retrying(error: BaseException) -> bool:
 
 def working(label: str, since: float) -> Markup:
     """Draw that something goes on, and for how long."""
-    return el(
-        "div", el("span", cls="sg-spin"), label, " ",
-        el("span", f"{time.monotonic() - since:.0f} s", cls="sg-muted"),
-        cls="sg-note sg-note-busy", role="status",
-    )  # fmt: skip
+    return macros("parts").working(label, time.monotonic() - since)
 
 
 def failed(error: BaseException) -> Markup:

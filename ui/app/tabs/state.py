@@ -9,7 +9,7 @@ import gradio as gr
 from envs.protocols import tasks_of
 from stores.errors import UserError
 from ui.app.render.charts import Path
-from ui.app.render.html import el, empty, note
+from ui.app.render.html import empty, macros, note
 from ui.app.render.state import (
     render_allocation,
     render_foresight,
@@ -79,11 +79,11 @@ class StateTab:
             for each, spots in zip([own, *references], project([own, *references]), strict=True)
         ]
         update: Update = {
-            self.plane: _card(render_projection(paths)),
-            self.alike: _card(render_similarity(similarity(own.states).tolist())),
+            self.plane: macros("parts").box(render_projection(paths)),
+            self.alike: macros("parts").box(render_similarity(similarity(own.states).tolist())),
         }
         if own.chances:
-            update[self.foresight] = _card(render_foresight(own.chances, own.classes))
+            update[self.foresight] = macros("parts").box(render_foresight(own.chances, own.classes))
         return update
 
     def _allocation(self, workspace: Workspace) -> Any:
@@ -92,7 +92,7 @@ class StateTab:
             return empty(
                 "No steps yet", "Take a step: the heat map shows what was kept of each chunk."
             )
-        return _card(render_allocation(contexts))
+        return macros("parts").box(render_allocation(contexts))
 
     def _key(self, workspace: Workspace) -> str:
         config = workspace.config
@@ -144,7 +144,3 @@ class StateTab:
         self.again.click(self.show, [tab], self.outputs, **QUIET)
         self.refer.click(self.play_references, [tab], self.outputs, **QUIET)
         self.stop.click(self.halt, [tab], self.outputs, **QUIET)
-
-
-def _card(inside: Any) -> Any:
-    return el("div", inside, cls="sg-box")
