@@ -83,9 +83,9 @@ def budget(
     """Play with growing token budgets: success by budget, a curve a builder, with a plot."""
     from evals.worlds.budget import parse_budgets, parse_ratios, run_budget
 
-    agents = (builders.split(","), agent or (), parse_budgets(budgets))
     how = (overrides or (), seed, parse_ratios(ratios), command_line())
-    measure(out, json_target, lambda: run_budget(config, *agents, goals, out, *how))
+    kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
+    measure(out, json_target, lambda: run_budget(config, kinds, own, sizes, goals, out, *how))
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 

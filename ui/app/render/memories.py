@@ -46,34 +46,21 @@ def render_entities(
 
 
 def layout(
-    count: int, edges: Sequence[tuple[int, int]], width: float, height: float, steps: int = 160
+    count: int, edges: Sequence[tuple[int, int]], width: float, height: float
 ) -> list[tuple[float, float]]:
     """Place ``count`` nodes by forces (Fruchterman and Reingold, 1991), always the same way."""
-    if not count:
-        return []
-    angles = np.arange(count) * 2.399963  # the golden angle spreads any number of nodes evenly
-    radius = 0.42 * np.sqrt((np.arange(count) + 0.5) / max(count, 1))
-    points = np.stack([np.cos(angles), np.sin(angles)], axis=1) * radius[:, None]
-    ideal = 1.3 / math.sqrt(max(count, 1))
-    pairs = np.asarray(list(edges), dtype=int).reshape(-1, 2)
-    for step in range(steps if count > 1 else 0):
-        apart = points[:, None, :] - points[None, :, :]
-        far = np.linalg.norm(apart, axis=2) + np.eye(count)
-        force = (apart / far[..., None] * (ideal**2 / far)[..., None]).sum(axis=1)
-        for a, b in pairs:
-            pull = points[b] - points[a]
-            strength = np.linalg.norm(pull) / ideal
-            force[a] += pull * strength
-            force[b] -= pull * strength
-        force -= 0.6 * points  # towards the middle, or what is not connected drifts away
-        size = np.linalg.norm(force, axis=1, keepdims=True) + 1e-9
-        points = points + force / size * np.minimum(size, 0.08 * (1 - step / steps))
-    low, high = points.min(axis=0), points.max(axis=0)
-    span = np.where(high - low > 1e-6, high - low, 1.0)
-    margin = np.array([70.0, 36.0])
-    room = np.array([width, height]) - 2 * margin
-    placed = margin + (points - low) / span * room if count > 1 else np.array([[width, height]]) / 2
-    return [(float(x), float(y)) for x, y in placed]
+    if count < 2:
+        return [(width / 2, height / 2)] * count
+    import networkx  # type: ignore[import-untyped]
+
+    graph = networkx.Graph(edges)
+    graph.add_nodes_from(range(count))
+    placed = networkx.spring_layout(graph, k=1.3 / math.sqrt(count), iterations=160, seed=0)
+    points = np.array([placed[node] for node in range(count)])
+    span = np.ptp(points, axis=0)
+    margin, room = np.array([70.0, 36.0]), np.array([width, height])
+    shares = (points - points.min(axis=0)) / np.where(span > 1e-6, span, 1.0)
+    return [(float(x), float(y)) for x, y in margin + shares * (room - 2 * margin)]
 
 
 def render_rows(
