@@ -12,13 +12,26 @@ from envs.webshop.view import WebShopView
 from graph import Session, build_graph, load_config
 from nodes.protocols import BuiltContext, Decision, Piece
 from ui.actions import label, reward_parts, split_action, typed_action
-from ui.app.render.charts import Cell, Path, heatmap, scatter
-from ui.app.render.context import fold_history, render_context, shading
+from ui.app.render.charts import (
+    Cell,
+    Path,
+    heatmap,
+    render_allocation,
+    render_foresight,
+    render_similarity,
+    scatter,
+)
+from ui.app.render.context import (
+    Lane,
+    fold_history,
+    piece_order,
+    render_context,
+    render_lanes,
+    shading,
+)
 from ui.app.render.episode import Stop, render_pipeline, render_reward, render_trail
 from ui.app.render.html import brief, macros, note, percent, safe
-from ui.app.render.lanes import Lane, piece_order, render_lanes
 from ui.app.render.page import render_outcome, render_page
-from ui.app.render.state import render_allocation, render_foresight, render_similarity
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 

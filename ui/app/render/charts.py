@@ -1,11 +1,13 @@
-"""Charts as HTML and SVG that follow the page's colours, light or dark: heat maps and scatter."""
+"""The recurrent state over an episode, and what it made the builder keep: heat maps and a plane."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
 
+from nodes.protocols import BuiltContext
+from ui.app.render.context import Shown, shown_pieces
 from ui.app.render.html import hues, macros
 
 
@@ -59,3 +61,73 @@ def scatter(paths: Sequence[Path], caption: str, width: int = 620, height: int =
         )
     colours = hues([name for path in paths for name in path.classes if name])
     return macros("charts").scatter(drawn, caption, width, height, colours)
+
+
+def render_similarity(cosines: Sequence[Sequence[float]]) -> Markup:
+    """Draw how alike the states of the steps are; the near diagonal is that of successive ones."""
+    lowest = min((min(row) for row in cosines), default=0.0)
+    span = (1.0 - lowest) or 1.0
+
+    def cell(i: int, j: int, value: float) -> Cell:
+        title = f"steps {i + 1} and {j + 1}: cosine {value:.3f}"
+        shade = max((value - lowest) / span, 0.0)
+        return Cell(shade, f"{value:.2f}", title, "ring" if j == i + 1 else "")
+
+    cells = [[cell(i, j, value) for j, value in enumerate(row)] for i, row in enumerate(cosines)]
+    caption = "Similarity of states (cosine); successive steps are ringed"
+    steps = _numbers(len(cosines))
+    successive = [cosines[i][i + 1] for i in range(len(cosines) - 1)]
+    chart = heatmap(steps, steps, cells, caption, corner="step")
+    return macros("charts").similarity(chart, successive)
+
+
+def render_foresight(chances: Sequence[Mapping[str, float]], classes: Sequence[str]) -> Markup:
+    """Draw the foreseen class of each next action; the one that was taken is ringed."""
+    names = list(chances[0]) if chances else []
+    likeliest = [max(step, key=lambda name: step[name]) for step in chances]
+    taken = [*classes, *[""] * len(chances)][: len(chances)]
+
+    def cell(i: int, name: str) -> Cell:
+        value = chances[i][name]
+        mark = "" if taken[i] != name else "hit" if likeliest[i] == name else "miss"
+        return Cell(value, f"{100 * value:.0f}", f"step {i + 1}: {name} {value:.3f}", mark)
+
+    rows = [[cell(i, name) for i in range(len(chances))] for name in names]
+    right = sum(best == name for best, name in zip(likeliest, taken, strict=True))
+    caption = (
+        f"Foreseen next action, in %: right at {right} of {sum(map(bool, taken))} steps "
+        "(ringed: what was done, green if it was the likeliest)"
+    )
+    return heatmap(names, _numbers(len(chances)), rows, caption, corner="step")
+
+
+def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
+    """Draw, for every chunk and step, the share of its tokens that the model got to read."""
+    columns = [{s.piece.id: s for s in shown_pieces(context)} for context in contexts]
+    names = {id_: shown.name for column in reversed(columns) for id_, shown in column.items()}
+    order = list(dict.fromkeys(id_ for column in columns for id_ in column))
+
+    def cell(i: int, shown: Shown | None) -> Cell:
+        if shown is None:
+            return Cell(None)
+        piece = shown.piece
+        title = f"step {i + 1}: {piece.tokens_after} of {shown.whole} tokens"
+        mark = "lost" if piece.dropped_actions else ""
+        return Cell(shown.kept, f"{piece.tokens_after}", title, mark)
+
+    rows = [[cell(i, column.get(id_)) for i, column in enumerate(columns)] for id_ in order]
+    caption = "Allocation: tokens kept of each chunk, step by step (ringed: actions were lost)"
+    return heatmap(
+        [names[id_] for id_ in order], _numbers(len(contexts)), rows, caption, corner="step"
+    )
+
+
+def render_projection(paths: Sequence[Path]) -> Markup:
+    """Draw the episode's trajectory (the bold path) in the plane of states, over reference episodes."""
+    others = len(paths) - 1
+    which = f"over {others} reference episodes" if others else "without reference episodes yet"
+    return scatter(paths, f"States in the plane of their two main axes, {which}")
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(i + 1) for i in range(count)]

@@ -1,17 +1,22 @@
-"""What the model reads: each chunk shaded by its score, with its tokens; what it lost, in red."""
+"""What the model reads: one context, several side by side, and what an answer was made from.
+
+Each chunk is shaded by its score, with its tokens; what is lost is red.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from markupsafe import Markup
 
 from envs.protocols import Chunk, View
-from nodes.protocols import BuiltContext, Piece
+from nodes.protocols import BuiltContext, Decision, Piece
 from nodes.retrieval.page import describe
-from ui.app.render.html import macros, whole_size
+from ui.app.render.html import macros, plural, whole_size
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
+_MEMORY = ("memory", "fact", "entity", "relation")
 
 
 @dataclass(frozen=True)
@@ -100,3 +105,110 @@ def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
         else:
             folded.append(piece)
     return folded
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One builder's view of the moment: what it built and what the actor would do, or why not."""
+
+    name: str
+    kind: str
+    budget: int
+    context: BuiltContext | None = None
+    decision: Decision | None = None
+    build_seconds: float = 0.0
+    act_seconds: float = 0.0
+    problem: str = ""
+    waiting: bool = False
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+def render_lanes(
+    lanes: Sequence[Lane], whole: Mapping[str, str], about: Mapping[str, str], moment: str = ""
+) -> Markup:
+    """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
+
+    ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
+    the page is narrow the lanes follow one another.
+    """
+    order = piece_order([lane.context for lane in lanes if lane.context is not None], list(whole))
+    drawn = []
+    for lane in lanes:
+        pieces = shown_pieces(lane.context, whole) if lane.context is not None else []
+        drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
+    votes = [lane.decision.action for lane in lanes if lane.decision is not None]
+    return macros("context").lanes(drawn, order, about, moment, _verdict(lanes), votes)
+
+
+def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
+    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
+
+    ``chunks`` are the ids of the page's chunks.
+    """
+    rank = {chunk: i for i, chunk in enumerate(chunks)}
+    seen: dict[str, tuple[int, int]] = {}
+    for context in contexts:
+        for place, piece in enumerate(fold_history(context.pieces)):
+            if piece.id == "instruction":
+                key = (0, 0)
+            elif piece.id in rank:
+                key = (1, rank[piece.id])
+            else:
+                key = (2, place)
+            seen.setdefault(piece.id, key)
+    return sorted(seen, key=lambda id_: seen[id_])
+
+
+def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
+    """Say in one line whether the builders agree, and who reads least."""
+    ready = [lane for lane in lanes if lane.decision is not None and lane.context is not None]
+    if len(ready) < 2:
+        return None
+    actions = {lane.decision.action for lane in ready if lane.decision}
+    sizes = sorted((lane.context.tokens, lane.kind) for lane in ready if lane.context)
+    (least, small), (most, large) = sizes[0], sizes[-1]
+    agreement = f"{plural(len(actions), 'different action')} from the same moment."
+    if len(actions) == 1:
+        agreement = f"All {len(ready)} would do the same."
+    sizes_apart = f"{small} reads {least:,} tokens, {large} reads {most:,}."
+    return agreement, sizes_apart if least < most else ""
+
+
+def render_sources(
+    context: BuiltContext,
+    budget: int,
+    chunks: Sequence[Chunk],
+    kind: str,
+    seconds: float | None = None,
+) -> Markup:
+    """Draw what the model read for its answer, part by part."""
+    known = {chunk.id: chunk for chunk in chunks}
+    passages = [piece for piece in context.pieces if piece.id in known or piece.kind == "passage"]
+    about = {piece.id: known[piece.id].data if piece.id in known else {} for piece in passages}
+    names = {id_: str(d.get("title") or d.get("document") or id_) for id_, d in about.items()}
+    drawn = []
+    for piece, shade in zip(passages, shading(passages), strict=True):
+        text = piece.text or (known[piece.id].text if piece.id in known else "")
+        lines = text.splitlines()
+        own = [line for line in lines if not line.startswith(("<document", "</document"))]
+        source = str(about[piece.id].get("document") or piece.id)
+        drawn.append((Shown(piece, shade), names[piece.id], source, "\n".join(own)))
+    pieces = context.pieces
+    remembered = [p for p in pieces if p.kind in _MEMORY and p.id != "memory"]
+    history = [p for p in pieces if p.kind == "history" and p.id != "history"]
+    weights = _weights(passages, names, kind)
+    return macros("context").sources(context, budget, seconds, weights, drawn, remembered, history)
+
+
+def _weights(
+    passages: Sequence[Piece], names: dict[str, str], kind: str
+) -> tuple[str, list[tuple[str, float, str]]] | None:
+    """Return a caption, and the passages' names, shares and scores, best first."""
+    scores = {piece.id: piece.score for piece in passages if piece.score is not None}
+    if not scores:
+        return None
+    low = min(0.0, *scores.values())
+    top = max(scores.values()) - low or 1.0
+    best = sorted(scores.items(), key=lambda item: -item[1])
+    what = "RICO weights of the passages" if kind == "rico" else f"Scores of the passages ({kind})"
+    return what, [(names[id_], (score - low) / top, f"{score:.3f}") for id_, score in best]

@@ -9,10 +9,9 @@ import gradio as gr
 
 from nodes.registry import registry
 from stores.errors import UserError
-from ui.app.render.context import in_words
+from ui.app.render.context import Lane, in_words, render_lanes
 from ui.app.render.episode import render_trail
 from ui.app.render.html import empty
-from ui.app.render.lanes import Lane, render_lanes
 from ui.app.render.page import title_of
 from ui.app.tabs.common import (
     EVENTS_JS,

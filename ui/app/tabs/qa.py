@@ -9,7 +9,7 @@ from nodes.registry import registry
 from stores.corpus.corpus import corpus_names
 from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
-from ui.app.render.answers import render_sources
+from ui.app.render.context import render_sources
 from ui.app.render.html import empty, note
 from ui.app.tabs.common import (
     QUIET,

@@ -8,7 +8,7 @@ import gradio as gr
 
 from envs.protocols import tasks_of
 from stores.errors import UserError
-from ui.app.render import state as charts
+from ui.app.render import charts
 from ui.app.render.charts import Path
 from ui.app.render.html import empty, macros, note
 from ui.app.states import StateTrajectory, play_references, project, similarity, trajectory_of
