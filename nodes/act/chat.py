@@ -15,11 +15,11 @@ from envs.protocols import Offer, takes_text, verb_of
 from nodes.act.replies import parse, schema, thought_of
 from nodes.models.asking import call_model, cost_of, response_format, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
 
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
@@ -40,7 +40,7 @@ class Chat(ActorParams):
         description="withhold actions that the context itself shows to be pointless",
     )
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first step."""
         return ChatActor(self, resources)
 
@@ -48,7 +48,7 @@ class Chat(ActorParams):
 class ChatActor:
     """One chat model behind the actor protocol."""
 
-    def __init__(self, params: Chat, resources: "Resources") -> None:
+    def __init__(self, params: Chat, resources: Resources) -> None:
         self._params = params
         self._resources = resources
         self._view = resources.view

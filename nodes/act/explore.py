@@ -7,16 +7,14 @@ context builder drops it cannot do, and what the history no longer shows it does
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from envs.protocols import fill, takes_text
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 from stores.text import one_line, overlap, words_of
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 _ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
@@ -31,7 +29,7 @@ class Explore(ActorParams):
         default=0.5, ge=0, description="what each time that a command was taken costs it"
     )
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
         safe = resources.view.actions.safe
 

@@ -6,7 +6,7 @@ deterministic, free and fast, for evaluations of memory and retrieval.
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,11 +14,9 @@ from pydantic import Field
 from envs.protocols import answer
 from nodes.act.replies import question_in, unanswered
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 from nodes.retrieval.quoting import unquote
 from stores.corpus.lexical import words
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -36,7 +34,7 @@ class Extract(ActorParams):
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
     words: float = Field(default=0.5, ge=0, description="weight of shared words beside cosine")
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor, which embeds through the shared embedder."""
 
         def act(context: BuiltContext, step: int) -> Decision:

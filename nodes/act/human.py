@@ -1,13 +1,11 @@
 """``human``: a person chooses, through LangGraph's own interrupt."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from langgraph.types import interrupt
 
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
 
 
 class Human(ActorParams):
@@ -19,7 +17,7 @@ class Human(ActorParams):
 
     kind: Literal["human"] = "human"
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
 
         def act(context: BuiltContext, step: int) -> Decision:

@@ -5,7 +5,7 @@ other; the model's memories of each, read alone, are mixed by their weights and 
 generated from the mixture. Needs a context builder that scores passages, such as ``rico``.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,11 +16,9 @@ from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import shared_backend
 from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 from nodes.retrieval.quoting import unquote
 from stores.states.documents import Dtype
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class LearnedState(ActorParams):
@@ -38,7 +36,7 @@ class LearnedState(ActorParams):
     answer_tokens: int = Field(default=32, ge=1, description="the model's tokens of an answer")
     states: Dtype = Field(default="fp16", description="how states are kept on disk")
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; the model is loaded at the first question."""
         memory = DocumentMemory(
             lambda: shared_backend(self.model, max_tokens=self.max_tokens), self.states

@@ -1,13 +1,11 @@
 """``scripted``: plays a list of actions, for tests and replays."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
 
 
 class Scripted(ActorParams):
@@ -16,7 +14,7 @@ class Scripted(ActorParams):
     kind: Literal["scripted"] = "scripted"
     actions: tuple[str, ...] = Field(description="the action of each step")
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
         safe = resources.view.actions.safe
 

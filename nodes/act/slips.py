@@ -7,16 +7,14 @@ contexts give equal decisions.
 import hashlib
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
 from envs.protocols import takes_text
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.registry import registry
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
 
 
 class Slips(ActorParams):
@@ -36,7 +34,7 @@ class Slips(ActorParams):
         """Say why the inner actor cannot play in ``env``."""
         return self.inner.misfit(env)
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Build the inner actor."""
         inner: Actor = resources.get(self.inner)
 

@@ -5,18 +5,16 @@ the inner builder gets the budget that the advice leaves.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field, SerializeAsAny, field_validator
 
 from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest, Piece
 from nodes.registry import registry
+from nodes.resources import Resources
 from stores.text import one_line
 from stores.tokens import count_tokens, truncate
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 LEAD = "Experience: "
 _SHARE = 4  # advice may have this part of the budget at most
@@ -62,7 +60,7 @@ class AdvisedContext(ContextParams):
     def _parse_inner(cls, value: Any) -> Any:
         return registry().parse("context", value)
 
-    def advised(self, resources: "Resources", advisor: Advisor) -> "ExperienceBuilder":
+    def advised(self, resources: Resources, advisor: Advisor) -> "ExperienceBuilder":
         """Return the builder that adds what ``advisor`` finds to the inner one."""
         return ExperienceBuilder(self, resources.get(self.inner), advisor)
 

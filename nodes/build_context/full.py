@@ -1,12 +1,10 @@
 """``full``: the whole page, cut at the budget. The baseline that must be beaten."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodes.build_context.assemble import FramedContext, assemble
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
 
 
 class Full(FramedContext):
@@ -14,7 +12,7 @@ class Full(FramedContext):
 
     kind: Literal["full"] = "full"
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; nothing is loaded."""
 
         def build_context(request: ContextRequest) -> BuiltContext:

@@ -1,15 +1,13 @@
 """``query_rag``: the chunks nearest to the instruction. What most retrieval agents do."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
 
 
 class QueryRag(FramedContext):
@@ -22,7 +20,7 @@ class QueryRag(FramedContext):
     kind: Literal["query_rag"] = "query_rag"
     top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder, which embeds through the shared embedder."""
 
         def build_context(request: ContextRequest) -> BuiltContext:

@@ -25,6 +25,7 @@ from nodes.protocols import (
     ContextRequest,
     Piece,
 )
+from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval
 from nodes.retrieval.entities import extractor_of
 from nodes.retrieval.memory import MemoryPlace
@@ -35,7 +36,6 @@ from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.resources import Resources
     from stores.memory.long_term import LongTerm
     from stores.memory.records import Fact
 
@@ -81,7 +81,7 @@ class ConversationContext(ContextParams):
     )
 
     def conversation(
-        self, resources: "Resources", find: Find, best_last: bool = False
+        self, resources: Resources, find: Find, best_last: bool = False
     ) -> ContextBuilder:
         """Return a builder that shows the passages which ``find`` chooses.
 
@@ -112,7 +112,7 @@ class ConversationContext(ContextParams):
         return build_context
 
     def candidates_for(
-        self, request: ContextRequest, query: str, k: int, resources: "Resources"
+        self, request: ContextRequest, query: str, k: int, resources: Resources
     ) -> list[tuple[Chunk, float]]:
         """Return the ``k`` best candidates of the source for the words of ``query``, with scores."""
         if not k:
@@ -142,7 +142,7 @@ class Recall(ConversationContext):
     kind: Literal["recall"] = "recall"
     top_k: int = Field(default=5, ge=0, description="how many passages to show")
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder. Raises ``UserError`` if the memory cannot be opened."""
         return self.conversation(
             resources,
@@ -205,7 +205,7 @@ def _passages(
 
 
 def _remembered(
-    reader: MemoryReader, store: "LongTerm", resources: "Resources", query: str, room: int
+    reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
     embedder = resources.embedder

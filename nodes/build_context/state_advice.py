@@ -13,7 +13,7 @@ import hashlib
 import random
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,11 +23,9 @@ from nodes.build_context.experience import LEAD, Advice, AdvisedContext
 from nodes.experience.grow import make_of, updater_make
 from nodes.experience.states import online_state, situation
 from nodes.protocols import ContextBuilder, ContextRequest, Vector
+from nodes.resources import Resources
 from stores.bank.state_bank import Hit, StateBank
 from stores.home import home
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 NEXT = "Suggested next: "
 _WIDER = 8  # how much further it looks for states of one kind of situation
@@ -68,7 +66,7 @@ class Experience(AdvisedContext):
             values = {key: value for key, value in values.items() if key != "mode"}
         return values
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
         return self.advised(resources, StateAdvisor(self, resources))
 
@@ -76,7 +74,7 @@ class Experience(AdvisedContext):
 class StateAdvisor:
     """Finds advice for a step. Pure as long as the bank does not grow."""
 
-    def __init__(self, params: Experience, resources: "Resources") -> None:
+    def __init__(self, params: Experience, resources: Resources) -> None:
         self._params = params
         self._embedder = resources.embedder if params.key != "state" else None
         make = make_of(self._embedder) if self._embedder is not None else None

@@ -12,7 +12,7 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
@@ -21,14 +21,12 @@ from nodes.build_context.experience import LEAD, Advice, AdvisedContext
 from nodes.experience.grow import make_of
 from nodes.models.asking import ask, asking_problems, json_in
 from nodes.protocols import ContextBuilder, ContextRequest
+from nodes.resources import Resources
 from nodes.retrieval.rerankers import rerank_at, rerank_locally
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
 from stores.home import home
 from stores.tokens import truncate
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 PLAN = "Suggested plan: "
 _KEPT = 64  # tasks whose advice is remembered: it is the same at every step of an episode
@@ -61,7 +59,7 @@ class ExperienceTrace(AdvisedContext):
         default=1, ge=1, le=3, description="searches; above 1 the model says when it is enough"
     )
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
         return self.advised(resources, TraceAdvisor(self, resources))
 
@@ -69,7 +67,7 @@ class ExperienceTrace(AdvisedContext):
 class TraceAdvisor:
     """Finds advice for a task: one retrieval, however many steps it takes."""
 
-    def __init__(self, params: ExperienceTrace, resources: "Resources") -> None:
+    def __init__(self, params: ExperienceTrace, resources: Resources) -> None:
         self._params = params
         self._resources = resources
         self._embedder = resources.embedder

@@ -1,16 +1,14 @@
 """``window``: the page and the last few events, as plain agents keep them. No learning."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from nodes.build_context.assemble import FramedContext, assemble
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from nodes.resources import Resources
 from stores.text import one_line
 from stores.tokens import count_tokens, truncate
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class Window(FramedContext):
@@ -20,7 +18,7 @@ class Window(FramedContext):
     events: int = Field(default=6, ge=0, description="how many of the latest events to show")
     event_tokens: int = Field(default=120, ge=8, description="tokens an old page may have")
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; nothing is loaded."""
 
         def build_context(request: ContextRequest) -> BuiltContext:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
 
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
@@ -110,7 +110,7 @@ def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
         start = text.find(opening, start + 1)
 
 
-def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
+def call_model(resources: Resources, call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
     """Make one call of the configured model; its failures are put in the words of a user.
 
     Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and

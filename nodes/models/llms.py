@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from nodes.protocols import LlmParams
+from nodes.resources import Resources
 from stores.errors import UserError
 from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -68,7 +68,7 @@ class EmbeddedLlm(LlmParams):
             )
         return asset_path(name)
 
-    def build(self, resources: "Resources") -> "BaseChatModel":
+    def build(self, resources: Resources) -> "BaseChatModel":
         """Start the server, or join the one that runs, and return its client."""
         from nodes.models.server import require_library, serve
 
@@ -108,7 +108,7 @@ class OpenAILlm(LlmParams):
     timeout: float = Field(default=60.0, gt=0, description="seconds for one answer")
     max_retries: int = Field(default=0, ge=0, description="the graph retries model calls itself")
 
-    def build(self, resources: "Resources") -> "BaseChatModel":
+    def build(self, resources: Resources) -> "BaseChatModel":
         """Return the client. Raises ``UserError`` without a key; sends nothing."""
         return _client(
             self.base_url,
@@ -128,7 +128,7 @@ class FakeLlm(LlmParams):
     kind: Literal["fake"] = "fake"
     replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
 
-    def build(self, resources: "Resources") -> "BaseChatModel":
+    def build(self, resources: Resources) -> "BaseChatModel":
         """Return the fake model; it takes and ignores any settings of a call."""
         from langchain_core.language_models import FakeListChatModel
 

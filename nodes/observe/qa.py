@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from envs.protocols import ANSWER, Observation, View
 from nodes.protocols import EnvParams, Source
+from nodes.resources import Resources
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.corpus.documents import files_in, read_folder
@@ -17,7 +18,6 @@ from stores.errors import UserError
 
 if TYPE_CHECKING:
     from envs.qa import QA
-    from nodes.resources import Resources
     from nodes.retrieval.corpus import CorpusIndex
 
 
@@ -44,7 +44,7 @@ class QaEnv(EnvParams):
     def _readable(cls, value: str) -> str:
         return str(Chunking.parse(value))
 
-    def build(self, resources: "Resources") -> "QA":
+    def build(self, resources: Resources) -> "QA":
         """Load the question set. Raises ``UserError`` where it cannot be read."""
         from envs.qa import QA
         from envs.qa.questions import load_questions
@@ -67,13 +67,13 @@ class QaEnv(EnvParams):
             (asked, Observation("None.", (), 0.0, True)),
         ]
 
-    def source(self, observation: Observation, resources: "Resources") -> Source:
+    def source(self, observation: Observation, resources: Resources) -> Source:
         """Return the corpus as candidates, indexed first where that is not done."""
         from nodes.retrieval.corpus import CorpusSource
 
         return CorpusSource(self.index(resources), is_open=not observation.done)
 
-    def index(self, resources: "Resources") -> "CorpusIndex":
+    def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
         from nodes.retrieval.corpus import IndexParams
 

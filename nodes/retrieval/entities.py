@@ -2,16 +2,14 @@
 
 import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from nodes.models.asking import ask, asking_problems, json_in, objects_in
+from nodes.resources import Resources
 from stores.errors import UserError
 from stores.memory.entities import Extractor, distinct, merged
 from stores.memory.names import KINDS, plain
 from stores.memory.records import Entity, Relation
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 #: ``spacy`` reads a parse, ``rules`` capitals and function words, ``model`` asks the chat model.
 ExtractorKind = Literal["spacy", "rules", "model"]
@@ -51,7 +49,7 @@ _SCHEMA = {
 _MAX_TOKENS = 600
 
 
-def extractor_of(kind: ExtractorKind, resources: "Resources | None" = None) -> Extractor:
+def extractor_of(kind: ExtractorKind, resources: Resources | None = None) -> Extractor:
     """Return the extractor ``kind``; ``model`` needs ``resources``.
 
     Raises ``UserError`` where its package or model is missing.
@@ -80,7 +78,7 @@ class ModelExtractor:
     ``calls`` and ``fallbacks`` count; each fallback is logged with its reason.
     """
 
-    def __init__(self, resources: "Resources") -> None:
+    def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._otherwise = extractor_of("spacy")
         self.calls = self.fallbacks = 0

@@ -1,16 +1,14 @@
 """``ema``: a fading mean of what happened, hashed. Not learned: what a learned state must beat."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
+from nodes.resources import Resources
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class Ema(UpdaterParams):
@@ -23,7 +21,7 @@ class Ema(UpdaterParams):
     dimension: int = Field(default=512, ge=8)
     decay: float = Field(default=0.6, ge=0, lt=1, description="what is kept at each event")
 
-    def build(self, resources: "Resources") -> Updater:
+    def build(self, resources: Resources) -> Updater:
         """Return the updater; nothing is loaded."""
         from nodes.models.embedders import HashingEmbedder
 

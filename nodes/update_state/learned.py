@@ -13,11 +13,11 @@ from pydantic import Field
 from envs.protocols import INPUT_KINDS, StateInput, View
 from nodes.models.small import small_inference
 from nodes.protocols import Embedder, UpdaterParams, Vector
+from nodes.resources import Resources
 from stores.errors import UserError, needs
 from stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.resources import Resources
     from nodes.update_state.state_model import StateModel
 
 
@@ -35,7 +35,7 @@ class LearnedUpdater(UpdaterParams):
         """Name the state model."""
         return (self.weights,)
 
-    def build(self, resources: "Resources") -> "StateUpdater":
+    def build(self, resources: Resources) -> "StateUpdater":
         """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
         from stores.assets.weights import require_match
 

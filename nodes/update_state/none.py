@@ -1,13 +1,11 @@
 """``none``: no recurrent state; context builders that need one cannot be used with it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodes.protocols import Updater, UpdaterParams, Vector
+from nodes.resources import Resources
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class NoUpdater(UpdaterParams):
@@ -15,7 +13,7 @@ class NoUpdater(UpdaterParams):
 
     kind: Literal["none"] = "none"
 
-    def build(self, resources: "Resources") -> Updater:
+    def build(self, resources: Resources) -> Updater:
         """Return an updater whose state is always None."""
         return _Nothing()
 

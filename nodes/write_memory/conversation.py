@@ -1,7 +1,7 @@
 """``conversation``: short-term memory, the recent questions and answers within a token budget."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import trim_messages
@@ -9,11 +9,9 @@ from pydantic import Field
 
 from envs.protocols import answered
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.resources import Resources
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class Conversation(MemoryParams):
@@ -25,7 +23,7 @@ class Conversation(MemoryParams):
     kind: Literal["conversation"] = "conversation"
     budget: int = Field(default=2000, ge=1, description="tokens (cl100k) all recent turns may have")
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Return the writer; nothing is loaded."""
 
         def write_memory(record: StepRecord) -> Sequence[Event]:

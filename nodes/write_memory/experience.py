@@ -9,7 +9,7 @@ is old and was never used (see ``nodes.experience.prune``).
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
@@ -19,13 +19,11 @@ from nodes.experience.prune import prune
 from nodes.experience.returns import annotate
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
 from nodes.registry import registry
+from nodes.resources import Resources
 from nodes.write_memory.trace import events_of
 from stores.bank.state_bank import StateBank
 from stores.home import home
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 _OPEN = 64  # unfinished episodes remembered
 
@@ -55,7 +53,7 @@ class ExperienceWriter(MemoryParams):
     def _parse_updater(cls, value: Any) -> Any:
         return registry().parse("updater", value)
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Open or make the bank. Raises ``UserError`` where its vectors are of another make."""
         return Writer(self, resources)
 
@@ -63,7 +61,7 @@ class ExperienceWriter(MemoryParams):
 class Writer:
     """Collects the steps of running episodes; writes at their end."""
 
-    def __init__(self, params: ExperienceWriter, resources: "Resources") -> None:
+    def __init__(self, params: ExperienceWriter, resources: Resources) -> None:
         self._params = params
         self._embedder = resources.embedder
         self._view = resources.view

@@ -1,17 +1,15 @@
 """``short_term``: the last few events in graph state, within a token budget."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from envs.protocols import View
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.resources import Resources
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class ShortTerm(MemoryParams):
@@ -21,7 +19,7 @@ class ShortTerm(MemoryParams):
     budget: int = Field(default=600, ge=1, description="tokens (cl100k) all kept events may have")
     page_tokens: int = Field(default=40, ge=1, description="tokens an earlier page may have")
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Return the writer; nothing is loaded."""
         view = resources.view
 

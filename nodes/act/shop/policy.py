@@ -15,11 +15,10 @@ from nodes.act.shop.candidates import ENCODER, Embed, encode
 from nodes.act.shop.reading import read
 from nodes.models.small import small_inference
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from nodes.resources import Resources
 
 
 class Policy(ActorParams):
@@ -44,7 +43,7 @@ class Policy(ActorParams):
         """Name the scorer."""
         return (self.weights,)
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Load the scorer. Raises ``UserError`` for a checkpoint of another encoder or embedder."""
         from stores.assets.weights import require_match
 

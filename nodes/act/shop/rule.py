@@ -25,7 +25,7 @@ nothing of this can be done, the decision is a recorded fallback (the view's ``a
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -33,10 +33,8 @@ from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from envs.webshop.wish import search_words
 from nodes.act.shop.reading import Product, Reading, Trail, read, word_weights
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 from stores.text import overlap, words_of
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 _LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
@@ -63,7 +61,7 @@ class Rule(ActorParams):
     )
     follow: bool = Field(default=False, description='obey "Experience:" lines (see Follower)')
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
         return Follower(self) if self.follow else RuleActor(self)
 

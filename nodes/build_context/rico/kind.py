@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -15,12 +15,10 @@ from nodes.models.decoders.backend import Document, Loss
 from nodes.models.decoders.loading import shared_backend
 from nodes.models.decoders.states import DocumentMemory
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Source, Vector
+from nodes.resources import Resources
 from nodes.retrieval.page import describe
 from stores.states.documents import Dtype
 from stores.text import one_line
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 #: Chunks that carry what the agent can do, or that the frame shows: never weighed, never dropped
 #: while the budget lasts.
@@ -60,7 +58,7 @@ class Rico(FramedContext, ConversationContext):
         description="numbers a layer of a state space model's projected state (zero_state, naive)",
     )
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
         memory = DocumentMemory(
             lambda: shared_backend(
@@ -93,7 +91,7 @@ class Rico(FramedContext, ConversationContext):
         return build_context
 
     def _candidates(
-        self, request: ContextRequest, resources: "Resources"
+        self, request: ContextRequest, resources: Resources
     ) -> tuple[list[Chunk], list[Chunk]]:
         """Split the source into what is shown anyway and the chunks to weigh."""
         chunks = list(request.source.all())
