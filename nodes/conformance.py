@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from langchain_core.messages import BaseMessage
 
-from envs.plain import PlainView
 from envs.protocols import (
     INPUT_KINDS,
     Observation,
@@ -268,7 +267,7 @@ def requests(
 def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[View, str, Observation]]:
     """Yield (view, instruction, page) of the worlds named, or of every world that is installed."""
     if not worlds or "plain" in worlds:
-        yield from ((PlainView(), _GARDEN, page) for page in _GARDEN_PAGES)
+        yield from ((View(), _GARDEN, page) for page in _GARDEN_PAGES)
     for kind in registry().kinds("env").values():
         if not issubclass(kind.cls, EnvParams) or not kind.cls.samples():
             continue

@@ -15,7 +15,6 @@ from langchain_core.messages import BaseMessage
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from envs.plain import PlainView
 from envs.protocols import Chunk, Observation, View, World
 from stores.traces import Event
 
@@ -104,7 +103,7 @@ class ContextRequest:
     events: tuple[Event, ...]
     budget: int
     state: Vector | None = None
-    view: View = field(default_factory=PlainView)
+    view: View = field(default_factory=View)
 
 
 class ContextBuilder(Protocol):
@@ -231,7 +230,7 @@ class EnvParams(Params):
 
     def view(self) -> View:
         """Return how this world is read: by default line by line, whatever it is."""
-        return PlainView()
+        return View()
 
     def source(self, observation: Observation, resources: Any) -> Source | None:
         """Return where candidate chunks come from, None for the page itself."""

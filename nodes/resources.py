@@ -4,7 +4,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.plain import PlainView
 from envs.protocols import View
 from nodes.protocols import (
     Embedder,
@@ -90,7 +89,7 @@ class Resources:
         key = ("view", "" if self._env is None else self._key(self._env)[0])
         with self._lock:
             if key not in self._built:
-                self._built[key] = PlainView() if self._env is None else self._env.view()
+                self._built[key] = View() if self._env is None else self._env.view()
             view: View = self._built[key]
             return view
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from envs.plain import PlainView
-from envs.protocols import ANSWER, Chunk, Fragment, Observation
+from envs.protocols import ANSWER, Chunk, Fragment, Observation, View
 
 
-class QaView(PlainView):
+class QaView(View):
     """The question stands in the prompt's frame; what is left of the page is how to answer it."""
 
     name = "qa"

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from envs.plain import PlainView
 from envs.protocols import (
     ActionVocabulary,
     Chunk,
@@ -14,6 +13,7 @@ from envs.protocols import (
     Offer,
     StateInput,
     StatusLine,
+    View,
     target_of,
 )
 from envs.webshop.actions import BUY, NEXT, OPENED, PREV, WebShopActions
@@ -45,7 +45,7 @@ one, such as {"color": "blue"}. When nothing is left to choose: {"click": "buy n
 wrong kind of product or too expensive: {"click": "< prev"}."""
 
 
-class WebShopView(PlainView):
+class WebShopView(View):
     """WebShop's pages in either observation mode."""
 
     name = "webshop"
