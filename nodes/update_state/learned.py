@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from envs.protocols import INPUT_KINDS, StateInput, View
-from nodes.models.small import small_inference
+from nodes.models.small import load_trained, small_inference
 from nodes.protocols import Embedder, UpdaterParams, Vector
 from nodes.resources import Resources
 from stores.errors import UserError, needs
@@ -146,16 +146,11 @@ def make_model(architecture: Mapping[str, Any]) -> "StateModel":
 
 def load_model(name: str, expected: str | None = None) -> "tuple[StateModel, dict[str, Any]]":
     """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
-    from stores.assets.weights import load_weights, require_match
+    from stores.assets.weights import require_match
 
-    tensors, meta = load_weights(name, "state")
+    model: StateModel
+    model, meta = load_trained(name, "state", lambda **architecture: make_model(architecture))  # type: ignore[assignment]
     if expected is not None:
-        fix = f"set updater.kind={meta['architecture'].get('kind')} or name another checkpoint"
+        fix = f"set updater.kind={model.kind} or name another checkpoint"
         require_match(name, meta["architecture"], "kind", expected, fix)
-    model = make_model(meta["architecture"])
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())[:120]
-        raise UserError(f"checkpoint '{name}' does not fit its architecture ({problem})") from None
-    return model.eval(), meta
+    return model, meta

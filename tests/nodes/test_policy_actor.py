@@ -25,7 +25,6 @@ from nodes.act.shop.candidates import (
 from nodes.act.shop.policy import Policy, PolicyActor, make_scorer
 from nodes.act.shop.reading import read
 from nodes.conformance import check_actor
-from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from stores.assets.weights import save_weights
@@ -230,7 +229,7 @@ def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, 
         Policy(checkpoint=other).build(Resources())
     embedded = _saved(tmp_path / "embedded", scorer, embedder="all-MiniLM-L6-v2")
     with pytest.raises(UserError, match="made for embedder"):
-        Policy(checkpoint=embedded).build(Resources(embedder=Hashing()))
+        Policy(checkpoint=embedded).build(Resources())
     with pytest.raises(UserError, match="'retriever'.*'policy' is needed"):
         Policy(checkpoint="retriever-gru").build(Resources())
     told = json.loads((tmp_path / "good.json").read_text())

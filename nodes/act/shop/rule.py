@@ -31,7 +31,7 @@ from pydantic import Field
 
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from envs.webshop.wish import search_words
-from nodes.act.shop.reading import Product, Reading, Trail, read, word_weights
+from nodes.act.shop.reading import Product, Reading, Trail, read, title_scores
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
 from stores.text import overlap, words_of
@@ -179,15 +179,9 @@ def search_for(page: Reading, form: str) -> tuple[str, str] | None:
 
 def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    weights = word_weights(page)
+    scores, _ = title_scores(page)
     places = {p.asin: i for i, p in enumerate(page.products)}
-
-    def score(product: Product) -> float:
-        title = set(words_of(product.title))
-        shared = sum(weight for word, weight in weights.items() if word in title)
-        return shared - 0.3 * places[product.asin]
-
-    return sorted(products, key=lambda product: (-score(product), places[product.asin]))
+    return sorted(products, key=lambda p: (0.3 * places[p.asin] - scores[p.asin], places[p.asin]))
 
 
 def picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:
