@@ -131,7 +131,7 @@ def check_actor(params: ActorParams, resources: Resources | None = None) -> None
     check_params(params)
     resources = resources or _resources()
     act = params.build(resources)
-    from nodes.build_context.full import Full
+    from nodes.build_context.baselines import Full
 
     build = Full().build(resources)
     for request in requests(resources, worlds=params.worlds):
@@ -170,7 +170,7 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
     check_params(params)
     resources = resources or _resources()
     write = params.build(resources)
-    from nodes.build_context.full import Full
+    from nodes.build_context.baselines import Full
 
     request = next(requests(resources, budgets=(600,)))
     context = Full().build(resources)(request)

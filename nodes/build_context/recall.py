@@ -6,7 +6,7 @@
     About: ...                  what a follow-up points back to
     Question: ...
 
-Documents are quoted as data (``nodes.retrieval.quoting``).
+Documents are quoted as data (``nodes.retrieval.page``).
 """
 
 import time
@@ -29,8 +29,7 @@ from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval
 from nodes.retrieval.entities import extractor_of
 from nodes.retrieval.memory import MemoryPlace
-from nodes.retrieval.page import describe
-from nodes.retrieval.quoting import quote, quoted_title
+from nodes.retrieval.page import describe, quote, quoted_title
 from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event

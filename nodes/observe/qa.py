@@ -54,7 +54,7 @@ class QaEnv(EnvParams):
 
     def view(self) -> View:
         """Return how a question is read."""
-        from envs.qa.view import QaView
+        from envs.qa.world import QaView
 
         return QaView()
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from nodes.models.decoders.backend import Document
-from nodes.models.decoders.loading import shared_backend
-from nodes.models.decoders.states import DocumentMemory
+from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from stores.corpus.chunking import Passage
 
 MODEL = "smollm2-135m"

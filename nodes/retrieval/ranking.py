@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.webshop.porter import stem
+from envs.webshop.text import stem
 from nodes.protocols import Embedder
 from stores.corpus.lexical import Lexical, stop_words
 from stores.errors import UserError

@@ -18,7 +18,7 @@ from stores.errors import UserError, needs
 from stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.update_state.state_model import StateModel
+    from nodes.update_state.state_models import StateModel
 
 
 class LearnedUpdater(UpdaterParams):
@@ -122,7 +122,7 @@ class StateUpdater:
 
 def type_of(row: StateInput) -> int:
     """Return the place of an input's kind and match level in the model's type embedding."""
-    from nodes.update_state.state_model import LEVELS
+    from nodes.update_state.state_models import LEVELS
 
     level = min(int(row.match * (LEVELS - 1)), LEVELS - 1)
     return INPUT_KINDS.index(row.kind) * LEVELS + level
@@ -131,8 +131,7 @@ def type_of(row: StateInput) -> int:
 def make_model(architecture: Mapping[str, Any]) -> "StateModel":
     """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
     with needs("local"):
-        from nodes.update_state.gru import GruModel
-        from nodes.update_state.ssm import SsmModel
+        from nodes.update_state.state_models import GruModel, SsmModel
 
     known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
     sizes = {key: value for key, value in architecture.items() if key != "kind"}

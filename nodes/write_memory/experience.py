@@ -4,7 +4,7 @@ A finished episode is annotated by its return and added at once; an episode that
 step cap is not finished and adds nothing. Where the ``trace`` memory keeps the episode too,
 ``stategate bank hindsight --watch`` rewrites the advice later, in the background. The bank is capped:
 the least useful tenth goes; and now and then advice that was tried and earned nothing goes, and what
-is old and was never used (see ``nodes.experience.prune``).
+is old and was never used (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
@@ -13,10 +13,8 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
-from nodes.experience.episode import Episode, from_events
-from nodes.experience.grow import SAME, add_episode, make_of, updater_make
-from nodes.experience.prune import prune
-from nodes.experience.returns import annotate
+from nodes.experience.episode import Episode, annotate, from_events
+from nodes.experience.grow import SAME, add_episode, make_of, prune, updater_make
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
 from nodes.registry import registry
 from nodes.resources import Resources

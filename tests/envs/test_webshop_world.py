@@ -13,9 +13,8 @@ from envs.webshop import WebShop
 from envs.webshop.bm25 import Bm25, lossy_length
 from envs.webshop.catalogue import SAMPLE, read_catalogue, read_price
 from envs.webshop.pages import SEARCH
-from envs.webshop.porter import stem
 from envs.webshop.reward import normal_color
-from envs.webshop.text import analyze
+from envs.webshop.text import analyze, stem
 from stores.errors import UserError
 
 

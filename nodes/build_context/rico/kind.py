@@ -9,11 +9,9 @@ from pydantic import Field
 from envs.protocols import Chunk, View
 from nodes.build_context.assemble import FramedContext, assemble, built
 from nodes.build_context.recall import ConversationContext
-from nodes.build_context.rico.rankers import Settings
-from nodes.build_context.rico.weigh import Partner, Weigher
+from nodes.build_context.rico.rankers import Partner, Settings, Weigher
 from nodes.models.decoders.backend import Document, Loss
-from nodes.models.decoders.loading import shared_backend
-from nodes.models.decoders.states import DocumentMemory
+from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Source, Vector
 from nodes.resources import Resources
 from nodes.retrieval.page import describe

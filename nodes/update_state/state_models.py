@@ -1,4 +1,4 @@
-"""The parts that every learned state model shares: event encoder, action head, one step at a time.
+"""The learned state models: what they share, and their recurrent cores ``gru`` and ``ssm``.
 
 Events become inputs (the view's), inputs become frozen 384-d text embeddings plus a learned type
 embedding, projected to ``d_event``; a recurrent core of constant size reads them in order. The last
@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import silu, softplus
 
 from envs.protocols import INPUT_KINDS
 from nodes.models.small import small_inference
@@ -88,3 +89,80 @@ class StateModel(nn.Module):
             "d_event": project.out_features, "d_state": self.d_state,
             "classes": self.head[1].out_features,
         }  # fmt: skip
+
+
+class GruModel(StateModel):
+    """State: the hidden vectors of both layers, 2 x ``d_state`` numbers; the upper is the readout."""
+
+    kind = "gru"
+
+    def __init__(
+        self,
+        d_text: int = D_TEXT,
+        d_type: int = D_TYPE,
+        d_event: int = D_EVENT,
+        d_state: int = D_STATE,
+        classes: int = CLASSES,
+    ) -> None:
+        super().__init__(d_text, d_type, d_event, d_state, classes)
+        self.d_total = 2 * d_state
+        self.lower = nn.GRU(d_event, d_state, batch_first=True)
+        self.between = nn.LayerNorm(d_state)
+        self.upper = nn.GRU(d_state, d_state, batch_first=True)
+
+    def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See :meth:`StateModel.scan`."""
+        low, high = state.unsqueeze(0).chunk(2, dim=-1)
+        hidden, low = self.lower(events, low.contiguous())
+        readouts, high = self.upper(self.between(hidden), high.contiguous())
+        return readouts, torch.cat([low, high], dim=-1).squeeze(0)
+
+
+class SsmModel(StateModel):
+    """State: (d_inner x n) cells, then the readout."""
+
+    kind = "ssm"
+
+    def __init__(
+        self,
+        d_text: int = D_TEXT,
+        d_type: int = D_TYPE,
+        d_event: int = D_EVENT,
+        d_state: int = D_STATE,
+        d_inner: int = 256,
+        n: int = 4,
+        classes: int = CLASSES,
+    ) -> None:
+        super().__init__(d_text, d_type, d_event, d_state, classes)
+        self.d_inner, self.n = d_inner, n
+        self.d_total = d_inner * n + d_state
+        self.enter = nn.Linear(d_event, 2 * d_inner)
+        self.select = nn.Linear(d_inner, d_inner + 2 * n)  # step size, input and output weights
+        decay = torch.arange(1, n + 1, dtype=torch.float32).log().repeat(d_inner, 1)
+        self.log_decay = nn.Parameter(decay)
+        self.skip = nn.Parameter(torch.ones(d_inner))
+        self.leave = nn.Sequential(nn.LayerNorm(d_inner), nn.Linear(d_inner, d_state))
+        with torch.no_grad():  # step sizes start between about 0.01 and 0.3
+            self.select.bias[:d_inner].uniform_(-4.6, -1.1)
+
+    def scan(self, events: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See :meth:`StateModel.scan`."""
+        inner, gates = self.enter(events).chunk(2, dim=-1)
+        inner = silu(inner)
+        steps, writes, reads = self.select(inner).split([self.d_inner, self.n, self.n], dim=-1)
+        steps = softplus(steps).unsqueeze(-1)  # (B, T, d_inner, 1)
+        keep = torch.exp(-steps * self.log_decay.exp())
+        add = steps * writes.unsqueeze(-2) * inner.unsqueeze(-1)
+        cells = state[:, : self.d_inner * self.n].view(-1, self.d_inner, self.n)
+        outputs = []
+        for t in range(events.shape[1]):
+            cells = keep[:, t] * cells + add[:, t]
+            outputs.append((cells * reads[:, t].unsqueeze(-2)).sum(-1))
+        mixed = (torch.stack(outputs, dim=1) + self.skip * inner) * silu(gates)
+        readouts: Tensor = self.leave(mixed)
+        return readouts, torch.cat([cells.flatten(1), readouts[:, -1]], dim=-1)
+
+    @property
+    def architecture(self) -> dict[str, object]:
+        """What a checkpoint's JSON must say to build this model again."""
+        return {**super().architecture, "d_inner": self.d_inner, "n": self.n}
