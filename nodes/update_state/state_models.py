@@ -15,7 +15,6 @@ from torch.nn.functional import silu, softplus
 from envs.protocols import INPUT_KINDS
 from nodes.models.small import small_inference
 
-D_TEXT, D_TYPE, D_EVENT, D_STATE = 384, 32, 256, 512
 #: Each kind of input comes in levels, from 0 (nothing of it was asked) to 4 (all of it).
 LEVELS = 5
 INPUT_TYPES = len(INPUT_KINDS) * LEVELS
@@ -26,7 +25,7 @@ CLASSES = 8
 class EventEncoder(nn.Module):
     """Text embeddings (…, d_text) and input types (…) to events (…, d_event)."""
 
-    def __init__(self, d_text: int = D_TEXT, d_type: int = D_TYPE, d_event: int = D_EVENT) -> None:
+    def __init__(self, d_text: int, d_type: int, d_event: int) -> None:
         super().__init__()
         self.types = nn.Embedding(INPUT_TYPES, d_type)
         self.project = nn.Sequential(
@@ -48,10 +47,15 @@ class StateModel(nn.Module):
     d_total: int
 
     def __init__(
-        self, d_text: int, d_type: int, d_event: int, d_state: int, classes: int = CLASSES
+        self,
+        d_text: int = 384,
+        d_type: int = 32,
+        d_event: int = 256,
+        d_state: int = 512,
+        classes: int = CLASSES,
     ) -> None:
         super().__init__()
-        self.d_state = d_state
+        self.d_text, self.d_event, self.d_state = d_text, d_event, d_state
         self.encoder = EventEncoder(d_text, d_type, d_event)
         self.head = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, classes))
 
@@ -81,13 +85,10 @@ class StateModel(nn.Module):
     @property
     def architecture(self) -> dict[str, Any]:
         """What a checkpoint's JSON must say to build this model again."""
-        project = self.encoder.project[0]
-        d_type = self.encoder.types.embedding_dim
-        assert isinstance(project, nn.Linear)  # noqa: S101 - narrows the type
         return {
-            "kind": self.kind, "d_text": project.in_features - d_type, "d_type": d_type,
-            "d_event": project.out_features, "d_state": self.d_state,
-            "classes": self.head[1].out_features,
+            "kind": self.kind, "d_text": self.d_text,
+            "d_type": self.encoder.types.embedding_dim, "d_event": self.d_event,
+            "d_state": self.d_state, "classes": self.head[1].out_features,
         }  # fmt: skip
 
 
@@ -96,15 +97,9 @@ class GruModel(StateModel):
 
     kind = "gru"
 
-    def __init__(
-        self,
-        d_text: int = D_TEXT,
-        d_type: int = D_TYPE,
-        d_event: int = D_EVENT,
-        d_state: int = D_STATE,
-        classes: int = CLASSES,
-    ) -> None:
-        super().__init__(d_text, d_type, d_event, d_state, classes)
+    def __init__(self, **sizes: int) -> None:
+        super().__init__(**sizes)
+        d_event, d_state = self.d_event, self.d_state
         self.d_total = 2 * d_state
         self.lower = nn.GRU(d_event, d_state, batch_first=True)
         self.between = nn.LayerNorm(d_state)
@@ -123,25 +118,16 @@ class SsmModel(StateModel):
 
     kind = "ssm"
 
-    def __init__(
-        self,
-        d_text: int = D_TEXT,
-        d_type: int = D_TYPE,
-        d_event: int = D_EVENT,
-        d_state: int = D_STATE,
-        d_inner: int = 256,
-        n: int = 4,
-        classes: int = CLASSES,
-    ) -> None:
-        super().__init__(d_text, d_type, d_event, d_state, classes)
+    def __init__(self, d_inner: int = 256, n: int = 4, **sizes: int) -> None:
+        super().__init__(**sizes)
         self.d_inner, self.n = d_inner, n
-        self.d_total = d_inner * n + d_state
-        self.enter = nn.Linear(d_event, 2 * d_inner)
+        self.d_total = d_inner * n + self.d_state
+        self.enter = nn.Linear(self.d_event, 2 * d_inner)
         self.select = nn.Linear(d_inner, d_inner + 2 * n)  # step size, input and output weights
         decay = torch.arange(1, n + 1, dtype=torch.float32).log().repeat(d_inner, 1)
         self.log_decay = nn.Parameter(decay)
         self.skip = nn.Parameter(torch.ones(d_inner))
-        self.leave = nn.Sequential(nn.LayerNorm(d_inner), nn.Linear(d_inner, d_state))
+        self.leave = nn.Sequential(nn.LayerNorm(d_inner), nn.Linear(d_inner, self.d_state))
         with torch.no_grad():  # step sizes start between about 0.01 and 0.3
             self.select.bias[:d_inner].uniform_(-4.6, -1.1)
 

@@ -89,19 +89,20 @@ class Backend(ABC):
         loss: Loss = "content",
         layers: Sequence[int] | None = None,
     ) -> None:
+        context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
         self.name = name
-        self.max_tokens = max_tokens
+        self.max_tokens = min(max_tokens, max(context // 2, 1))
         self.layers = count = int(model.config.num_hidden_layers)
         chosen = range(count) if layers is None else layers
         if not chosen or any(not -count <= int(layer) < count for layer in chosen):
             raise UserError(f"{name} has layers 0 to {count - 1}, not {list(chosen)}")
         self._layers = sorted({int(layer) % count for layer in chosen})
         subset = "" if len(self._layers) == count else f"/layers{self._layers}"
-        self.fingerprint = f"{fingerprint}/{max_tokens}{subset}"
+        self.fingerprint = f"{fingerprint}/{self.max_tokens}{subset}"
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._loss = loss
-        self._room = _QUESTION_TOKENS
+        self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
         self._lock = threading.RLock()
 
     @abstractmethod
