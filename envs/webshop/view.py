@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from envs.protocols import (
     ActionVocabulary,
@@ -35,14 +36,6 @@ _LIMIT = " and price lower than "
 _BUTTONS = ("< prev", "buy now", "back to search", "next >")
 _ELSEWHERE = {f"click[{tab}]" for tab in ("back to search", "description", "features")}
 _ELSEWHERE |= {"click[reviews]", "click[attributes]"}
-_BRIEF = """You shop on a web site for the product that the instruction asks for. You see one page at \
-a time. Answer with one JSON action.
-Search page: {"search": "kind of product and its properties, without price and sizes"}
-Results page: {"click": "b0..."}, the code of the product whose title fits the instruction best and \
-whose price is low enough.
-Product page: for each option not chosen yet the value that the instruction asks for, or the closest \
-one, such as {"color": "blue"}. When nothing is left to choose: {"click": "buy now"}. If it is the \
-wrong kind of product or too expensive: {"click": "< prev"}."""
 
 
 class WebShopView(View):
@@ -50,7 +43,7 @@ class WebShopView(View):
 
     name = "webshop"
     actions: ActionVocabulary = WebShopActions()
-    brief = _BRIEF
+    brief = Path(__file__).with_name("brief.txt").read_text("utf-8").strip()
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
         """Return the phrases, option values and price limit of an instruction (see ``wish``)."""

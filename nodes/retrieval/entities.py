@@ -1,7 +1,9 @@
 """Which extractor of entities a node uses; the strong one asks the configured chat model."""
 
+import json
 import logging
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 from nodes.models.asking import ask, asking_problems, json_in, objects_in
@@ -14,38 +16,8 @@ from stores.memory.records import Entity, Relation
 #: ``spacy`` reads a parse, ``rules`` capitals and function words, ``model`` asks the chat model.
 ExtractorKind = Literal["spacy", "rules", "model"]
 
-_SYSTEM = (
-    "You list what a text speaks of. Reply with one JSON object: "
-    '{"entities": [{"kind": ..., "name": ...}], '
-    '"relations": [{"subject": ..., "relation": ..., "object": ...}]}. '
-    "Kinds: person; location; organisation (firms, clubs, courts, universities); thing (named works, "
-    "laws, events, brands); topic (one to four common nouns that the text is about). "
-    "Copy each name from the text in its fullest form, once, without titles. "
-    "A relation joins two of the names by a verb or preposition of the text. No other words."
-)
-_TEXT = {"type": "string"}
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "entities": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"kind": {"type": "string", "enum": list(KINDS)}, "name": _TEXT},
-                "required": ["kind", "name"],
-            },
-        },
-        "relations": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"subject": _TEXT, "relation": _TEXT, "object": _TEXT},
-                "required": ["subject", "relation", "object"],
-            },
-        },
-    },
-    "required": ["entities", "relations"],
-}
+#: What the chat model is told, and the schema of its reply.
+_ASK = json.loads(Path(__file__).with_name("entities.json").read_text("utf-8"))
 _MAX_TOKENS = 600
 
 
@@ -89,9 +61,9 @@ class ModelExtractor:
         from langchain_core.messages import HumanMessage, SystemMessage
 
         self.calls += 1
-        messages = [SystemMessage(_SYSTEM), HumanMessage(f"Text:\n{text}")]
+        messages = [SystemMessage(_ASK["system"]), HumanMessage(f"Text:\n{text}")]
         try:
-            reply = ask(self._resources.llm, messages, _SCHEMA, max_tokens=_MAX_TOKENS)
+            reply = ask(self._resources.llm, messages, _ASK["schema"], max_tokens=_MAX_TOKENS)
         except asking_problems() as error:
             if (broken := _broken_off(error)) is None:
                 return self._fallback(text, " ".join(str(error).split())[:120])
