@@ -2,7 +2,7 @@
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from envs.protocols import View
 from nodes.protocols import (
@@ -90,33 +90,28 @@ class Resources:
         with self._lock:
             if key not in self._built:
                 self._built[key] = View() if self._env is None else self._env.view()
-            view: View = self._built[key]
-            return view
+            return cast(View, self._built[key])
 
     @property
     def llm(self) -> "BaseChatModel":
         """The configured chat model. Raises ``UserError`` where the config names none."""
-        model: BaseChatModel = self.get(self.llm_params)
-        return model
+        return cast("BaseChatModel", self.get(self.llm_params))
 
     @property
     def llm_params(self) -> LlmParams:
         """The parameters of the configured chat model. Raises ``UserError`` if there are none."""
         if self._llm is None:
-            raise UserError(
-                "this node needs a language model: set llm.kind, such as llm.kind=embedded"
-            )
+            fix = "set llm.kind, such as llm.kind=embedded"
+            raise UserError(f"this node needs a language model: {fix}")
         return self._llm
 
     @property
     def embedder(self) -> Embedder:
         """The configured embedder. Raises ``UserError`` where the config names none."""
         if self._embedder is None:
-            raise UserError(
-                "this node needs an embedder: set embedder.kind, such as embedder.kind=minilm"
-            )
-        embedder: Embedder = self.get(self._embedder)
-        return embedder
+            fix = "set embedder.kind, such as embedder.kind=minilm"
+            raise UserError(f"this node needs an embedder: {fix}")
+        return cast(Embedder, self.get(self._embedder))
 
     @property
     def updater_params(self) -> UpdaterParams | None:
@@ -126,10 +121,8 @@ class Resources:
     @property
     def updater(self) -> Updater | None:
         """The configured updater, None where the agent keeps no state."""
-        if self._updater is None or self._updater.kind == "none":
-            return None
-        updater: Updater = self.get(self._updater)
-        return updater
+        params = self.updater_params
+        return None if params is None else cast(Updater, self.get(params))
 
     @property
     def folder(self) -> Path:

@@ -157,8 +157,9 @@ def _problem(content: Any, name: str) -> str | None:
         if not isinstance(content, list) or not content:
             return "expected a list of products"
         for number, product in enumerate(content):
+            known: Any = product if isinstance(product, dict) else {}
             for field in _PRODUCT_FIELDS:
-                if not isinstance(product, dict) or field not in product:
+                if field not in known:
                     return f"product {number} has no {field}"
         return None
     if not isinstance(content, dict):
@@ -167,6 +168,6 @@ def _problem(content: Any, name: str) -> str | None:
     for asin, value in content.items():
         if not isinstance(value, wanted):
             return f"the entry of {asin} is not a {wanted.__name__}"
-        if wanted is dict and "attributes" not in value:
+        if wanted is dict and "attributes" not in content[asin]:
             return f"the entry of {asin} has no attributes"
     return None

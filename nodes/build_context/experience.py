@@ -4,8 +4,9 @@ The advice is a message of its own after the inner context, made anew each step,
 the inner builder gets the budget that the advice leaves.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field, SerializeAsAny, field_validator
@@ -32,12 +33,9 @@ class Advice:
     move: str = ""
 
 
-class Advisor(Protocol):
-    """Find advice for the situation of a request; None where there is none worth giving."""
-
-    def __call__(self, request: ContextRequest) -> Advice | None:
-        """Return advice, or None; same request and same bank, same advice."""
-        ...
+#: Finds advice for the situation of a request, None where there is none worth giving; the same request
+#: and bank give the same advice.
+Advisor = Callable[[ContextRequest], Advice | None]
 
 
 class AdvisedContext(ContextParams):
@@ -80,11 +78,10 @@ class ExperienceBuilder:
         pieces = _pieces(advice, room) if advice is not None else []
         spent = sum(piece.tokens_after for piece in pieces)
         built = self._inner(replace(request, budget=request.budget - spent))
-        messages = list(built.messages)
-        if spent:
-            messages.append(HumanMessage("".join(piece.text for piece in pieces)))
-        tokens = built.tokens + spent
-        return BuiltContext(tuple(messages), (*built.pieces, *pieces), tokens, built.over_budget)
+        text = "".join(piece.text for piece in pieces)
+        messages = (*built.messages, HumanMessage(text)) if spent else built.messages
+        whole = (*built.pieces, *pieces)
+        return BuiltContext(messages, whole, built.tokens + spent, built.over_budget)
 
 
 def _pieces(advice: Advice, room: int) -> list[Piece]:
@@ -100,8 +97,7 @@ def _pieces(advice: Advice, room: int) -> list[Piece]:
         after = count_tokens(text)
         room -= after
         name = advice.rows[i] if i < len(advice.rows) else str(i)
-        pieces.append(
-            Piece(f"experience:{name}", "experience", text, (), before, after, advice.score)
-        )
+        id_ = f"experience:{name}"
+        pieces.append(Piece(id_, "experience", text, (), before, after, advice.score))
     notes = [Piece(f"fallback:{note}", "fallback", "", (), 0, 0) for note in advice.fallbacks]
     return [*pieces, *notes]

@@ -11,14 +11,14 @@ language model reads the sentence.
 
 import hashlib
 import random
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from envs.protocols import View
 from nodes.build_context.experience import LEAD, Advice, AdvisedContext
 from nodes.experience.grow import make_of, updater_make
 from nodes.experience.states import online_state, situation
@@ -81,7 +81,8 @@ class StateAdvisor:
         updater = resources.updater_params if params.key != "text" else None
         folder = params.bank or home() / "banks" / "state"
         self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
-        self._situations: dict[tuple[str, str], Hashable] = {}
+        self._worths = lru_cache(maxsize=1)(self._all_worths)
+        self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
 
     def __call__(self, request: ContextRequest) -> Advice | None:
         """Return the best advice that passes the filters."""
@@ -90,7 +91,7 @@ class StateAdvisor:
         if params.pick == "random":
             hits = self._random(query)
         elif params.gate == "alike":
-            hits = self._alike(query, request.view, situation(request.view, online_state(request)))
+            hits = self._alike(query, request)
         else:
             hits = self.bank.search(query, params.top_k, key=params.key)
         passed = [hit for hit in hits if self._passes(hit, request)]
@@ -100,23 +101,19 @@ class StateAdvisor:
             passed = self._proven(hits, passed)
         if not passed:
             return None
-        best = passed[0]
-        words = _spelled(request, str(best.row.data["experience"]), _move(best))
-        line = f"{LEAD}{words} {NEXT}{_move(best)}"
-        return Advice((line,), (best.row.id,), best.score, (), self._q(best), _move(best))
+        best, move = passed[0], _move(passed[0])
+        words = _spelled(request, str(best.row.data["experience"]), move)
+        line = f"{LEAD}{words} {NEXT}{move}"
+        return Advice((line,), (best.row.id,), best.score, (), self._q(best), move)
 
-    def _alike(self, query: dict[str, Vector], view: View, now: Hashable) -> list[Hit]:
+    def _alike(self, query: dict[str, Vector], request: ContextRequest) -> list[Hit]:
         """Return the nearest ``top_k`` states of one kind of situation, of ``_WIDER`` times as many."""
-        params = self._params
+        params, view = self._params, request.view
+        now = situation(view, online_state(request))
         hits = self.bank.search(query, params.top_k * _WIDER, key=params.key)
-        return [hit for hit in hits if self._situation(hit, view) == now][: params.top_k]
-
-    def _situation(self, hit: Hit, view: View) -> Hashable:
-        """Read a row's situation from its text, once: it never changes."""
-        key = view.name, hit.row.id
-        if key not in self._situations:
-            self._situations[key] = situation(view, str(hit.row.data.get("state", "")))
-        return self._situations[key]
+        states = [str(hit.row.data.get("state", "")) for hit in hits]
+        alike = [h for h, s in zip(hits, states, strict=True) if self._situation(view, s) == now]
+        return alike[: params.top_k]
 
     def _passes(self, hit: Hit, request: ContextRequest) -> bool:
         params = self._params
@@ -142,9 +139,8 @@ class StateAdvisor:
         only, and a task in which nothing else was tried says nothing.
         """
         lower = {}
-        for move, gains in contrasts(
-            [(hit.row.task, _move(hit), self._q(hit)) for hit in hits]
-        ).items():
+        tried = [(hit.row.task, _move(hit), self._q(hit)) for hit in hits]
+        for move, gains in contrasts(tried).items():
             if len(gains) >= _PROOFS:
                 error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
                 lower[move] = float(np.mean(gains)) - error
@@ -164,15 +160,11 @@ class StateAdvisor:
         """Return the worth of a row; under ``shuffle_q`` that of another row, drawn by its number."""
         if not self._params.shuffle_q:
             return hit.row.q
-        worths = self._worths()
+        worths = self._worths(self.bank.bank.meta("version"))
         return worths[random.Random(f"{self._params.seed}/{hit.row.n}").randrange(len(worths))]
 
-    def _worths(self) -> list[float]:
-        version = self.bank.bank.meta("version")
-        if getattr(self, "_dealt", ("", []))[0] != version:
-            rows = self.bank.bank.query("select q from rows order by n")
-            self._dealt: tuple[str, list[float]] = (version, [float(row["q"]) for row in rows])
-        return self._dealt[1]
+    def _all_worths(self, version: str) -> list[float]:
+        return [float(row["q"]) for row in self.bank.bank.query("select q from rows order by n")]
 
 
 def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]:

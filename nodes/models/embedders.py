@@ -123,13 +123,11 @@ class _RemoteEmbedder(_CachedEmbedder):
             # The protocol refuses an empty text.
             answer = self._client.embed_documents([text or " " for text in texts])
         except openai.APIConnectionError as error:
-            problem = f"{self._where} does not answer: start it, or set embedder.base_url"
-            raise ModelUnavailable(problem) from error
+            fix = "start it, or set embedder.base_url"
+            raise ModelUnavailable(f"{self._where} does not answer: {fix}") from error
         except openai.APIStatusError as error:
-            problem = (
-                f"{self._where} refused ({error.status_code}): check embedder.model and the key"
-            )
-            raise UserError(problem) from error
+            fix = "check embedder.model and the key"
+            raise UserError(f"{self._where} refused ({error.status_code}): {fix}") from error
         rows = np.asarray(answer, dtype=np.float32)
         if rows.shape != (len(texts), self.dimension):
             size = rows.shape[-1]

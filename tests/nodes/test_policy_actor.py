@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from envs.webshop import WebShop
+from envs.webshop import WebShop, prompt
 from envs.webshop.pages import SEARCH
 from envs.webshop.wish import read_wish
 from graph import build_graph, load_config
@@ -23,12 +23,16 @@ from nodes.act.shop.candidates import (
     queries,
 )
 from nodes.act.shop.policy import Policy, PolicyActor, make_scorer
-from nodes.act.shop.reading import read
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from stores.assets.weights import save_weights
 from stores.errors import UserError
+
+
+def read(context):
+    return prompt.read(context.text, context.actions)
+
 
 WISH = (
     "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "

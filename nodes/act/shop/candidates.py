@@ -2,7 +2,7 @@
 
 Candidates are the readable affordances; where there is a search bar, the queries that
 :func:`queries` makes of the instruction stand in its place. Everything is computed from the built
-context's text (``nodes.act.shop.reading``) and the step number: words shared between the wish and
+context's text (``envs.webshop.prompt``) and the step number: words shared between the wish and
 a title, an option value or the features, prices, places on the page, and the visible actions so far.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from envs.webshop.actions import BACK, DETAILS, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
+from envs.webshop.prompt import Reading, Trail, read, title_scores
 from envs.webshop.wish import Wish
-from nodes.act.shop.reading import Reading, Trail, read, title_scores
 from nodes.protocols import BuiltContext, Vector
 from stores.text import overlap, words_of
 
@@ -71,7 +71,7 @@ class Encoded:
 
 def encode(context: BuiltContext, step: int) -> Encoded:
     """Read ``context`` and return its candidates as numbers (none where nothing is readable)."""
-    page = read(context)
+    page = read(context.text, context.actions)
     trail = Trail.of(page.history)
     searches = queries(page.wish, page.instruction) if SEARCH in page.actions else {}
     products, options = product_features(page, trail), option_features(page, trail)

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from envs.webshop.actions import WebShopActions
+from envs.webshop.prompt import read
 from nodes.act.shop.candidates import ENCODER, encode
-from nodes.act.shop.reading import read
 from nodes.models.small import load_trained, small_inference
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
@@ -100,7 +100,7 @@ class PolicyActor:
 
         seen = encode(context, step)
         if not seen.actions:
-            instruction = read(context).instruction
+            instruction = read(context.text, context.actions).instruction
             problem = "no action is readable" if not context.actions else "nothing to search for"
             return Decision(WebShopActions().safe(context.actions, instruction), fallback=problem)
         with small_inference():

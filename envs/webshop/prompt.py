@@ -13,7 +13,6 @@ from typing import Literal
 from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
 from envs.webshop.wish import Wish, dollars, read_wish
-from nodes.protocols import BuiltContext
 from stores.text import words_of
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
@@ -92,9 +91,9 @@ class Trail:
         return trail
 
 
-def read(context: BuiltContext) -> Reading:
-    """Read ``context`` line by line; lines of an unknown form are passed over."""
-    legal = {" ".join(action.split()): action for action in context.actions}
+def read(text: str, actions: Sequence[str]) -> Reading:
+    """Read a prompt line by line, beside the readable ``actions``; unknown lines are passed over."""
+    legal = {" ".join(action.split()): action for action in actions}
     instruction, title, number = "", "", 1
     price: float | None = None
     products: list[Product] = []
@@ -103,7 +102,7 @@ def read(context: BuiltContext) -> Reading:
     chosen: dict[str, str] = {}
     history: list[str] = []
     acting = numbered = False
-    for line in context.text.split("\n"):
+    for line in text.split("\n"):
         head, _, rest = line.partition(": ")
         if line.startswith("Actions so far"):
             acting = True
@@ -127,10 +126,10 @@ def read(context: BuiltContext) -> Reading:
         elif (product := _PRODUCT.fullmatch(line)) and f"click[{product[1]}]" in legal:
             products.append(_product(product))
     return Reading(
-        page=_page_kind(context.actions, numbered or products, title or options, detail),
+        page=_page_kind(actions, numbered or products, title or options, detail),
         instruction=instruction,
         wish=read_wish(instruction),
-        actions=context.actions,
+        actions=tuple(actions),
         number=number,
         products=tuple(products),
         options=tuple(options),
