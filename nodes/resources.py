@@ -1,6 +1,7 @@
 """What a node may ask for while it is built: other nodes, shared and made once."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,10 +62,13 @@ class Resources:
 
     def get(self, params: Params) -> Any:
         """Return what ``params.build`` makes, building at most once for equal params."""
-        key = self._key(params)
+        return self.once(self._key(params), lambda: params.build(self))
+
+    def once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        """Return what ``make`` makes, at most once for equal keys."""
         with self._lock:
             if key not in self._built:
-                self._built[key] = params.build(self)
+                self._built[key] = make()
             return self._built[key]
 
     def forget(self, params: Params) -> None:
@@ -86,11 +90,9 @@ class Resources:
     @property
     def view(self) -> View:
         """How the configured world is read; line by line where no world is configured."""
-        key = ("view", "" if self._env is None else self._key(self._env)[0])
-        with self._lock:
-            if key not in self._built:
-                self._built[key] = View() if self._env is None else self._env.view()
-            return cast(View, self._built[key])
+        if self._env is None:
+            return cast(View, self.once(("view",), View))
+        return cast(View, self.once(("view", *self._key(self._env)), self._env.view))
 
     @property
     def llm(self) -> "BaseChatModel":

@@ -26,12 +26,9 @@ _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 
 
 class Chat(ActorParams):
-    """Ask the configured chat model. ``structured`` servers are held to the legal actions."""
+    """Ask the configured chat model; a server with structured output is held to the legal actions."""
 
     kind: Literal["chat"] = "chat"
-    structured: Literal["auto", "schema", "parse"] = Field(
-        default="auto", description="'auto' tries a JSON schema and falls back to parsing"
-    )
     thought: int = Field(
         default=0, ge=0, description="characters of reasoning before a guided choice (0: none)"
     )
@@ -52,7 +49,7 @@ class ChatActor:
         self._params = params
         self._resources = resources
         self._view = resources.view
-        self._structured = params.structured != "parse"
+        self._structured = True
         resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
@@ -105,7 +102,7 @@ class ChatActor:
                 return model.invoke(messages, **form)
             except openai.BadRequestError as e:
                 reason = str(e).lower()
-                if self._params.structured == "schema" or not any(w in reason for w in _FORM):
+                if not any(word in reason for word in _FORM):
                     raise
                 self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]

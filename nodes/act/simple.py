@@ -18,6 +18,7 @@ from stores.text import one_line, overlap, words_of
 
 _ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+_TAKEN = 0.5  # what each time that a command was taken costs it
 _NEAR = 0.25  # what the text beside a command counts, beside the command's own words
 
 
@@ -25,9 +26,6 @@ class Explore(ActorParams):
     """Take the command that shares most with what is asked and was taken least."""
 
     kind: Literal["explore"] = "explore"
-    boredom: float = Field(
-        default=0.5, ge=0, description="what each time that a command was taken costs it"
-    )
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
@@ -44,7 +42,7 @@ class Explore(ActorParams):
                     written = fill(action, asked or "help") if takes_text(action) else action
                     words = words_of(action)
                     shared = overlap(words, asked) if words and asked else 0.0
-                    score = shared + _NEAR * near - self.boredom * taken[one_line(written)]
+                    score = shared + _NEAR * near - _TAKEN * taken[one_line(written)]
                     scores.setdefault(written, score)
             if not scores:
                 problem = "no action is readable"

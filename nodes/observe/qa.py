@@ -75,14 +75,14 @@ class QaEnv(EnvParams):
 
     def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import IndexParams
+        from nodes.retrieval.corpus import CorpusIndex
 
-        corpus = self.open()
-        params = IndexParams(
-            corpus=corpus.name, folder=str(corpus.folder), chunking=self.chunking,
-            vectors=self.vectors,
-        )  # fmt: skip
-        index: CorpusIndex = resources.get(params)
+        corpus, embedder = self.open(), resources.embedder
+        key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
+        index: CorpusIndex = resources.once(
+            (*key, embedder.name),
+            lambda: CorpusIndex(corpus, Chunking.parse(self.chunking), embedder, self.vectors),
+        )
         index.sync()
         return index
 

@@ -11,15 +11,13 @@ import hashlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from filelock import FileLock
 
 from envs.protocols import ANSWER, Chunk
-from nodes.protocols import Embedder, Params, Vector
-from nodes.resources import Resources
+from nodes.protocols import Embedder, Vector
 from nodes.retrieval.likelihood import log_likelihoods
 from nodes.retrieval.ranking import ByPlace, fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking, Passage
@@ -38,7 +36,10 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 class CorpusIndex:
     """The passages of one corpus under one chunking and one embedder, ready to be searched."""
 
-    def __init__(self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str) -> None:
+    def __init__(
+        self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str | None = None
+    ) -> None:
+        where = where or str(corpus.folder / "chroma")
         self.corpus = corpus
         self.chunking = chunking
         self.embedder = embedder
@@ -216,23 +217,3 @@ class CorpusSource:
         passage = self._index.passages[place]
         facts = {"title": passage.title, "document": passage.document}
         return Chunk(passage.id, "passage", passage.text, (), facts)
-
-
-class IndexParams(Params):
-    """What an index is made of; not a kind of its own, but built and shared like one.
-
-    Its slot is one that leans on the configured embedder, so each embedder has its own index.
-    """
-
-    slot: ClassVar[str] = "context"
-    kind: Literal["corpus_index"] = "corpus_index"
-    corpus: str
-    folder: str
-    chunking: str
-    vectors: str | None = None
-
-    def build(self, resources: Resources) -> CorpusIndex:
-        """Open the index; :meth:`CorpusIndex.sync` fills it."""
-        corpus = Corpus(self.corpus, Path(self.folder))
-        where = self.vectors or str(corpus.folder / "chroma")
-        return CorpusIndex(corpus, Chunking.parse(self.chunking), resources.embedder, where)

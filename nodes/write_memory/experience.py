@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, SerializeAsAny, field_validator
 
 from nodes.experience.episode import Episode, annotate, from_events
-from nodes.experience.grow import SAME, add_episode, make_of, prune, updater_make
+from nodes.experience.grow import add_episode, make_of, prune, updater_make
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
 from nodes.registry import registry
 from nodes.resources import Resources
@@ -31,8 +31,6 @@ class ExperienceWriter(MemoryParams):
 
     kind: Literal["experience"] = "experience"
     bank: str | None = Field(default=None, description="folder; banks/state in $STATEGATE_HOME")
-    include_incorrect: bool = Field(default=True, description="keep failures too, with blame")
-    same: float = Field(default=SAME, gt=0, le=1, description="cosine from which states are one")
     updater: SerializeAsAny[UpdaterParams] = Field(
         default={"kind": "none"},
         validate_default=True,
@@ -92,16 +90,8 @@ class Writer:
         if self.bank.bank.is_read(last.episode_id):
             return
         episode = episode_of(records)
-        if episode.correct or self._params.include_incorrect:
-            add_episode(
-                self.bank,
-                episode,
-                annotate(episode, self._view),
-                self._embedder,
-                self._view,
-                self._updater,
-                self._params.same,
-            )
+        notes = annotate(episode, self._view)
+        add_episode(self.bank, episode, notes, self._embedder, self._view, self._updater)
         advised = {
             piece.id.removeprefix("experience:")
             for record in records

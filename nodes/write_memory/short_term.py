@@ -82,20 +82,24 @@ class Conversation(MemoryParams):
         return write_memory
 
     def _within(self, events: Sequence[Event], turn: int) -> list[Event]:
-        messages: list[BaseMessage] = [_message(event) for event in events]
-        recent: list[Any] = trim_messages(
-            messages,
-            max_tokens=self.budget,
-            token_counter=lambda part: sum(count_tokens(str(m.content)) for m in part),
-            strategy="last",
-            start_on="human",
-        )
+        recent = newest([_message(event) for event in events], self.budget)
         if recent:
             return [Event.from_list(m.additional_kwargs["event"]) for m in recent]
         # The newest turn alone is over the budget: it is cut, not lost.
         last = [event for event in events if event.t == turn]
         half = max(self.budget // max(len(last), 1), 1)
         return [Event(e.kind, truncate(e.text, half), e.t) for e in last]
+
+
+def newest(messages: Sequence[BaseMessage], budget: int) -> list[Any]:
+    """Return the newest messages within ``budget`` tokens, beginning with a person's."""
+    return trim_messages(
+        list(messages),
+        max_tokens=budget,
+        token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
+        strategy="last",
+        start_on="human",
+    )
 
 
 def _message(event: Event) -> BaseMessage:

@@ -142,19 +142,6 @@ def rank(
     return replace(ranking, seconds=time.perf_counter() - started)
 
 
-def _single_gradient(case: _Case) -> Ranking:
-    return case.slope(1 / len(case.states))
-
-
-def _zero_state(case: _Case) -> Ranking:
-    """Exact for states that add up; on attention small weights stand for none."""
-    return case.slope(0.0 if case.backend.parameterisation == "linear" else _NEAR_ZERO)
-
-
-def _multistep(case: _Case) -> Ranking:
-    return case.optimised(case.uniform)
-
-
 def _warm_start(case: _Case) -> Ranking:
     """Start from another ranker's weights: the softmax of its z-scores."""
     if case.prior is None or len(case.prior) != len(case.states):
@@ -192,10 +179,13 @@ def _naive(case: _Case) -> Ranking:
 
 
 RANKERS: dict[str, Callable[[_Case], Ranking]] = {
-    "single_gradient": _single_gradient,
-    "multistep": _multistep,
+    "single_gradient": lambda case: case.slope(1 / len(case.states)),
+    "multistep": lambda case: case.optimised(case.uniform),
     "warm_start": _warm_start,
-    "zero_state": _zero_state,
+    # Exact for states that add up; on attention small weights stand for none.
+    "zero_state": lambda case: case.slope(
+        0.0 if case.backend.parameterisation == "linear" else _NEAR_ZERO
+    ),
     "leave_one_out": _leave_one_out,
     "loss": _loss,
     "naive": _naive,
