@@ -68,7 +68,10 @@ _READ = ("passage", "fact", "history")
 
 
 class Extract(ActorParams):
-    """Answer with the ``sentences`` sentences that share most with the question."""
+    """Answer with the ``sentences`` sentences of the context that share most with the question.
+
+    Always in the context, word for word: it shows what a context makes possible, without a model.
+    """
 
     kind: Literal["extract"] = "extract"
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
@@ -128,8 +131,9 @@ def _sentences(context: BuiltContext) -> list[tuple[str, str]]:
 
 
 class LearnedState(ActorParams):
-    """Answer greedily from the mixture of the shown passages' states.
+    """Answer greedily from the mixture of the shown passages' states, RICO's second way.
 
+    The passages are not read one after the other: the model's memories of each, read alone, are mixed.
     Weights are the passages' scores, made to sum to one (equal where the context has none). With
     the model and sizes of the ``rico`` context, states that it keeps on disk are used again.
     """

@@ -23,7 +23,11 @@ _NEAR = 0.25  # what the text beside a command counts, beside the command's own 
 
 
 class Explore(ActorParams):
-    """Take the command that shares most with what is asked and was taken least."""
+    """Take the command that shares most with what is asked and was taken least.
+
+    It plays any world from the built context alone, so that memories can be compared at once: what a
+    builder drops it cannot do, and what the history no longer shows it does again.
+    """
 
     kind: Literal["explore"] = "explore"
 
@@ -91,7 +95,10 @@ class Scripted(ActorParams):
 
 
 class Slips(ActorParams):
-    """Let ``inner`` decide, but at the rate ``rate`` take any command that the context offers."""
+    """Let ``inner`` decide, but at the rate ``rate`` take any command, to gather mistakes.
+
+    A slip is drawn by a hash of context and step: equal contexts give equal decisions.
+    """
 
     kind: Literal["slips"] = "slips"
     inner: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)

@@ -11,11 +11,12 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from pydantic import Field, SerializeAsAny, field_validator
 
+from nodes.build_context.assemble import cut_line
 from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest, Piece
 from nodes.registry import registry
 from nodes.resources import Resources
 from stores.text import one_line
-from stores.tokens import count_tokens, truncate
+from stores.tokens import count_tokens
 
 LEAD = "Experience: "
 _SHARE = 4  # advice may have this part of the budget at most
@@ -91,9 +92,8 @@ def _pieces(advice: Advice, room: int) -> list[Piece]:
         text = one_line(line) + "\n"
         before = count_tokens(text)
         if before > room:
-            cut = truncate(text, max(room - 1, 0)).rstrip() if i == 0 else ""
-            text = cut + "\n" if len(cut) > len(LEAD) + 12 else ""
-            text = text if count_tokens(text) <= room else ""
+            text = cut_line(text, room) if i == 0 else ""
+            text = text if len(text) > len(LEAD) + 13 else ""
         after = count_tokens(text)
         room -= after
         name = advice.rows[i] if i < len(advice.rows) else str(i)

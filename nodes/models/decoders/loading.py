@@ -6,16 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodes.models.decoders.backend import Backend, Document, Loss, State
 from stores.errors import UserError, needs
 from stores.files import replacing
 from stores.home import cache
 from stores.states.documents import DocumentStates, Dtype, document_key
-
-if TYPE_CHECKING:
-    from nodes.models.decoders.backend import Backend
 
 DEFAULT = "smollm2-135m"
 
@@ -26,7 +23,7 @@ def load_backend(
     max_tokens: int = 300,
     layers: Sequence[int] | None = None,
     projection: int | None = None,
-) -> "Backend":
+) -> Backend:
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
@@ -55,7 +52,7 @@ def shared_backend(
     max_tokens: int = 300,
     layers: Sequence[int] | None = None,
     projection: int | None = None,
-) -> "Backend":
+) -> Backend:
     """Return this process's backend for these settings: one copy of the weights, whoever asks."""
     return _shared(model, loss, max_tokens, None if layers is None else tuple(layers), projection)
 
