@@ -58,7 +58,7 @@ class ConversationContext(ContextParams):
     retrieval: Retrieval = Field(
         default="parent",
         description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
-        "the document's best, 'likelihood' also a small language model's word (slow)",
+        "the document's best",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nodes.models.decoders.backend import Backend, Document, Loss, State
 from stores.errors import UserError, needs
@@ -23,11 +23,12 @@ def load_backend(
     max_tokens: int = 300,
     layers: Sequence[int] | None = None,
     projection: int | None = None,
+    conv: Literal["mix", "zero"] = "mix",
 ) -> Backend:
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
-    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``projection`` is for Mamba-2.
+    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``projection`` and ``conv`` are for Mamba-2.
     Raises ``UserError``.
     """
     folder, fingerprint = _folder(model)
@@ -36,7 +37,7 @@ def load_backend(
     if getattr(network.config, "model_type", "") == "mamba2":
         from nodes.models.decoders.mamba2 import Mamba2Backend
 
-        return Mamba2Backend(*common, projection=projection)
+        return Mamba2Backend(*common, conv=conv, projection=projection)
     from nodes.models.decoders.transformer import TransformerBackend
 
     if projection:
