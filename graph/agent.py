@@ -13,14 +13,7 @@ from langgraph.runtime import Runtime
 from envs.protocols import Observation, World
 from graph.config import Config
 from graph.messages import asked, spoken, turns_before
-from graph.state import (
-    State,
-    pack_decision,
-    pack_vector,
-    read_events,
-    require_task,
-    unpack_vector,
-)
+from graph.state import State, pack_decision, pack_vector, read_events, require_task, unpack_vector
 from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources

@@ -202,11 +202,7 @@ class Session:
         return self._result({"observation": observation, "context": context}, started)
 
     def look(
-        self,
-        context: Mapping[str, Any] | None = None,
-        step: int | None = None,
-        *,
-        act: bool = True,
+        self, context: Mapping[str, Any] | None = None, step: int | None = None, *, act: bool = True
     ) -> Preview:
         """Say what the agent would read, and do, with another context builder; changes nothing.
 

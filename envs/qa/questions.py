@@ -7,6 +7,8 @@ or {question, kind, expects, answer}: it is then scored, ``expects`` being what 
 
 import json
 import re
+import string
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,7 +17,6 @@ from typing import Any
 
 import yaml
 
-from envs.qa.score import normal
 from stores.errors import UserError
 
 
@@ -136,3 +137,22 @@ def says(text: str, expects: tuple[str, ...]) -> bool:
         any(f" {' '.join(normal(word))} " in there for word in re.split(r"\|", item))
         for item in expects
     )
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "–—‘’“”…", " "))
+
+
+def normal(text: str) -> list[str]:
+    """Return lower-case words without articles and punctuation."""
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def token_f1(given: str, gold: str) -> float:
+    """Return the harmonic mean of precision and recall over words, 0 to 1."""
+    a, b = normal(given), normal(gold)
+    shared = sum((Counter(a) & Counter(b)).values())
+    if not shared:
+        return float(a == b)
+    precision, recall = shared / len(a), shared / len(b)
+    return 2 * precision * recall / (precision + recall)

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.protocols import ANSWER, Chunk, Fragment, Observation, Session, View, answered
-from envs.qa.questions import Question
-from envs.qa.score import token_f1
+from envs.qa.questions import Question, token_f1
 from stores.errors import UserError
 
 

@@ -33,8 +33,7 @@ class Chat(ActorParams):
         default=0, ge=0, description="characters of reasoning before a guided choice (0: none)"
     )
     guide: bool = Field(
-        default=True,
-        description="withhold actions that the context itself shows to be pointless",
+        default=True, description="withhold actions that the context itself shows to be pointless"
     )
 
     def build(self, resources: Resources) -> Actor:

@@ -41,10 +41,7 @@ class Window(FramedContext):
             seen = [self._piece(e.t, e.text) for e in recent if e.kind == "OBS"]
             actions = sum(event.kind == "ACT" for event in recent)
             return assemble(
-                request,
-                request.source.all(),
-                history=min(self.history, actions),
-                events=seen,
+                request, request.source.all(), history=min(self.history, actions), events=seen
             )
 
         return build_context

@@ -14,12 +14,7 @@ from pydantic import Field
 
 from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
-from nodes.build_context.detail import (
-    Ladder,
-    chunk_ladder,
-    instruction_ladder,
-    plain_ladder,
-)
+from nodes.build_context.detail import Ladder, chunk_ladder, instruction_ladder, plain_ladder
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.page import render, text_of

@@ -22,7 +22,7 @@ from nodes.experience.grow import make_of
 from nodes.models.asking import ask, asking_problems, json_in
 from nodes.protocols import ContextBuilder, ContextRequest
 from nodes.resources import Resources
-from nodes.retrieval.rerankers import rerank_at, rerank_locally
+from nodes.retrieval.ranking import rerank_at, rerank_locally
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
 from stores.home import home

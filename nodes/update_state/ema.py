@@ -1,4 +1,4 @@
-"""``ema``: a fading mean of what happened, hashed. Not learned: what a learned state must beat."""
+"""Updaters that learn nothing: ``ema``, which a learned state must beat, and ``none``."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -46,3 +46,21 @@ class _Mean:
             now = decay * now + (1 - decay) * fresh
             now = now / max(float(np.linalg.norm(now)), 1e-12)
         return np.asarray(now, dtype=np.float32)
+
+
+class NoUpdater(UpdaterParams):
+    """Keep no recurrent state."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, resources: Resources) -> Updater:
+        """Return an updater whose state is always None."""
+        return _Nothing()
+
+
+class _Nothing:
+    def initial(self) -> Vector | None:
+        return None
+
+    def update(self, state: Vector | None, events: Sequence[Event]) -> Vector | None:
+        return None

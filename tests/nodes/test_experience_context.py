@@ -10,7 +10,7 @@ import pytest
 
 from envs.webshop.view import WebShopView
 from nodes.build_context.baselines import Full
-from nodes.build_context.state_advice import Experience
+from nodes.build_context.experience import Experience
 from nodes.build_context.trace_advice import ExperienceTrace
 from nodes.conformance import check_built, check_context, requests
 from nodes.experience.episode import Annotation, Episode, Step, annotate

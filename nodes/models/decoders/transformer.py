@@ -71,9 +71,7 @@ class TransformerBackend(Backend):
             with self._lock, torch.no_grad():
                 self._reading = None
                 cache = self._model.base_model(
-                    torch.tensor(rows),
-                    position_ids=starts + torch.arange(longest),
-                    use_cache=True,
+                    torch.tensor(rows), position_ids=starts + torch.arange(longest), use_cache=True
                 ).past_key_values
             layers = [cache.layers[number] for number in self._layers]
             for row, i in enumerate(batch):
