@@ -66,11 +66,13 @@ def score(
     kind = type_parts(bought, goal)
     attributes: Sequence[str] = goal["attributes"]
     matched = sum(has_attribute(bought, attribute) for attribute in attributes)
-    wanted = _wanted(goal["goal_options"])
+    named = goal["goal_options"]
+    pairs = named.items() if isinstance(named, Mapping) else named
+    wanted = [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
     chosen = [normal_color(value) for value in options.values()]
     taken = sum(any(_ratio(value, str(want)) > 85 for value in chosen) for want in wanted)
     affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
-    total = len(attributes) + len(goal["goal_options"]) + 1
+    total = len(attributes) + len(named) + 1
     reward = (matched + taken + bool(affordable)) / total * kind["r_type"]
     parts: dict[str, Any] = {
         "r_type": kind["r_type"],
@@ -164,11 +166,6 @@ def normal_color(value: Any) -> Any:
     "in": the original has this quirk, and published scores contain it.
     """
     return next((color for color in COLORS if color in value), value)
-
-
-def _wanted(options: Any) -> list[Any]:
-    pairs = options.items() if isinstance(options, Mapping) else options
-    return [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
 
 
 @lru_cache(maxsize=1 << 16)

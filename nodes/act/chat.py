@@ -70,7 +70,10 @@ class ChatActor:
             chosen = parse(reply, legal, offer)
             if chosen is not None:
                 return self._decision(chosen, usage, attempt, thought_of(reply))
-            messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(_repair(legal))]
+            repair = (
+                f"That is not a legal action. Answer with exactly one of: {', '.join(legal[:20])}"
+            )
+            messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(repair)]
         fallback = f"unreadable reply: {' '.join(reply.split())[:80] or 'empty'}"
         action = self._view.actions.safe(legal, _instruction(context))
         return self._decision(action, usage, 2, "", fallback)
@@ -126,8 +129,3 @@ def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
 def _instruction(context: BuiltContext) -> str:
     first = context.text.partition("\n")[0]
     return first.removeprefix("Instruction:").strip() if first.startswith("Instruction:") else ""
-
-
-def _repair(legal: Sequence[str]) -> str:
-    shown = ", ".join(legal[:20])
-    return f"That is not a legal action. Answer with exactly one of: {shown}"

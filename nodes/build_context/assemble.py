@@ -73,7 +73,8 @@ def newest_within(pieces: Sequence[Piece], budget: int) -> list[Piece]:
     for piece in reversed(pieces):
         open_ = open_ and piece.tokens_after <= budget
         budget -= piece.tokens_after if open_ else 0
-        newest.append(piece if open_ else _emptied(piece))
+        gone = replace(piece, text="", actions=(), tokens_after=0, dropped_actions=())
+        newest.append(piece if open_ else gone)
     return newest[::-1]
 
 
@@ -193,7 +194,3 @@ def cut_line(line: str, budget: int) -> str:
         return line
     cut = truncate(line, max(budget - 1, 0)).rstrip()
     return f"{cut}\n" if cut and count_tokens(f"{cut}\n") <= budget else ""
-
-
-def _emptied(piece: Piece) -> Piece:
-    return replace(piece, text="", actions=(), tokens_after=0, dropped_actions=())

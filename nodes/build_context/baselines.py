@@ -4,9 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece, Vector
+from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.resources import Resources
 from stores.text import one_line
 from stores.tokens import count_tokens, truncate
@@ -67,17 +66,10 @@ class QueryRag(FramedContext):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             vector = resources.embedder.embed([request.instruction])[0]
-            shown, scores = rank_page(request, vector, self.top_k)
+            near = request.source.search(vector, len(request.source.all()))
+            ranked = [(chunk, score) for chunk, score in near if chunk.role != "frame"]
+            shown = [chunk for chunk, _ in ranked[: self.top_k]]
+            scores = {chunk.id: score for chunk, score in ranked}
             return assemble(request, shown, scores, history=self.history)
 
         return build_context
-
-
-def rank_page(
-    request: ContextRequest, vector: Vector, top_k: int
-) -> tuple[list[Chunk], dict[str, float]]:
-    """Return the ``top_k`` chunks by cosine with ``vector``, and the score of every candidate."""
-    ranked = request.source.search(vector, len(request.source.all()))
-    candidates = [(chunk, score) for chunk, score in ranked if chunk.role != "frame"]
-    shown = [chunk for chunk, _ in candidates[:top_k]]
-    return shown, {chunk.id: score for chunk, score in candidates}

@@ -100,7 +100,12 @@ class ConversationContext(ContextParams):
             ranked, shown = find(request, query)
             passages = _passages(request.view, ranked, shown, left, best_last)
             pieces = [*history, *memory, *passages, question]
-            return built(_accounted(pieces, request))
+            # What the page offers and nothing here shows: the audit is complete.
+            known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
+            missing = tuple(a for a in request.observation.actions if a not in known)
+            if missing:
+                pieces.append(Piece("page", "page", "", (), 0, 0, None, missing))
+            return built(pieces)
 
         return build_context
 
@@ -225,14 +230,6 @@ def _fact(fact: "Fact") -> str:
     also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
     return f'On {day} the user asked{times}: "{one_line(fact.question)}" Answer{also}: {answer}\n'
-
-
-def _accounted(pieces: Sequence[Piece], request: ContextRequest) -> list[Piece]:
-    """Add what the page offers and nothing here shows, so that the audit is complete."""
-    known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
-    missing = tuple(a for a in request.observation.actions if a not in known)
-    rest = [Piece("page", "page", "", (), 0, 0, None, missing)] if missing else []
-    return [*pieces, *rest]
 
 
 def _size(pieces: Sequence[Piece]) -> int:

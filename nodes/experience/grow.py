@@ -60,9 +60,10 @@ def add_episode(
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
         move = view.actions.move_of(episode.question, episode.steps[i].action)
-        twin = _twin(bank, vector, move, same)
-        if twin is not None:
-            folded.append((twin, note.q))
+        near = [hit for hit in bank.search({"text": vector}, 3) if hit.score >= same]
+        twins = [hit.row.id for hit in near if hit.row.data.get("move") == move]
+        if twins:
+            folded.append((twins[0], note.q))
             continue
         row = Row(
             id=_identity(episode.id, i, text),
@@ -101,13 +102,6 @@ def recurrent_states(episode: Episode, updater: Updater) -> Vector:
             raise ValueError("the updater keeps no state")
         states.append(state)
     return np.stack(states).astype(np.float32)
-
-
-def _twin(bank: StateBank, vector: Vector, move: str, same: float) -> str | None:
-    for hit in bank.search({"text": vector}, 3):
-        if hit.score >= same and hit.row.data.get("move") == move:
-            return hit.row.id
-    return None
 
 
 def _identity(episode: str, step: int, text: str) -> str:

@@ -72,7 +72,8 @@ class ModelExtractor:
         if not rows:
             return self._fallback(text, "unreadable reply")
         flat = " ".join(text.split()).lower()
-        listed = [Entity(row["kind"], plain(row["name"])) for row in rows if _is_entity(row)]
+        named = [r for r in rows if r.get("kind") in KINDS and isinstance(r.get("name"), str)]
+        listed = [Entity(row["kind"], plain(row["name"])) for row in named]
         entities = merged(e for e in listed if e.name and e.name.lower() in flat)
         by_name = {entity.name.lower(): entity for entity in entities}
         relations = []
@@ -113,7 +114,3 @@ def _rows(reply: str) -> list[dict[str, Any]]:
     else:
         rows = objects_in(reply)
     return [row for row in rows if isinstance(row, dict)]
-
-
-def _is_entity(row: dict[str, Any]) -> bool:
-    return row.get("kind") in KINDS and isinstance(row.get("name"), str)

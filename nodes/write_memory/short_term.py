@@ -82,8 +82,13 @@ class Conversation(MemoryParams):
         return write_memory
 
     def _within(self, events: Sequence[Event], turn: int) -> list[Event]:
-        recent = newest([_message(event) for event in events], self.budget)
-        if recent:
+        rows = [
+            (HumanMessage if e.kind == "OBS" else AIMessage)(
+                e.text, additional_kwargs={"event": e.to_list()}
+            )
+            for e in events
+        ]
+        if recent := newest(rows, self.budget):
             return [Event.from_list(m.additional_kwargs["event"]) for m in recent]
         # The newest turn alone is over the budget: it is cut, not lost.
         last = [event for event in events if event.t == turn]
@@ -100,10 +105,3 @@ def newest(messages: Sequence[BaseMessage], budget: int) -> list[Any]:
         strategy="last",
         start_on="human",
     )
-
-
-def _message(event: Event) -> BaseMessage:
-    kwargs = {"event": event.to_list()}
-    if event.kind == "OBS":
-        return HumanMessage(event.text, additional_kwargs=kwargs)
-    return AIMessage(event.text, additional_kwargs=kwargs)

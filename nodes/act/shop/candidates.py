@@ -81,7 +81,9 @@ def encode(context: BuiltContext, step: int) -> Encoded:
         if action == SEARCH:
             for query, names in searches.items():
                 actions.append(f"search[{query}]")
-                rows.append(_row("search", search=_search_features(query, names, page)))
+                tried = page.history.count(actions[-1])
+                asked = [*(float(name in names) for name in QUERIES), float(tried > 0), tried / 3]
+                rows.append(_row("search", search=asked))
         else:
             actions.append(action)
             kind = _type(action, products, options)
@@ -125,11 +127,6 @@ def _row(
         *(product or [0.0] * len(PRODUCT)),
         *(option or [0.0] * len(OPTION)),
     ]
-
-
-def _search_features(query: str, names: Sequence[str], page: Reading) -> list[float]:
-    tried = sum(action == f"search[{query}]" for action in page.history)
-    return [*(float(name in names) for name in QUERIES), float(tried > 0), tried / 3]
 
 
 # Pages ---------------------------------------------------------------------------------------------

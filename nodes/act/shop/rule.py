@@ -34,7 +34,7 @@ from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
 from envs.webshop.wish import search_words
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
-from stores.text import overlap, words_of
+from stores.text import one_line, overlap, words_of
 
 _LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
@@ -137,7 +137,7 @@ class RuleActor:
         waiting = [
             (action, f"wanted {group}")
             for group, value, action in filter(None, offered)
-            if (group, value) not in shown and _folded(action) not in trail.since
+            if (group, value) not in shown and one_line(action) not in trail.since
         ]
         if waiting and blind and not shown:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
@@ -148,27 +148,14 @@ class RuleActor:
         return (BUY, "everything wanted is chosen") if BUY in page.actions else None
 
     def _detail(self, page: Reading) -> tuple[str, str]:
-        share = _confirmed(page)
+        # Features seldom name the kind of product ("men's dress shirts"), so its phrase decides only
+        # where there is no other, and then half of its words are enough.
+        shares = [overlap(words_of(phrase), page.detail) for phrase in page.wish.attributes]
+        shares = shares or [min(1.0, 2 * overlap(page.wish.words, page.detail))]
+        share = sum(shares) / len(shares)
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
-
-
-def _folded(action: str) -> str:
-    """Return ``action`` as the prompt's history writes it, on one line with single spaces."""
-    return " ".join(action.split())
-
-
-def _confirmed(page: Reading) -> float:
-    """Return the share of the wished attributes that the detail page names.
-
-    Features seldom name the kind of product ("men's dress shirts"), so its phrase decides only where
-    there is no other, and then half of its words are enough.
-    """
-    shares = [overlap(words_of(phrase), page.detail) for phrase in page.wish.attributes]
-    if not shares:
-        shares = [min(1.0, 2 * overlap(page.wish.words, page.detail))]
-    return sum(shares) / len(shares)
 
 
 def search_for(page: Reading, form: str) -> tuple[str, str] | None:

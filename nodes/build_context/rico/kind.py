@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from envs.protocols import Chunk, View
+from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built
 from nodes.build_context.recall import ConversationContext
 from nodes.build_context.rico.rankers import Partner, Settings, Weigher
@@ -70,7 +70,9 @@ class Rico(FramedContext, ConversationContext):
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
             near = self.candidates_for(request, query, self.candidates, resources)
             chunks = [chunk for chunk, _ in near if chunk.text.strip()]
-            documents = [_document(request.view, chunk) for chunk in chunks]
+            titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
+            texts = [one_line(describe(request.view, chunk)) for chunk in chunks]
+            documents = [Document(*shown) for shown in zip(titles, texts, strict=True)]
             weighed = weigher.weigh(_asked(query), documents, quiet=False)
             return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()], self.top_k
 
@@ -139,11 +141,6 @@ class _Ordered:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         return self._source.search(vector, k)
-
-
-def _document(view: View, chunk: Chunk) -> Document:
-    """Return a corpus's passage as the weigher reads it: its title, and its text in one line."""
-    return Document(one_line(str(chunk.data.get("title") or "")), one_line(describe(view, chunk)))
 
 
 def _asked(question: str) -> str:

@@ -144,7 +144,8 @@ class Backend(ABC):
         import torch
 
         new = answer_prompt(self._tokenizer, question)[-self._room :]
-        ends = {self._tokenizer.eos_token_id, *_as_list(self._model.generation_config.eos_token_id)}
+        ends = self._model.generation_config.eos_token_id
+        ends = {self._tokenizer.eos_token_id, *(ends if isinstance(ends, list | tuple) else [ends])}
         answer: list[int] = []
         with self._lock, torch.no_grad():
             read = self._reader(states, weights.detach())
@@ -226,7 +227,3 @@ def answer_prompt(tokenizer: Any, question: str) -> list[int]:
             text = tokenizer.apply_chat_template(alone, tokenize=False, add_generation_prompt=True)
         text = f"\n\n{text}"
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
