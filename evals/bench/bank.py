@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.parts import Parts
+from evals.core.task import Parts
 from stores.bank.bank import Bank, Entry, Row, Vector
 from stores.bank.nearest import Searcher
 from stores.bank.state_bank import StateBank

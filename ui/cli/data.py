@@ -18,10 +18,6 @@ _TRAJECTORIES = examples(
     "stategate data trajectories --data official --out runs/trajectories/real",
     "stategate data trajectories --practice --data official --out runs/trajectories/practice",
 )
-_CONVERT = examples(
-    "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
-    "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",
-)
 
 
 @data_app.command(epilog=examples("stategate data webshop --from ~/webshop-files"))
@@ -88,17 +84,3 @@ def trajectories(
     known = {name: count for name, count in counts.items() if count is not None}
     play = collect_practice if practice else collect
     write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
-
-
-@data_app.command(epilog=_CONVERT)
-def convert(
-    form: Annotated[str, typer.Argument(help="react (prompt traces) or human (server logs).")],
-    source: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSON lines to write.")],
-) -> None:
-    """Bring other people's WebShop traces into the form of our trajectories."""
-    from stores.traces.trajectories import write_trajectories
-    from trainers.webshop.convert import convert as converted
-
-    count = write_trajectories(out, converted(form, source))
-    console().print(f"{count} episodes in {out}", markup=False, soft_wrap=True)
