@@ -77,8 +77,8 @@ def _run(
     finish: Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]] = list,
     **settings: Any,
 ) -> None:
-    from evals.core.task import run_bench
     from evals.core.report import table
+    from evals.core.task import run_bench
 
     shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
     args = {**provenance(_command()), "what": what, "out": shown_path(out), **shown}

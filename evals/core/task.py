@@ -99,7 +99,7 @@ def run_bench(
 ) -> dict[str, Any]:
     """Measure the parts of a benchmark that ``out`` does not hold yet, one after another.
 
-    A part that fails is a row with its error. ``finish`` makes the summary's rows of those of all parts.
+    A part that fails is a row with its error. ``finish`` makes the summary's rows of all parts' rows.
     """
     samples = [Sample({"part": part}, measure, [{"rows": []}]) for part, measure in parts.items()]
 
