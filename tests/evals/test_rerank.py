@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from evals.core.statistics import ranking_metrics
 from evals.rerank.data import data_folder, given_pool, load_questions, retrieved_pool
 from evals.rerank.rankers import Scorer, Settings, run_rerank
-from evals.rerank.summary import measure
+from evals.rerank.summary import MEASURES
 from stores.errors import UserError
 from tests.evals.pairs import DATASETS, SSM, write_questions
 from ui.cli.main import app
@@ -34,6 +35,10 @@ def settings(**changes):
         "rankers": ("bm25", "single_gradient", "bm25+2*single_gradient"),
     }  # fmt: skip
     return Settings(**{**made, **changes})
+
+
+def measure(scores, relevant, missed=0):
+    return ranking_metrics(MEASURES, scores, relevant, missed)
 
 
 def test_metrics_by_hand():

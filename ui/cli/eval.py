@@ -183,9 +183,7 @@ def qa(
     ] = "sample",
     experiments: Annotated[
         str,
-        typer.Option(
-            help="A chunk size, B chunking, C embedding and retrieval, D memory, E reranking."
-        ),
+        typer.Option(help="A chunk size, B chunking, C embedding and retrieval, D memory."),
     ] = "A,B,C,D",
     only: Annotated[str, typer.Option(help="Just these agents of them, comma-separated.")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="The first so many questions.")] = None,
