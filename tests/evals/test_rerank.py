@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evals.core.statistics import ranking_metrics
-from evals.rerank.data import data_folder, given_pool, load_questions, retrieved_pool
+from evals.rerank.data import data_folder, load_questions, retrieved
 from evals.rerank.rankers import Scorer, Settings, run_rerank
 from evals.rerank.summary import MEASURES
 from stores.errors import UserError
@@ -68,8 +68,7 @@ def test_questions_alternate_between_sets(data, tmp_path):
 
 def test_pools(data):
     questions = load_questions(data, "dev", ("hotpotqa", "musique"))
-    assert given_pool(questions[0]).relevant == questions[0].relevant
-    for question, pool in zip(questions, retrieved_pool(questions, 3), strict=True):
+    for question, pool in zip(questions, retrieved(questions, 3), strict=True):
         assert len(pool.documents) == 3
         found = {pool.documents[i] for i in pool.relevant}
         assert found <= {question.documents[i] for i in question.relevant}
@@ -81,11 +80,11 @@ def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch
     whole = Scorer.score
     count = {"n": 0}
 
-    def killed(self, name, question, pool):
+    def killed(self, name, question):
         count["n"] += 1
         if count["n"] > 5:
             raise KeyboardInterrupt
-        return whole(self, name, question, pool)
+        return whole(self, name, question)
 
     monkeypatch.setattr(Scorer, "score", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -184,10 +183,10 @@ def test_real_questions_are_whole():
 def test_a_ranker_that_fails_is_counted_with_the_order_of_the_pool(data, tmp_path, monkeypatch):
     whole = Scorer.score
 
-    def score(self, name, question, pool):
+    def score(self, name, question):
         if name == "bm25_stem" and question.id == "musique1":
             raise RuntimeError("out of breath")
-        return whole(self, name, question, pool)
+        return whole(self, name, question)
 
     monkeypatch.setattr(Scorer, "score", score)
     names = ("bm25", "bm25_stem")

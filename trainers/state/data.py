@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from envs.protocols import Observation, View
@@ -117,12 +118,8 @@ def batches(
         order = torch.randperm(len(episodes), generator=generator).tolist()
     for start in range(0, len(order), size):
         chosen = tuple(episodes[i] for i in order[start : start + size])
-        length = max(len(e.texts) for e in chosen)
-        texts = torch.zeros(len(chosen), length, table.vectors.shape[1])
-        types = torch.zeros(len(chosen), length, dtype=torch.long)
-        for i, episode in enumerate(chosen):
-            texts[i, : len(episode.texts)] = table.vectors[list(episode.texts)]
-            types[i, : len(episode.types)] = torch.tensor(episode.types)
+        texts = pad_sequence([table.vectors[list(e.texts)] for e in chosen], batch_first=True)
+        types = pad_sequence([torch.tensor(e.types) for e in chosen], batch_first=True)
         rows = torch.tensor([i for i, e in enumerate(chosen) for _ in e.places])
         places = torch.tensor([p for e in chosen for p in e.places])
         yield Batch(texts.to(device), types.to(device), rows.to(device), places.to(device), chosen)
@@ -246,5 +243,5 @@ def _gather(
                     features.append(matched)
     width = max(len(page) for page in rows)
     padded = torch.tensor([[*page, *[-1] * (width - len(page))] for page in rows])
-    matches = torch.nn.utils.rnn.pad_sequence(features, batch_first=True)
+    matches = pad_sequence(features, batch_first=True)
     return Decisions(torch.stack(readouts).clone(), table.vectors[wishes], padded, matches)

@@ -40,7 +40,7 @@ from stores.traces.trajectories import Trajectory
 from trainers.episodes import Readers, decisions_of, read_sides, resources_of
 from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import ActorSettings, open_run, result
-from trainers.webshop.batches import collate, sized_batches
+from trainers.webshop.rollout import collate, sized_batches
 
 _ENOUGH = 0.5  # shared words (Jaccard) for a query of ours to stand for the expert's
 
