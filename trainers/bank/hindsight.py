@@ -58,7 +58,10 @@ class Hindsight:
         self, episodes: Sequence[Episode]
     ) -> Iterator[tuple[Episode, Sequence[Annotation] | str]]:
         """Yield each episode with its annotations, or with why it has none, as they come."""
-        limiter = self._limiter()
+        from langchain_core.rate_limiters import InMemoryRateLimiter
+
+        a_second = self.per_minute / 60 or math.inf
+        limiter = InMemoryRateLimiter(requests_per_second=a_second, check_every_n_seconds=0.05)
         waiting = iter(episodes)
         running: dict[Future[Sequence[Annotation] | str], Episode] = {}
         with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
@@ -90,20 +93,20 @@ class Hindsight:
 
     def _annotate(self, episode: Episode, limiter: Any) -> Sequence[Annotation] | str:
         messages = [SystemMessage(SYSTEM), HumanMessage(self._content(episode))]
+        states = len(episode.steps)
+        schema, room = answer_schema(states), 2 * _OUT * states + _OUT  # more than it should need
         problem = ""
         for _ in range(ATTEMPTS):
-            if limiter is not None:
+            if self.per_minute:
                 limiter.acquire()
             try:
-                states = len(episode.steps)
-                room = 2 * _OUT * states + _OUT  # more than the answer should need
-                reply = ask(self.model, messages, answer_schema(states), self.usage, room)
+                reply = ask(self.model, messages, schema, self.usage, room)
             except ModelUnavailable:
                 raise
             except asking_problems() as error:
                 problem = f"the model failed ({' '.join(str(error).split())[:120]})"
                 continue
-            notes = read_answer(reply, len(episode.steps), self.name)
+            notes = read_answer(reply, states, self.name)
             if notes is not None:
                 return notes
             problem = f"the model's answer is no annotation ({' '.join(reply.split())[:60]!r})"
@@ -116,15 +119,6 @@ class Hindsight:
             return text
         parts, _ = image_parts(episode.images)
         return [{"type": "text", "text": text}, *parts] if parts else text
-
-    def _limiter(self) -> Any:
-        if self.per_minute <= 0:
-            return None
-        from langchain_core.rate_limiters import InMemoryRateLimiter
-
-        return InMemoryRateLimiter(
-            requests_per_second=self.per_minute / 60, check_every_n_seconds=0.05
-        )
 
 
 def episode_text(episode: Episode, view: View, tokens: int) -> str:
