@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 NEUTRAL = 5.0
 _OUT = 60  # tokens that the answer needs for one state
-_DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
+_DIGITS = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 SYSTEM = """You judge, in hindsight, each decision of an agent that worked on a task. For each \
 numbered state give q_value, from 0 (this decision spoiled the task) to 10 (it was right), and \
 experience: one or two sentences of advice for someone in a like state of another task. Say what to do \
@@ -175,12 +175,10 @@ def read_answer(reply: str, states: int, name: str = "model") -> list[Annotation
         number, q = _number(item.get("state")), _number(item.get("q_value"))
         if number is None or q is None or not number.is_integer():
             continue
-        number = int(number)
-        if not 1 <= number <= states or number in notes:
-            continue
         words = item.get("experience")
         words = " ".join(words.split())[:400] if isinstance(words, str) else ""
-        notes[number] = Annotation(min(max(q, 0.0), 10.0), words, by)
+        if 1 <= number <= states:
+            notes.setdefault(int(number), Annotation(min(max(q, 0.0), 10.0), words, by))
     if not notes:
         return None
     return [notes.get(i, Annotation(NEUTRAL, "", by)) for i in range(1, states + 1)]
@@ -188,11 +186,6 @@ def read_answer(reply: str, states: int, name: str = "model") -> list[Annotation
 
 def _number(value: Any) -> float | None:
     """Read 7, "7", "7/10" or "State 7"; None where there is no finite number."""
-    if isinstance(value, str):
-        found = _DIGITS.search(value)
-        value = found[0] if found else None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    found = _DIGITS.search(str(value)) if isinstance(value, str | int | float) else None
+    number = float(found[0]) if found else math.nan
     return number if math.isfinite(number) else None
