@@ -9,11 +9,11 @@ from pydantic import Field
 
 from envs.protocols import Observation, View
 from nodes.protocols import EnvParams
+from nodes.resources import Resources
 from stores.home import home
 
 if TYPE_CHECKING:
     from envs.webshop import WebShop
-    from nodes.resources import Resources
 
 
 class WebShopEnv(EnvParams):
@@ -36,7 +36,7 @@ class WebShopEnv(EnvParams):
         description="of synthetic goals: template, a family, or a split (train, develop, held-out)",
     )
 
-    def build(self, resources: "Resources") -> "WebShop":
+    def build(self, resources: Resources) -> "WebShop":
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
         from envs.webshop import WebShop
 

@@ -7,7 +7,6 @@ it opens the best-looking wrong product first: the pages that a learner must lea
 ``collect.json`` says how often the expert made which detour.
 """
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from envs.webshop import WebShop
 from envs.webshop.expert import Rates, play
 from nodes.act.shop.rule import Rule
 from nodes.observe.webshop import WebShopEnv
+from stores.files import write_json
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
 from trainers.episodes import Readers, make_resources
@@ -78,11 +78,9 @@ def _write(
         if by_rule:
             played += ruled(worlds, drawn, name)
         write_trajectories(out / f"{name}.jsonl", played)
-        summary["splits"][name] = {
-            **_counted(played),
-            "sha256": file_hash(out / f"{name}.jsonl"),
-        }
-    (out / "collect.json").write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
+        sha256 = file_hash(out / f"{name}.jsonl")
+        summary["splits"][name] = {**_counted(played), "sha256": sha256}
+    write_json(out / "collect.json", summary, indent=1)
     return summary
 
 

@@ -2,12 +2,12 @@
 
 Candidates are the readable affordances; where there is a search bar, the queries that
 :func:`queries` makes of the instruction stand in its place. Everything is computed from the built
-context's text (``nodes.act.shop.reading``) and the step number: words shared between the wish and
+context's text (``envs.webshop.prompt``) and the step number: words shared between the wish and
 a title, an option value or the features, prices, places on the page, and the visible actions so far.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +15,12 @@ import numpy as np
 from envs.asking.matching import ROLES
 from envs.webshop.actions import OPENED
 from envs.webshop.pages import SEARCH
-from nodes.act.shop.forms import FORMS
+from envs.webshop.forms import FORMS
 from nodes.act.shop.option_features import OPTION, option_features, pending
 from nodes.act.shop.product_features import PRODUCT, product_features
-from nodes.act.shop.reading import Reading, Trail, read, title_scores
-from nodes.act.shop.wanted import Wanted, is_excluded
+from envs.webshop.prompt import Reading, Trail, read, title_scores
+from envs.webshop.wanted import Wanted, is_excluded
 from nodes.protocols import BuiltContext, Vector
-
-#: Texts to unit rows, for the variant with sentence embeddings; None is the lexical encoder.
-Embed = Callable[[Sequence[str]], Vector]
 
 PAGES = ("search", "results", "item", "detail", "unknown")
 TYPES = (
@@ -44,7 +41,6 @@ _PAGE_FACTS = (
 _LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
 PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
 CANDIDATE_FEATURES = (*TYPES, *QUERIES, *_SEARCHED, *PRODUCT, *OPTION)
-SIMILARITIES = ("similar title", "similar title, against the best")
 #: Checkpoints hold this: a scorer of other features is refused.
 ENCODER = (
     "lexical-"
@@ -63,9 +59,9 @@ class Encoded:
     page: Vector
 
 
-def encode(context: BuiltContext, step: int, embed: Embed | None = None) -> Encoded:
+def encode(context: BuiltContext, step: int) -> Encoded:
     """Read ``context`` and return its candidates as numbers (none where nothing is readable)."""
-    page = read(context)
+    page = read(context.text, context.actions)
     trail = Trail.of(page.history)
     facts = _Facts(page, trail, step)
     searches = queries(page.wanted) if SEARCH in page.actions else {}
@@ -83,8 +79,6 @@ def encode(context: BuiltContext, step: int, embed: Embed | None = None) -> Enco
             kind = _type(action, products, options)
             rows.append(_row(kind, product=products.get(action), option=options.get(action)))
     table = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(CANDIDATE_FEATURES))
-    if embed is not None:
-        table = np.concatenate([table, _similarities(page, actions, embed)], axis=1)
     return Encoded(tuple(actions), table, facts.vector())
 
 
@@ -123,20 +117,6 @@ def _row(
 def _search_features(query: str, names: Sequence[str], page: Reading) -> list[float]:
     tried = sum(action == f"search[{query}]" for action in page.history)
     return [*(float(name in names) for name in QUERIES), float(tried > 0), tried / 3]
-
-
-def _similarities(page: Reading, actions: Sequence[str], embed: Embed) -> Vector:
-    """Return (n, 2): cosine of wish and title, and how much the page's best title lies above it."""
-    table = np.zeros((len(actions), len(SIMILARITIES)), dtype=np.float32)
-    titles = {p.action: p.title for p in page.products if p.title}
-    if titles:
-        wish, *rest = embed([page.wanted.searched("search_no_options"), *titles.values()])
-        near = dict(zip(titles, (float(row @ wish) for row in rest), strict=True))
-        best = max(near.values())
-        for i, action in enumerate(actions):
-            if action in near:
-                table[i] = near[action], 4 * (best - near[action])
-    return table
 
 
 class _Facts:

@@ -1,6 +1,6 @@
 """An option value as numbers: whether it is asked for, and what its group has chosen already."""
 
-from nodes.act.shop.reading import Reading, Trail
+from envs.webshop.prompt import Reading, Trail
 
 OPTION = (
     "asked", "excluded", "none asked", "against none", "best of group", "is asked", "found", "whole",

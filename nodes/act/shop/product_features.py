@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Sequence
 
 from envs.webshop.actions import OPENED
-from nodes.act.shop.reading import Product, Reading, Trail, title_scores
-from nodes.act.shop.wanted import is_excluded
+from envs.webshop.prompt import Product, Reading, Trail, title_scores
+from envs.webshop.wanted import is_excluded
 
 _WHOLE = 0.95  # share of its words from which a phrase is said
 

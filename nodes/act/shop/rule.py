@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
-from nodes.act.shop.reading import Product, Reading, Trail, read, title_scores
-from nodes.act.shop.wanted import is_excluded
+from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
+from envs.webshop.wanted import is_excluded
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class RuleActor:
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
-        page = read(context)
+        page = read(context.text, context.actions)
         chosen = self.choose(context, page, Trail.of(page.history), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])

@@ -19,7 +19,7 @@ from envs.asking.matching import (
     word_roles,
 )
 from envs.asking.request import Limit, Request, read_request
-from nodes.act.shop.forms import FORMS
+from envs.webshop.forms import FORMS
 
 _THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
 _SEARCHED = 0.25  # how much a word must matter to be searched for

@@ -1,4 +1,4 @@
-"""Read a built context back: what is wanted of the page, the page and the actions so far, from the prompt's text alone.
+"""Read a built context back: what is wanted, the page and the actions so far, from the prompt's text alone.
 
 The inverse of ``envs.webshop.view``'s fragments. Any line may be missing or cut, since dropping lines
 is what context builders do: what cannot be read is empty, and nothing here raises.
@@ -12,11 +12,10 @@ from typing import Literal
 import numpy as np
 
 from envs.asking.matching import covered
-from envs.webshop.actions import BACK, DETAILS, FEATURES, NEXT, OPENED, PREV
+from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
+from envs.webshop.wanted import Wanted
 from envs.webshop.wish import dollars
-from nodes.act.shop.wanted import Wanted
-from nodes.protocols import BuiltContext
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
@@ -95,9 +94,9 @@ class Trail:
         return trail
 
 
-def read(context: BuiltContext) -> Reading:
-    """Read ``context`` line by line; lines of an unknown form are passed over."""
-    legal = {" ".join(action.split()): action for action in context.actions}
+def read(text: str, actions: Sequence[str]) -> Reading:
+    """Read a prompt line by line, beside the readable ``actions``; unknown lines are passed over."""
+    legal = {" ".join(action.split()): action for action in actions}
     instruction, title, number = "", "", 1
     price: float | None = None
     products: list[Product] = []
@@ -106,7 +105,7 @@ def read(context: BuiltContext) -> Reading:
     chosen: dict[str, str] = {}
     history: list[str] = []
     acting = numbered = False
-    for line in context.text.split("\n"):
+    for line in text.split("\n"):
         head, _, rest = line.partition(": ")
         if line.startswith("Actions so far"):
             acting = True
@@ -130,19 +129,12 @@ def read(context: BuiltContext) -> Reading:
         elif (product := _PRODUCT.fullmatch(line)) and f"click[{product[1]}]" in legal:
             products.append(_product(product))
     return Reading(
-        page=_page_kind(
-            context.actions,
-            is_results=numbered or bool(products),
-            is_item=bool(title or options),
-            has_detail=bool(detail),
-        ),
+        page=_page_kind(actions, numbered or products, title or options, detail),
         instruction=instruction,
         wanted=Wanted.of(
-            instruction,
-            [(name, tuple(value for value, _ in own)) for name, own in options if own],
-            title,
+            instruction, [(name, tuple(value for value, _ in own)) for name, own in options if own], title
         ),
-        actions=context.actions,
+        actions=tuple(actions),
         number=number,
         products=tuple(products),
         options=tuple(options),
@@ -165,10 +157,10 @@ def title_scores(page: Reading) -> dict[str, float]:
     cover = np.array([covered(request, p.title) for p in page.products], dtype=np.float32)
     holders = (cover > _SAID).sum(axis=0)
     rarity = np.log((len(page.products) + 1) / (holders + 1)) + 0.2
-    weights = page.wanted.weights("all") * rarity
     # A word that the instruction says twice counts once.
     first = {token.key: i for i, token in reversed(list(enumerate(request.tokens)))}
-    weights = weights * np.isin(np.arange(len(weights)), list(first.values()))
+    once = np.isin(np.arange(len(request.tokens)), list(first.values()))
+    weights = page.wanted.weights("all") * rarity * once
     whole = float(weights[holders > 0].sum()) or 1.0
     scores = cover @ weights / whole
     return {p.asin: float(score) for p, score in zip(page.products, scores, strict=True)}
@@ -197,13 +189,12 @@ def _values(line: str, legal: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(values)
 
 
-def _page_kind(
-    actions: Sequence[str], is_results: bool, is_item: bool, has_detail: bool
-) -> PageKind:
+def _page_kind(actions: Sequence[str], results: object, item: object, detail: object) -> PageKind:
+    """Name the page by its actions, and by whether parts of each kind of page were read."""
     if SEARCH in actions:
         return "search"
-    if is_item or "click[buy now]" in actions or "click[features]" in actions:
+    if item or BUY in actions or FEATURES in actions:
         return "item"
-    if is_results or "click[next >]" in actions:
+    if results or NEXT in actions:
         return "results"
-    return "detail" if has_detail else "unknown"
+    return "detail" if detail else "unknown"
