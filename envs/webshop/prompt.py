@@ -132,7 +132,9 @@ def read(text: str, actions: Sequence[str]) -> Reading:
         page=_page_kind(actions, numbered or products, title or options, detail),
         instruction=instruction,
         wanted=Wanted.of(
-            instruction, [(name, tuple(value for value, _ in own)) for name, own in options if own], title
+            instruction,
+            [(name, tuple(value for value, _ in own)) for name, own in options if own],
+            title,
         ),
         actions=tuple(actions),
         number=number,

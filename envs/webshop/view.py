@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from envs.protocols import (
     ActionVocabulary,
     Chunk,
-    Clause,
     Fragment,
     Observation,
     Offer,
@@ -22,7 +20,7 @@ from envs.webshop.chunks import chunk_page
 from envs.webshop.pages import SEARCH
 from envs.webshop.prompt import Reading, Trail, read
 from envs.webshop.reading import inputs_of
-from envs.webshop.wish import dollars, read_wish
+from envs.webshop.wish import dollars
 from stores.text import one_line
 from stores.traces import Event
 
@@ -41,10 +39,6 @@ class WebShopView(View):
     name = "webshop"
     actions: ActionVocabulary = WebShopActions()
     brief = Path(__file__).with_name("brief.txt").read_text("utf-8").strip()
-
-    def clauses(self, instruction: str) -> Sequence[Clause]:
-        """Return the phrases, option values and price limit of an instruction (see ``wish``)."""
-        return _clauses(instruction)
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Split a page into chunks (see ``envs.webshop.chunks``)."""
@@ -110,31 +104,6 @@ class WebShopView(View):
             return Offer(tuple(actions), lengths=_LENGTHS)
         values = tuple(a for a in listed if a != SEARCH and target_of(a) not in _BUTTONS)
         return Offer(listed, group, values if group is not None else (), asks, _LENGTHS)
-
-
-@lru_cache(maxsize=256)
-def _clauses(instruction: str) -> tuple[Clause, ...]:
-    wish = read_wish(instruction)
-    clauses: list[Clause] = []
-    at = 0
-    for phrase in wish.phrases:
-        start = max(instruction.find(phrase, at), 0)
-        at = start + len(phrase)
-        role = "thing" if phrase == wish.kind else "property"
-        clauses.append(Clause(phrase, start, at, role))  # type: ignore[arg-type]
-    limit = instruction.rfind(_LIMIT)
-    ends: list[int] = []
-    for name, value in wish.options:
-        place = instruction.find(f"{name}: {value}")
-        # A clause starts with the joint before its name: " with color: ", ", and size: ".
-        joint = max(instruction.rfind(" with ", 0, place), instruction.rfind(" and ", 0, place))
-        ends.append(max(joint, 0))
-        clauses.append(Clause(value, ends[-1], place + len(f"{name}: {value}"), "value", name))
-    if wish.limit is not None:
-        start = max(limit, 0)
-        words = instruction[start:].strip()
-        clauses.append(Clause(words, start, len(instruction), "limit", limit=wish.limit))
-    return tuple(clauses)
 
 
 def _on_item(page: Reading, trail: Trail) -> tuple[set[str], str | None]:

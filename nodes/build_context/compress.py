@@ -16,7 +16,7 @@ from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
 from nodes.build_context.detail import Ladder, chunk_ladder, instruction_ladder, plain_ladder
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
-from nodes.retrieval.align import Asked, asked_of
+from nodes.retrieval.align import Focus, clarity, focus_on
 from nodes.retrieval.page import render, text_of
 from stores.tokens import count_tokens
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
+_CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
 _LAST = 2  # actions that an actor cannot do without
 
 
@@ -41,7 +42,7 @@ class Compress(FramedContext):
         default=1.0,
         gt=0,
         le=1,
-        description="of a page's own tokens to keep at most, whatever the budget allows",
+        description="of a page's own tokens to keep at most where it is clear what is asked of it",
     )
     checkpoint: str = Field(
         default="", description="of stategate train allocator; '' is the one that ships"
@@ -62,7 +63,12 @@ class Compress(FramedContext):
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
-            allowed = min(request.budget, round(self.ratio * whole.tokens))
+            ratio = self.ratio
+            if ratio < 1:
+                sure = clarity(request.view, request.instruction, chunks)
+                # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
+                ratio = min(1.0, ratio + max(0.0, _CLEAR - sure) * (1 - ratio) / _CLEAR)
+            allowed = min(request.budget, round(ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole
             visible = {piece.id for piece in whole.pieces}
@@ -86,7 +92,7 @@ def squeeze(
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}
     page = list(chunks.values())
-    asked = asked_of(request.view, request.instruction, page) if focus else Asked()
+    asked = focus_on(request.view, request.instruction, page) if focus else Focus()
     ladders = [_ladder(request, whole.pieces, i, chunks, asked) for i in range(len(whole.pieces))]
     nothing: list[set[int]] = [set() for _ in ladders]
     bare = _shown(request, whole.pieces, ladders, nothing, chunks, weights)
@@ -140,11 +146,11 @@ def _ladder(
     pieces: Sequence[Piece],
     i: int,
     chunks: Mapping[str, Chunk],
-    asked: Asked,
+    asked: Focus,
 ) -> Ladder:
     piece, view = pieces[i], request.view
     if piece.kind == "instruction":
-        return instruction_ladder(view, piece.text, list(chunks.values()))
+        return instruction_ladder(piece.text)
     if piece.id in chunks:
         return chunk_ladder(view, chunks[piece.id], asked)
     if piece.kind == "history":

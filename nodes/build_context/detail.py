@@ -5,17 +5,16 @@ be shown or not: words of titles, stretches of running text, whole lines of hist
 what the next action most likely hangs on comes first. Showing more units never changes or removes what
 is shown already.
 
-    -2  the instruction: its values where the page offers choices, else its other words
+    -2  the instruction, without what is mere talk
     -1  leads, without which nobody can tell what the commands after them are; what is settled; the
         last two actions, without which nobody can tell what the page was opened for
-    0  the rest of the instruction, amounts beyond the limit
+    0  amounts beyond the limit
     1  asked words that tell one chunk from another; the few stretches that name what is asked; where
         entries are listed, the actions before the last two
     2  asked words that most chunks of the page share, stretches that repeat them, other older actions
-    3  everything else
+    3  everything else, talk in the instruction too
 """
 
-import itertools
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -23,14 +22,13 @@ from functools import lru_cache
 
 from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import Piece
-from nodes.retrieval.align import Asked, headed, stretches, wish_of
+from nodes.retrieval.align import Focus, headed, parts_of, stretches
 from nodes.retrieval.page import render
 from stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
 #: How the line of the instruction begins.
 INSTRUCTION = "Instruction: "
-_HEAD_WORDS = 3  # "Instruction: Find me", without which the rest is no sentence
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Ladder:
         return shown if shown[-1].text.endswith("\n") else [*shown, Fragment("\n")]
 
 
-def chunk_ladder(view: View, chunk: Chunk, asked: Asked) -> Ladder:
+def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
     """Take the rendering of a chunk apart, each fragment as its role allows."""
     parts: list[_Part] = []
     units: list[Unit] = []
@@ -104,35 +102,17 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Asked) -> Ladder:
     return Ladder(parts, order)
 
 
-def instruction_ladder(view: View, text: str, chunks: Collection[Chunk]) -> Ladder:
-    """Take the instruction's line apart by clauses, for a page of these chunks.
-
-    Where the page offers choices, the asked values come first; where it lists entries or text, what
-    is asked of those; a page with nothing to read needs all of it. Half a clause would say something
-    else than the clause, so each is one unit.
-    """
+def instruction_ladder(text: str) -> Ladder:
+    """Take the instruction's line apart: only what the aligner takes for talk may go, part by part."""
     lead = len(text) - len(text.removeprefix(INSTRUCTION))
-    wish = wish_of(view, text[lead:].rstrip("\n"))
-    starts = sorted({c.start + lead for c in wish.clauses if c.role == "value" and c.start > 0})
-    limit = next((c.start + lead for c in wish.clauses if c.role == "limit" and c.start > 0), -1)
-    head = len("".join(_WORD.findall(text)[:_HEAD_WORDS]))
-    first = next(iter(starts), limit if limit > 0 else len(text))
-    roles = {chunk.role for chunk in chunks}
-    asks = "choice" in roles, "entry" in roles or "text" in roles
-    rest = 2 if "text" in roles else 0
-    cuts = sorted({0, min(head, first), *starts, *([limit] if limit > 0 else []), len(text)})
+    asked = text[lead:].rstrip("\n")
     parts: list[_Part] = []
     units: list[Unit] = []
-    for start, end in itertools.pairwise(cuts):
-        clause = text[start:end].rstrip("\n")
-        if not clause:
-            continue
-        is_limit = start == limit
-        needed = start in starts if asks[0] else start < first if asks[1] else True
-        tier = -2 if start == 0 or (needed and (not is_limit or not any(asks))) else rest
-        units.append(Unit(len(units), tier, _cost(clause) + (start == 0)))
-        parts.append(_Part(clause, unit=len(units) - 1))
-    parts.append(_Part("\n"))
+    for start, end, is_talk in parts_of(asked):
+        clause = asked[start:end]
+        units.append(Unit(len(units), 3 if is_talk else -2, _cost(clause) + (start == 0)))
+        parts.append(_Part(clause, unit=len(units) - 1, group=0))
+    parts = [_Part(text[:lead], group=0), *parts, _Part("\n", group=0)]
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
@@ -145,7 +125,7 @@ def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
 
 
 def _segments(
-    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Asked, groups: int
+    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus, groups: int
 ) -> int:
     """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
     for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
@@ -167,7 +147,7 @@ def _segments(
 
 
 def _line(
-    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Asked, group: int
+    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus, group: int
 ) -> None:
     """Add a "Head: words" line; its head and line break come with the first of its words."""
     line = fragment.text

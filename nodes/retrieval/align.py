@@ -1,10 +1,12 @@
-"""The aligner: how much of what is asked each offered thing meets, excludes or leaves open.
+"""The aligner: what is asked meets what a page offers, in the terms of its world's view.
 
-What is asked comes as the clauses of an instruction, what is offered as chunks and fragments, both from
-the world's view; here they meet, and nowhere else. Today they meet by shared words and numbers.
+An instruction is read without a grammar (``envs.asking``): how much each word matters, limits, what is
+excluded; learned and calibrated, the same for every world. Here its scores become what nodes need of a
+page: match features of chunks for rankers, and for ``compress`` the tier of each word, value and amount,
+and which parts of the instruction are mere talk.
 """
 
-import math
+import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,77 +15,21 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.protocols import Choice, Chunk, Clause, Fragment, View
+from envs.asking.matching import ROLES, Asked, ask_choices, covered, found_at, matters, word_roles
+from envs.asking.request import Request, read_request
+from envs.asking.text import content
+from envs.protocols import Choice, Chunk, Fragment, View
 from nodes.retrieval.page import describe, render
-from stores.text import overlap, words_of
 
-_VALUE_WEIGHT = 0.5  # of a word that is asked as a value, beside one of the thing itself
-_PLACE_COST = 0.3  # of standing one place further down the page
+_PLACE_COST = 0.04  # of standing one place further down the page
+_TALK = 0.2  # how much a word must matter for its sentence to be more than talk
+_ASKED = 0.3  # how much a word must matter to be looked for on a page
+_SURE = 0.5  # how much a word must matter to be asked
+_SAID = 0.6  # how far a word must be said
 _WORD = re.compile(r"\s*\S+")
 _BREAK = re.compile(r"(?<=[.;!?,])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?;\n])\s+")
 _STRETCH_WORDS = 8
-
-
-@dataclass(frozen=True)
-class Stance:
-    """How much (0 to 1) something meets a clause, and how much it excludes it; the rest is open."""
-
-    asked: float
-    excluded: float = 0.0
-
-    @property
-    def open(self) -> float:
-        """What is left undecided."""
-        return max(0.0, 1.0 - self.asked - self.excluded)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What an instruction asks for, clause by clause."""
-
-    instruction: str
-    clauses: tuple[Clause, ...]
-
-    @property
-    def phrases(self) -> tuple[str, ...]:
-        """What is asked of the thing itself, without values and limits."""
-        return tuple(c.text for c in self.clauses if c.role in ("thing", "property"))
-
-    @property
-    def values(self) -> tuple[tuple[str, str], ...]:
-        """The values that are asked, each with the name of its choice ("" if that is not said)."""
-        return tuple((c.name, c.text) for c in self.clauses if c.role == "value")
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The stems asked of the thing itself, without repeats."""
-        return tuple(dict.fromkeys(w for phrase in self.phrases for w in words_of(phrase)))
-
-    @property
-    def value_words(self) -> tuple[str, ...]:
-        """The stems of the asked values."""
-        return tuple(word for _, value in self.values for word in words_of(value))
-
-    def excludes(self, fragment: Fragment) -> bool:
-        """Say whether what the fragment says is ruled out, as an amount beyond a limit is."""
-        limits = (clause for clause in self.clauses if clause.role == "limit")
-        return any(stance(clause, fragment).excluded > 0 for clause in limits)
-
-
-@lru_cache(maxsize=1024)
-def wish_of(view: View, instruction: str) -> Wish:
-    """Return the clauses of ``instruction`` as ``view`` cuts them."""
-    return Wish(instruction, tuple(view.clauses(instruction)))
-
-
-def stance(clause: Clause, fragment: Fragment) -> Stance:
-    """Return how ``fragment`` stands to ``clause``: shared words, or its amount and the limit."""
-    if clause.limit is not None:
-        if fragment.amount is None:
-            return Stance(0.0)
-        return Stance(0.0, 1.0) if fragment.amount > clause.limit else Stance(1.0)
-    words = words_of(clause.text)
-    return Stance(overlap(words, fragment.text) if words else 0.0)
 
 
 # Chunks: features that say what embeddings cannot ---------------------------------------------------
@@ -100,21 +46,26 @@ def match(
     """Return features (n, len(FEATURES)) of ``chunks``, in page order; ``done`` are past actions.
 
     Sentence embeddings hardly tell look-alike entries apart, nor which choice is still to be made.
-    Asked words: the share of asked stems that the chunk holds. Next choice: 1 for the first choice
-    with an asked value that is not chosen yet, 1/2 for the second, ... Next entry: likewise for
+    Asked words: the share of the words that matter which the chunk holds. Next choice: 1 for the first
+    choice with an asked value that is not chosen yet, 1/2 for the second, ... Next entry: likewise for
     entries, by asked words in the title (rare ones on this page count more), without those opened
     before or beyond the limit.
     """
-    wish = wish_of(view, instruction)
-    asked = tuple(dict.fromkeys((*wish.words, *wish.value_words)))
+    request = read_request(instruction)
+    weights = np.asarray(matters(request), dtype=np.float32)
+    total = float(weights.sum()) or 1.0
     features = np.zeros((len(chunks), len(FEATURES)), dtype=np.float32)
     for i, chunk in enumerate(chunks):
-        features[i, 0] = overlap(asked, describe(view, chunk)) if asked else 0.0
+        said = np.asarray(covered(request, describe(view, chunk)), dtype=np.float32)
+        features[i, 0] = float(weights @ said) / total if len(weights) else 0.0
         features[i, 3] = float(
-            chunk.role == "entry" and any(wish.excludes(f) for f in render(view, chunk))
+            chunk.role == "entry" and any(is_excluded(request, f) for f in render(view, chunk))
         )
         features[i, 4] = float(chunk.role == "entry" and _is_open(chunk, done))
-    waiting = [i for i, chunk in enumerate(chunks) if _is_waiting(chunk, wish, done)]
+    waiting = [
+        i for i, asked in asked_choices(view, instruction, chunks).items()
+        if _is_waiting(chunks[i], asked, done)
+    ]  # fmt: skip
     for place, i in enumerate(waiting):
         features[i, 1] = 1 / (1 + place)
     fresh = [
@@ -122,15 +73,21 @@ def match(
         for i, c in enumerate(chunks)
         if c.role == "entry" and not features[i, 3] and not features[i, 4]
     ]
-    titles = {i: set(words_of(title_of(view, chunks[i]))) for i in fresh}
-    weights = _rarity(wish, list(titles.values()))
-    scores = {
-        i: sum(weights.get(word, 0.0) for word in titles[i]) - _PLACE_COST * place
-        for place, i in enumerate(fresh)
-    }
-    for place, i in enumerate(sorted(fresh, key=lambda i: -scores[i])):
-        features[i, 2] = 1 / (1 + place)
+    scores = entry_scores(request, [title_of(view, chunks[i]) for i in fresh])
+    order = sorted(range(len(fresh)), key=lambda k: _PLACE_COST * k - scores[k])
+    for place, k in enumerate(order):
+        features[fresh[k], 2] = 1 / (1 + place)
     return features
+
+
+def entry_scores(request: Request, titles: Sequence[str]) -> list[float]:
+    """Return the weighted share of the asked words in each title; rare ones on this page count more."""
+    if not titles or not request.tokens:
+        return [0.0] * len(titles)
+    said = np.array([covered(request, title) for title in titles], dtype=np.float32)
+    holders = (said > _SAID).sum(axis=0)
+    weights = np.asarray(matters(request)) * (np.log((len(titles) + 1) / (holders + 1)) + 0.2)
+    return [float(x) for x in said @ weights / (float(weights.sum()) or 1.0)]
 
 
 def title_of(view: View, chunk: Chunk) -> str:
@@ -138,65 +95,76 @@ def title_of(view: View, chunk: Chunk) -> str:
     return "".join(f.text for f in render(view, chunk) if f.role == "title")
 
 
-def _is_waiting(chunk: Chunk, wish: Wish, done: Collection[str]) -> bool:
+def asked_choices(view: View, instruction: str, chunks: Sequence[Chunk]) -> dict[int, Asked]:
+    """Return what is asked of each choice on a page, by the place of its chunk."""
+    places = [i for i, chunk in enumerate(chunks) if chunk.choice is not None]
+    choices = [chunks[i].choice for i in places]
+    title = " ".join(title_of(view, chunk) for chunk in chunks if chunk.role == "subject")
+    named = tuple((c.name, tuple(c.values)) for c in choices if isinstance(c, Choice))
+    return dict(zip(places, ask_choices(instruction, named, title), strict=True))
+
+
+def is_excluded(request: Request, fragment: Fragment) -> bool:
+    """Say whether a fragment's amount is beyond the limit that an instruction sets."""
+    limit = request.limit
+    return limit is not None and fragment.amount is not None and limit.excludes(fragment.amount)
+
+
+def _is_waiting(chunk: Chunk, asked: Asked, done: Collection[str]) -> bool:
     """Say whether an asked value of this choice is offered and not chosen."""
-    choice = chunk.choice
-    if choice is None:
+    best = asked.best
+    if chunk.choice is None or not asked.values or asked.asked[best] < asked.none:
         return False
-    asked = asked_values(choice, wish)
-    return bool(asked) and not any(
-        choice.values[i] == choice.chosen or chunk.actions[i].lower() in done for i in asked
-    )
-
-
-def asked_values(choice: Choice, wish: Wish) -> list[int]:
-    """Return the places of the values that are asked: same words, for this choice's name.
-
-    An instruction that names no choices asks for every value whose words it holds.
-    """
-    values = [words_of(value) for value in choice.values]
-    if wish.values:
-        name = choice.name.lower()
-        goals = [set(words_of(value)) for group, value in wish.values if group.lower() == name]
-        return [i for i, words in enumerate(values) if choice.values[i] and set(words) in goals]
-    return [i for i, w in enumerate(values) if w and overlap(w, wish.instruction) == 1]
+    return asked.values[best] != chunk.choice.chosen and chunk.actions[best].lower() not in done
 
 
 def _is_open(chunk: Chunk, done: Collection[str]) -> bool:
     return chunk.is_visited or any(action.lower() in done for action in chunk.actions)
 
 
-def _rarity(wish: Wish, titles: Sequence[set[str]]) -> dict[str, float]:
-    """Weigh each asked word by how few of ``titles`` hold it."""
-    weights = dict.fromkeys(wish.words, 1.0)
-    for word in wish.value_words:
-        weights.setdefault(word, _VALUE_WEIGHT)
-    total = len(titles) + 1
-    return {
-        word: weight * (math.log(total / (sum(word in title for title in titles) + 1)) + 0.2)
-        for word, weight in weights.items()
-    }
+# The instruction: what of it is talk ----------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def parts_of(instruction: str) -> tuple[tuple[int, int, bool], ...]:
+    """Cut an instruction into (start, end, whether it is mere talk); joined they are the instruction.
+
+    A sentence is talk where no word of it matters and it sets no limit. Where nothing is surely asked the
+    instruction is not understood, and no part is.
+    """
+    request = read_request(instruction)
+    care = matters(request)
+    cuts = [0, *(m.end() for m in _SENTENCE.finditer(instruction)), len(instruction)]
+    understood = max(care, default=0.0) >= _SURE
+    parts = []
+    for start, end in itertools.pairwise(cuts):
+        if start == end:
+            continue
+        inside = [i for i, t in enumerate(request.tokens) if start <= t.start < end]
+        matter = any(care[i] >= _TALK or i in request.in_limit for i in inside)
+        negates = any(i in request.negators for i in inside)
+        parts.append((start, end, understood and not matter and not negates))
+    return tuple(parts)
 
 
 # Fragments: which words of a page are asked for ---------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What decides how soon words are shown: asked stems, and those that most titles share.
+class Focus:
+    """What decides how soon words are shown: asked ones, and those that most titles share.
 
     ``telling`` are the stretches of the page's running text that together name all asked words that
-    it holds.
+    it holds. Without a ``request`` every word is as good as another.
     """
 
-    wish: Wish | None = None
-    words: frozenset[str] = frozenset()
-    common: frozenset[str] = frozenset()
+    request: Request | None = None
+    common: frozenset[int] = frozenset()
     telling: frozenset[str] = frozenset()
 
     def tier(self, text: str) -> int:
         """Return the tier of words: 1 where they tell chunks apart, 2 asked, 3 anything else."""
-        asked = self.words.intersection(words_of(text))
+        asked = _asked_places(self.request, text) if self.request is not None else frozenset()
         return 3 if not asked else 1 if asked - self.common else 2
 
     def stretch_tier(self, stretch: str) -> int:
@@ -205,15 +173,18 @@ class Asked:
 
     def amount_tier(self, fragment: Fragment) -> int:
         """Return the tier of an amount: who acts must know that it is beyond the limit."""
-        return 0 if self.wish is not None and self.wish.excludes(fragment) else 3
+        return 0 if self.request is not None and is_excluded(self.request, fragment) else 3
 
 
-def asked_of(view: View, instruction: str, chunks: Sequence[Chunk]) -> Asked:
+def focus_on(view: View, instruction: str, chunks: Sequence[Chunk]) -> Focus:
     """Return what the instruction asks of the page that ``chunks`` make."""
-    wish = wish_of(view, instruction)
-    words = frozenset((*wish.words, *wish.value_words))
-    titles = [set(words_of(title_of(view, c))) for c in chunks if c.role == "entry"]
-    common = {w for w in words if titles and sum(w in t for t in titles) > 0.5 * len(titles)}
+    request = read_request(instruction)
+    titles = [_asked_places(request, title_of(view, c)) for c in chunks if c.role == "entry"]
+    common = {
+        i
+        for i in range(len(request.tokens))
+        if titles and sum(i in t for t in titles) > 0.5 * len(titles)
+    }
     running = [
         stretch
         for chunk in chunks
@@ -223,12 +194,49 @@ def asked_of(view: View, instruction: str, chunks: Sequence[Chunk]) -> Asked:
         for line in fragment.text.splitlines()
         for stretch in stretches(headed(line)[1])
     ]
-    return Asked(wish, words, frozenset(common), _telling(frozenset(wish.words), running))
+    return Focus(request, frozenset(common), _telling(request, running))
 
 
-def _telling(words: frozenset[str], offered: Sequence[str]) -> frozenset[str]:
-    """Choose few of ``offered`` that together name all of ``words`` that any names (greedy cover)."""
-    holds = {stretch: words.intersection(words_of(stretch)) for stretch in offered}
+def clarity(view: View, instruction: str, chunks: Sequence[Chunk]) -> float:
+    """Return how clear (0 to 1) it is what the instruction asks of this page.
+
+    That is the share of its words that something on the page says, weighed by how much they matter;
+    where the page offers choices, how surely each is asked or open.
+    """
+    request = read_request(instruction)
+    weights = np.asarray(matters(request), dtype=np.float32)
+    if not len(weights) or weights.max() < _SURE:
+        return 0.0
+    choices = asked_choices(view, instruction, chunks)
+    if choices:
+        sure = [max(*asked.asked, asked.none) for asked in choices.values() if asked.values]
+        return float(min(sure, default=1.0))
+    entries = [title_of(view, chunk) for chunk in chunks if chunk.role == "entry"]
+    if entries:
+        said = [np.asarray(covered(request, title), dtype=np.float32) for title in entries]
+        return float(weights @ np.max(said, axis=0)) / float(weights.sum())
+    return 1.0
+
+
+@lru_cache(maxsize=65536)
+def _asked_places(request: Request, text: str) -> frozenset[int]:
+    """Return the tokens of the instruction that matter and that ``text`` says."""
+    care = matters(request)
+    return frozenset(
+        place
+        for token in content(text)
+        for place, quality in found_at(request, token)
+        if quality >= _SAID and care[place] >= _ASKED
+    )
+
+
+def _telling(request: Request, offered: Sequence[str]) -> frozenset[str]:
+    """Choose few of ``offered`` that together name all asked words that any names (greedy cover)."""
+    value = word_roles(request)[:, ROLES.index("value")]
+    holds = {
+        stretch: frozenset(i for i in _asked_places(request, stretch) if value[i] < _SURE)
+        for stretch in offered
+    }
     missing = set().union(*holds.values())
     chosen: set[str] = set()
     while missing:

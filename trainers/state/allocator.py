@@ -22,7 +22,7 @@ from envs.protocols import Observation
 from nodes.build_context.allocators import make_weigher
 from nodes.build_context.detail import chunk_ladder
 from nodes.build_context.query import make_projection
-from nodes.retrieval.align import SEEN_BARE, Asked
+from nodes.retrieval.align import SEEN_BARE, Focus
 from nodes.retrieval.page import describe, render, text_of
 from stores.assets.weights import load_weights, require_match, save_weights
 from stores.runs import mean, standard_error
@@ -129,7 +129,7 @@ def details(frozen: Frozen) -> tuple[Tensor, Tensor]:
                 whole = render(view, chunk)
                 if not whole or (row := table.add(describe(view, chunk))) in known:
                     continue
-                bare = text_of(chunk_ladder(view, chunk, Asked()).show(())).strip()
+                bare = text_of(chunk_ladder(view, chunk, Focus()).show(())).strip()
                 size = count_tokens(text_of(whole)) - count_tokens(bare)
                 known[row] = (table.add(bare or chunk.kind), max(size, 1))
     table.embed(frozen.embedder)

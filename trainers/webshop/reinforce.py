@@ -33,6 +33,7 @@ from trainers.settings import ReinforceSettings, open_run
 from trainers.webshop.goals import MODES, load_shop, practice
 from trainers.webshop.rollout import Rollout, Start, collate, roll, sized_batches
 
+_EXAM = 80  # goals held out of each kind, real and made, that decide what is kept
 _PASSES = 2  # over an iteration's decisions
 _CLIP = 0.2  # how far from 1 a ratio counts
 
@@ -88,8 +89,11 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
         return roll(worlds, readers, starts, scorer, generator, settings.max_steps, device)
 
     rng = random.Random(settings.seed)
+    real_exam, made_exam = (
+        rng.sample(goals, min(_EXAM, len(goals))) for goals in (plan.heldout, plan.made_heldout)
+    )
     exam = [Start(goal, MODES[i % 2], readers.draw(rng))
-            for i, goal in enumerate((*plan.heldout, *plan.made_heldout))]  # fmt: skip
+            for i, goal in enumerate((*real_exam, *made_exam))]  # fmt: skip
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         epoch_rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
@@ -115,7 +119,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
 
     def validate() -> dict[str, float]:
         rollouts = play(exam, None)
-        real, made = rollouts[: len(plan.heldout)], rollouts[len(plan.heldout) :]
+        real, made = rollouts[: len(real_exam)], rollouts[len(real_exam) :]
         return {
             "heldout_score": mean([one.reward for one in rollouts]),
             "heldout_success": mean([float(one.reward == 1) for one in real]),

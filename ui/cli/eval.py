@@ -97,7 +97,9 @@ def budget(
 )
 def wordings(
     out: _Out,
-    split: Annotated[str, opt("train, develop, held-out, or families, comma-separated.")] = "develop",
+    split: Annotated[
+        str, opt("train, develop, held-out, or families, comma-separated.")
+    ] = "develop",
     actors: Annotated[str, opt("Kinds of actors.")] = "rule,policy",
     contexts: Annotated[str, opt("Of full, compress.")] = "full,compress",
     goals: _Goals = "developing:40",

@@ -14,12 +14,12 @@ import numpy as np
 
 from envs.asking.matching import ROLES
 from envs.webshop.actions import OPENED
-from envs.webshop.pages import SEARCH
 from envs.webshop.forms import FORMS
-from nodes.act.shop.option_features import OPTION, option_features, pending
-from nodes.act.shop.product_features import PRODUCT, product_features
+from envs.webshop.pages import SEARCH
 from envs.webshop.prompt import Reading, Trail, read, title_scores
 from envs.webshop.wanted import Wanted, is_excluded
+from nodes.act.shop.option_features import OPTION, option_features, pending
+from nodes.act.shop.product_features import PRODUCT, product_features
 from nodes.protocols import BuiltContext, Vector
 
 PAGES = ("search", "results", "item", "detail", "unknown")
