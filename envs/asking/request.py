@@ -1,7 +1,7 @@
 """An instruction read without a grammar: which words carry it, limits on amounts, what is excluded.
 
 How much a word *matters* (belongs to what is asked, not to the talk around it) is learned from many
-wordings (``matching``); limits and negations are read by closed classes of English words.
+wordings (``words``); limits and negations are read by closed classes of English words.
 """
 
 import re

@@ -175,33 +175,34 @@ def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
         if token.value is None:
             # "pack of 3": the unit stands before
             of = raw[i + 1].word == "of" if i + 2 < len(raw) else False
-            if of and units.get(token.word, ("",))[0] == "count" and raw[i + 2].value is not None:
+            if of and _counts(token) and raw[i + 2].value is not None:
                 continue
-            if token.word == "of" and i and i + 1 < len(raw) and raw[i + 1].value is not None:
-                if units.get(raw[i - 1].word, ("",))[0] == "count":
-                    continue
-            if token.word in ("x", "by") and out and out[-1].value is not None:
-                if i + 1 < len(raw) and raw[i + 1].value is not None:
-                    continue  # 8 x 10
+            is_before_number = i + 1 < len(raw) and raw[i + 1].value is not None
+            if token.word == "of" and i and is_before_number and _counts(raw[i - 1]):
+                continue
+            after_number = bool(out) and out[-1].value is not None
+            if token.word in ("x", "by") and after_number and is_before_number:
+                continue  # 8 x 10
             out.append(token)
             continue
         unit, end = "", token.end
         following = raw[i + 1] if i + 1 < len(raw) else None
-        fluid = following is not None and following.word in ("fl", "fluid") and i + 2 < len(raw)
         if following is not None and following.word in ('"', "'"):
             unit, skip, end = ("inch" if following.word == '"' else "feet"), True, following.end
         elif following is not None and _is_unit(following, raw, i, plain):
             unit, skip, end = following.word, True, following.end
-        elif fluid:
-            unit = ""
         kind, size = units.get(unit, ("", 0.0))
-        if not unit and i > 1 and raw[i - 1].word == "of":
-            if units.get(raw[i - 2].word, ("",))[0] == "count":
-                kind, size = "count", 1.0
+        if not unit and i > 1 and raw[i - 1].word == "of" and _counts(raw[i - 2]):
+            kind, size = "count", 1.0
         out.append(
             Token(token.key, token.word, token.start, end, token.value, kind, token.value * size)
         )
     return _spread(out, plain)
+
+
+def _counts(token: Token) -> bool:
+    """Say whether a word counts what comes behind it: "pack of 3"."""
+    return bool(english()["units"].get(token.word, ("",))[0] == "count")
 
 
 def _is_unit(following: Token, raw: list[Token], i: int, plain: str) -> bool:

@@ -1,4 +1,4 @@
-"""Read a built context back: what is wanted, the page and the actions so far, from the prompt's text alone.
+"""Read a built context back: what is wanted, the page, the actions so far, from its text alone.
 
 The inverse of ``envs.webshop.view``'s fragments. Any line may be missing or cut, since dropping lines
 is what context builders do: what cannot be read is empty, and nothing here raises.
@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from envs.asking.matching import covered
+from envs.asking.values import covered
 from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
 from envs.webshop.wanted import Wanted

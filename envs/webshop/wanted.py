@@ -1,4 +1,4 @@
-"""What an instruction asks of the page that is shown: the aligner's scores, as shop actors need them."""
+"""What an instruction asks of the page that is shown: the aligner's scores, as actors need them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,24 +7,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.asking.matching import (
-    ROLES,
-    Asked,
-    ask_choices,
-    covered,
-    matters,
-    meets,
-    missing_values,
-    runs,
-    word_roles,
-)
 from envs.asking.request import Limit, Request, read_request
+from envs.asking.subject import VALUED, meets, missing_values
+from envs.asking.values import Asked, ask_choices, covered
+from envs.asking.weights import ROLES
+from envs.asking.words import matters, runs, word_roles
 from envs.webshop.forms import FORMS
 
 _THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
 _SEARCHED = 0.25  # how much a word must matter to be searched for
 _GLUE = 3  # marks that join words to one, such as "a01#black"
-_VALUED = 0.4  # probability from which a word is one of a value
 _FEWEST = 2  # words below which a search is for all that could matter
 _LEAST = (
     0.15  # weight of a word that most likely is talk: rare words of titles are still told by it
@@ -68,7 +60,7 @@ class Wanted:
         return np.asarray(chances[:, ROLES.index(role)])
 
     def share(self, text: str, role: str = "described") -> float:
-        """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 if there are none."""
+        """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 without any."""
         return _share(self.request, text, role)
 
     def phrases(self, *roles: str) -> tuple[tuple[int, ...], ...]:
@@ -94,7 +86,7 @@ class Wanted:
     def missing(self) -> float:
         """Return how many words of values this page does not offer, weighed by how sure that is."""
         found = missing_values(self.request, self.choices, self.title)
-        return float(found[found > _VALUED].sum())
+        return float(found[found > VALUED].sum())
 
     def meets(self) -> float:
         """Return the probability that the page's product can be what is asked, as far as it shows."""

@@ -130,7 +130,7 @@ class WebShop:
         """Load the official files from ``folder``, or the catalogue that ships ("sample").
 
         ``seed`` drives the price draws (0 gives the published goals), ``goals`` are "synthetic",
-        "human" or "both", ``wording`` says the synthetic ones in other words (``envs.webshop.wordings``).
+        "human" or "both", ``wording`` says the synthetic ones in other words.
         Raises ``UserError`` for missing or broken data.
         """
         return cls(read_catalogue(folder), observation, seed, goals, wording)

@@ -1,9 +1,9 @@
 """The aligner: what is asked meets what a page offers, in the terms of its world's view.
 
 An instruction is read without a grammar (``envs.asking``): how much each word matters, limits, what is
-excluded; learned and calibrated, the same for every world. Here its scores become what nodes need of a
-page: match features of chunks for rankers, and for ``compress`` the tier of each word, value and amount,
-and which parts of the instruction are mere talk.
+excluded; learned and calibrated, the same for every world. Here its scores become what nodes need of
+a page: match features of chunks for rankers, and for ``compress`` the tier of each word and amount, and
+which parts of the instruction are mere talk.
 """
 
 import itertools
@@ -15,9 +15,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.asking.matching import ROLES, Asked, ask_choices, covered, found_at, matters, word_roles
 from envs.asking.request import Request, read_request
 from envs.asking.text import content
+from envs.asking.values import Asked, ask_choices, covered, found_at
+from envs.asking.weights import ROLES
+from envs.asking.words import matters, word_roles
 from envs.protocols import Choice, Chunk, Fragment, View
 from nodes.retrieval.page import describe, render
 
@@ -129,8 +131,8 @@ def _is_open(chunk: Chunk, done: Collection[str]) -> bool:
 def parts_of(instruction: str) -> tuple[tuple[int, int, bool], ...]:
     """Cut an instruction into (start, end, whether it is mere talk); joined they are the instruction.
 
-    A sentence is talk where no word of it matters and it sets no limit. Where nothing is surely asked the
-    instruction is not understood, and no part is.
+    A sentence is talk where no word of it matters and it sets no limit. Where nothing is surely asked
+    the instruction is not understood, and no part is.
     """
     request = read_request(instruction)
     care = matters(request)

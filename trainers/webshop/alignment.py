@@ -2,11 +2,11 @@
 
     stategate train aligner
 
-Goals of training products, and made ones for products that no goal names, are said in the wordings to
-train on; choices are those of the goal's product and of others that the shop's search finds for it, so
-that a value that is not offered is seen too. Products are split between training and validation; what is
-reported is on the wordings to develop with, on products held back. Both networks see numbers only
-(``envs.asking.matching``), so what they learn holds for any world's words.
+Goals of training products, and made ones for products that no goal names, are said in the wordings
+to train on; choices are those of the goal's product and of others that the shop's search finds for it,
+so that a value that is not offered is seen too. Products are split between training and validation;
+what is reported is on the wordings to develop with, on products held back. All networks see numbers
+only (``envs.asking``), so what they learn holds for any world's words.
 """
 
 import random
@@ -22,22 +22,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from envs.asking import matching
-from envs.asking.matching import (
-    NONE,
-    ROLES,
-    SUBJECT,
-    VALUE,
-    WORD,
-    around,
-    ask_choices,
-    locate,
-    subject_features,
-    value_features,
-    word_features,
-)
 from envs.asking.request import read_request
+from envs.asking.subject import subject_features
 from envs.asking.text import content
+from envs.asking.values import ask_choices, locate, value_features
+from envs.asking.weights import NONE, ROLES, SUBJECT, VALUE, WORD, install
+from envs.asking.words import around, word_features
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
@@ -84,7 +74,7 @@ class Aligner(nn.Module):
         self.subject = _layers(len(SUBJECT), _HIDDEN["subject"], 1)
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return the weights as ``envs.asking.matching`` reads them."""
+        """Return the weights as ``envs.asking`` reads them."""
         found: dict[str, Tensor] = {}
         for part in ("word", "value", "subject"):
             layers = getattr(self, part)
@@ -148,7 +138,7 @@ def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Cho
 
 
 def _whole(request: Any, name: str, values: Sequence[str]) -> tuple[int, ...]:
-    spans = (matching.locate(request, value, name) for value in values)
+    spans = (locate(request, value, name) for value in values)
     return max((s.places for s in spans if s.is_whole), key=len, default=())
 
 
@@ -182,7 +172,7 @@ def _fit_subjects(
     met = torch.tensor([float(s.is_met) for s in fitted])
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        for part in torch.randperm(len(rows), generator=generator).split(settings.batch):
+        for part in torch.split(torch.randperm(len(rows), generator=generator), settings.batch):
             loss = binary_cross_entropy_with_logits(
                 model.subject(rows[part]).squeeze(-1), met[part]
             )
@@ -254,10 +244,10 @@ def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
     torch.manual_seed(settings.seed)
     model = Aligner()
     # Where words stand is told from the goals' parts alone: nothing is known of roles yet.
-    matching.install({name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()})
+    install({name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()})
     words = [[words_of_goal(one.goal) for one in part] for part in said]
     _fit_words(model, settings, words[0], words[1])
-    matching.install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
+    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
     choices = [
         [
             c
@@ -267,7 +257,7 @@ def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
         for part in said
     ]
     epochs = _fit_values(model, settings, choices[0], choices[1])
-    matching.install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
+    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
     subjects = [
         [
             s
@@ -287,7 +277,10 @@ def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
     sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
     meta = {
         "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
-        "architecture": {"word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT), **sizes},
+        "architecture": {
+            "word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
+            **sizes,
+        },
         "families": list(names), "epochs": epochs, **facts, **provenance(command),
     }  # fmt: skip
     save_weights(settings.checkpoint, model.arrays(), meta, half=False)
@@ -301,7 +294,7 @@ def _fit_words(
     roles = torch.from_numpy(np.concatenate([w.roles for w in fitted]))
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        for part in torch.randperm(len(rows), generator=generator).split(8 * settings.batch):
+        for part in torch.split(torch.randperm(len(rows), generator=generator), 8 * settings.batch):
             loss = cross_entropy(model.word(rows[part]), roles[part])
             yield {"train_loss": descend(model, loss, optimizer)}
 

@@ -141,7 +141,7 @@ def ruled(worlds: Mapping[str, WebShop], goals: Sequence[int], name: str) -> lis
                     {"env": "webshop", "goal": goal},
                     told,
                     (*actions, page.actions),
-                )  # fmt: skip
+                )
             )
     return won
 

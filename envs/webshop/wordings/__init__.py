@@ -23,7 +23,7 @@ from stores.errors import UserError
 TEMPLATE = "template"
 SPLITS = ("train", "develop", "held-out")
 _NO_LIMIT = 1_000_000.0
-_GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies that far below its limit
+_GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
 _KEPT = 0.6  # share of the options that a family with ``drop`` keeps
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envs.asking.matching import ROLES
+from envs.asking.weights import ROLES
 from envs.webshop.actions import OPENED
 from envs.webshop.forms import FORMS
 from envs.webshop.pages import SEARCH
@@ -136,7 +136,8 @@ class _Facts:
             "cut history": float(len(page.history) < step),
             "instruction known": float(bool(page.instruction)),
             "named attributes": min(len(wanted.phrases("property")), 5) / 3,
-            "named nothing": float(not wanted.phrases("property", "thing")), "is shown": float(bool(page.chosen)),
+            "named nothing": float(not wanted.phrases("property", "thing")),
+            "is shown": float(bool(page.chosen)),
             "buy readable": float("click[buy now]" in page.actions),
             "prev readable": float("click[< prev]" in page.actions),
             "back readable": float("click[back to search]" in page.actions),

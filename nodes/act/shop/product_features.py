@@ -11,7 +11,8 @@ _WHOLE = 0.95  # share of its words from which a phrase is said
 
 PRODUCT = (
     "score", "against the best", "against the best fresh", "rank", "fresh rank", "words",
-    "attributes", "whole attributes", "least attribute", "kind", "best kind phrase", "options", "properties",
+    "attributes", "whole attributes", "least attribute", "kind", "best kind phrase", "options",
+    "properties",
     "affordable", "dear", "price known", "price share", "place", "first", "tried", "times opened",
     "was read", "was last", "was rejected", "title known", "row features",
 )  # fmt: skip

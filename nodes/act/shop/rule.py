@@ -11,7 +11,7 @@ does not know, and everything that it does know stands in the prompt. Its policy
    the best. With none left, turn the page, up to ``pages``. With none left there either, or from step
    ``patience`` on, open again the best of those whose features were read.
 3. *Item*, first visit: go back if the price is beyond the limit, or if by title and values the product
-   most likely is not what is asked. Else, unless the title already says all that is wanted, read the features.
+   most likely is not what is asked. Else, unless the title says all that is wanted, read the features.
 4. *Features*: if they say at least the share ``threshold`` of the wanted properties, go back to the
    item, else back to search. That is how the verdict is remembered: in the actions so far.
 5. *Item*, accepted: click each value that the aligner takes for asked, once, as "Chosen" lines or the
@@ -46,6 +46,7 @@ _TOLD = 0.95  # share of the wanted words from which a title says it all
 _ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
 _LIKELY = 0.2
 _MET = 0.35  # probability of being what is asked, below which a product is left
+_MISSING = 0.8  # words of values that are not offered, from which it is left too
 _safe = WebShopActions().safe
 
 
@@ -129,7 +130,7 @@ class RuleActor:
         stays = settles or bool(trail.since) or PREV not in page.actions
         if not stays and is_excluded(page.wanted, page.price):
             return PREV, "beyond the price limit"
-        if not stays and page.wanted.meets() < _MET:
+        if not stays and not can_be_it(page):
             return PREV, "not all that is wanted is offered"
         told = bool(page.title) and page.wanted.share(page.title) >= _TOLD
         reads = self._params.threshold > 0 and FEATURES in page.actions
@@ -171,6 +172,11 @@ def _confirmed(page: Reading) -> float:
     if not shares:
         return min(1.0, 2 * page.wanted.share(page.detail))
     return sum(shares) / len(shares)
+
+
+def can_be_it(page: Reading) -> bool:
+    """Say whether the product of an item page can be what is asked, by its title and its values."""
+    return page.wanted.meets() >= _MET and page.wanted.missing() < _MISSING
 
 
 def search_for(page: Reading, form: str) -> tuple[str, str] | None:
@@ -259,7 +265,7 @@ class Follower(RuleActor):
             return self._item(page, replace(trail, since=["advice"]), step)
         again = trail.opened.count(trail.item or "") > 1
         # Other products were left for what they lacked: that says nothing of one that has it all.
-        has_all = bool(picks(page, _ASKED)) and page.wanted.meets() >= _MET
+        has_all = bool(picks(page, _ASKED)) and can_be_it(page)
         if move == "< prev" and not (trail.since or again or has_all) and PREV in page.actions:
             return PREV, ""
         return None

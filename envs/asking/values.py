@@ -1,0 +1,306 @@
+"""Which of exclusive values an instruction asks for, excludes or leaves open, with probabilities."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from envs.asking.request import Request, read_request
+from envs.asking.text import Token, content, same, tokens
+from envs.asking.weights import NONE, ROLES, VALUE, Floats, network, on_install
+from envs.asking.words import matters, negated, rarity, word_roles
+
+_FUZZY, _FUZZY_LONG = 4, 8  # letters of a word that may hold one slip, or two
+_REACH = 4  # words that a name reaches
+_ENOUGH = 0.6  # quality from which a word counts as found
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where an instruction holds (part of) a text: ``quality`` of each of its tokens, the places."""
+
+    quality: tuple[float, ...]
+    places: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every token was found."""
+        return bool(self.quality) and min(self.quality) >= _ENOUGH
+
+
+@lru_cache(maxsize=65536)
+def found_at(request: Request, key: Token) -> tuple[tuple[int, float], ...]:
+    """Return (place, quality) of every token of the instruction that is ``key``, slips forgiven."""
+    if key.value is not None:
+        near = ((i, same(key, request.tokens[i])) for i in request.numbers)
+        return tuple((i, quality) for i, quality in near if quality > 0)
+    exact = request.places.get(key.key)
+    if exact:
+        return tuple((i, 1.0) for i in exact)
+    if len(key.word) < _FUZZY or not key.word.isalpha():
+        return ()
+    from rapidfuzz.distance import OSA
+
+    slips = 1 + (len(key.word) >= _FUZZY_LONG)
+    found: list[tuple[int, float]] = []
+    for i, token in enumerate(request.tokens):
+        if token.value is None and len(token.word) >= _FUZZY and not token.is_small:
+            distance = OSA.distance(key.word, token.word, score_cutoff=slips)
+            if distance <= slips and (token.word[0] == key.word[0] or distance == 1):
+                found.append((i, 1.0 - 0.15 * distance))
+    return tuple(found)
+
+
+@lru_cache(maxsize=65536)
+def covered(request: Request, text: str) -> tuple[float, ...]:
+    """Return how far (0 to 1) ``text`` says each token of the instruction."""
+    cover = [0.0] * len(request.tokens)
+    for token in content(text):
+        for i, quality in found_at(request, token):
+            cover[i] = max(cover[i], quality)
+    return tuple(cover)
+
+
+@lru_cache(maxsize=65536)
+def locate(request: Request, text: str, name: str = "") -> Span:
+    """Return where the instruction says ``text``: the stretch that holds most of its words.
+
+    Of several a stretch beside ``name`` counts first, then one whose words most likely are values.
+    """
+    names = [i for token in content(name) for i in request.places.get(token.key, ())]
+    chances = word_roles(request)[:, ROLES.index("value")]
+    wanted = content(text) or tokens(text)
+    where = [found_at(request, token) for token in wanted]
+    anchors = sorted({i for places in where for i, _ in places})
+    if not anchors:
+        return Span((0.0,) * len(wanted), ())
+    reach = len(wanted) + 2
+    best: tuple[tuple[float, ...], Span] | None = None  # by rank
+    for anchor in anchors:
+        quality, places = [], []
+        for held in where:
+            close = [(q, -abs(i - anchor), i) for i, q in held if anchor <= i <= anchor + reach]
+            if close:
+                top = max(close)
+                quality.append(top[0])
+                places.append(top[2])
+            else:
+                quality.append(0.0)
+        span = Span(tuple(quality), tuple(dict.fromkeys(places)))
+        limited = sum(i in request.in_limit for i in span.places)
+        ruled = negated(request, min(span.places), max(span.places))[0] if span.places else 0.0
+        near = min((abs(i - j) for i in span.places for j in names if i != j), default=_REACH)
+        sure = float(sum(chances[i] for i in span.places))
+        spread = max(span.places) - min(span.places) if span.places else 0
+        rank = (sum(quality) - limited, -min(near, _REACH), -ruled, sure, -spread)
+        if best is None or rank > best[0]:
+            best = rank, span
+    return best[1] if best is not None else Span((0.0,) * len(wanted), ())
+
+
+def value_features(
+    request: Request, name: str, values: Sequence[str], title: frozenset[str] = frozenset(),
+    taken: frozenset[int] = frozenset(),
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Return (n, len(VALUE)) of exclusive values, and (len(NONE),) of asking for none of them.
+
+    ``title`` are keys of words that the page says elsewhere, ``taken`` the instruction's tokens that a
+    value of another choice says better.
+    """
+    n = len(values)
+    rows = np.zeros((n, len(VALUE)), dtype=np.float32)
+    if not n:
+        return rows, np.zeros(len(NONE), dtype=np.float32)
+    spans = [locate(request, value, name) for value in values]
+    wanted = [content(value) or tokens(value) for value in values]
+    holders: dict[str, int] = {}
+    for keys in wanted:
+        for key in {t.key for t in keys}:
+            holders[key] = holders.get(key, 0) + 1
+    weigh = {key: math.log((n + 1) / (count + 0.5)) + 0.1 for key, count in holders.items()}
+    care = matters(request)
+    name_keys = {token.key for token in content(name)}
+    name_at = [i for key in name_keys for i in request.places.get(key, ())]
+    cover = [_coverage(keys, span, weigh) for keys, span in zip(wanted, spans, strict=True)]
+    whole_sets = [frozenset(s.places) if s.is_whole else frozenset() for s in spans]
+    strength = [c * (1 + 0.3 * len(s.places)) for c, s in zip(cover, spans, strict=True)]
+    negations = [
+        negated(request, min(s.places), max(s.places)) if s.places else (0.0, 0.0, 0.0)
+        for s in spans
+    ]
+    top, runner = _two_best(strength)
+    for i, (keys, span) in enumerate(zip(wanted, spans, strict=True)):
+        places = frozenset(span.places)
+        pairs = list(zip(keys, span.quality, strict=True))
+        found = sum(q >= _ENOUGH for q in span.quality)
+        swallowed = bool(places) and any(places < other for other in whole_sets)
+        near = min((abs(p - q) for p in places for q in name_at), default=99)
+        others = [sum(negations[j]) for j in range(n) if j != i and spans[j].places]
+        rows[i] = (
+            cover[i],
+            sum(span.quality) / len(span.quality) if span.quality else 0.0,
+            span.is_whole,
+            span.is_whole and _is_run(span.places),
+            min(found, 4) / 4,
+            min(len(keys) - found, 4) / 4,
+            min(sum(t.value is not None and q < _ENOUGH for t, q in pairs), 3) / 3,
+            max((weigh[t.key] for t, q in pairs if q >= _ENOUGH), default=0.0) / 4,
+            swallowed,
+            max(-1.0, min(1.0, strength[i] - (runner if strength[i] >= top else top))),
+            strength[i] >= top and top > 0,
+            min(sum(s == strength[i] for s in strength) - 1, 4) / 4 if places else 0.0,
+            sum(request.tokens[p].key in title for p in places) / max(len(places), 1),
+            sum(p in taken for p in places) / max(len(places), 1),
+            1 / (1 + near) if near <= _REACH else 0.0,
+            bool(name_at),
+            *negations[i],
+            sum(p in request.in_limit for p in places) / max(len(places), 1),
+            math.log(n) / 4,
+            max((care[p] for p in places), default=0.0),
+            _alike(request, values[i], span),
+            any(len(request.places[request.tokens[p].key]) > 1 for p in places),
+            any(t.value is not None for t in keys),
+            max((rarity(request.tokens[p].word)[0] for p in places), default=0.0),
+            1 - max((q for q in span.quality), default=1.0) if places else 0.0,
+            n == 2 and i == 1,
+            n == 2 and bool(others) and max(others) >= 1,
+            not places,
+            *left_over(request, places, title, name_keys),
+        )  # fmt: skip
+    column = dict(zip(VALUE, rows.T, strict=True))
+    none = np.array(
+        [
+            column["coverage"].max(), column["all found"].max(), bool(name_at), math.log(n) / 4,
+            column["letters alike"].max(), column["matters"].max(), column["has number"].max(), n == 1,
+        ],
+        dtype=np.float32,
+    )  # fmt: skip
+    return rows, none
+
+
+def left_over(
+    request: Request, places: frozenset[int], title: frozenset[str], names: set[str]
+) -> tuple[float, float]:
+    """Return how many words stand within a stretch, and right beside it, that it does not say.
+
+    "army" in "army green" beside a "green": what is asked is another one.
+    """
+    if not places:
+        return 0.0, 0.0
+    first, last = min(places), max(places)
+
+    def is_open(i: int) -> bool:
+        token = request.tokens[i]
+        return not (token.is_small or i in places or i in request.in_limit or token.key in names)
+
+    gap = sum(is_open(i) for i in range(first, last))
+    beside = 0
+    for i, step in ((first - 1, -1), (last + 1, 1)):
+        edge = first if step < 0 else last
+        if 0 <= i < len(request.tokens) and request.sentence[i] == request.sentence[edge]:
+            between = request.text[
+                min(request.tokens[i].end, request.tokens[edge].end) : max(
+                    request.tokens[i].start, request.tokens[edge].start
+                )
+            ]
+            token = request.tokens[i]
+            beside += is_open(i) and token.key not in title and "," not in between
+    return min(gap, 3) / 3, beside / 2
+
+
+def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> float:
+    total = sum(weigh[t.key] for t in keys)
+    found = sum(weigh[t.key] * q for t, q in zip(keys, span.quality, strict=True))
+    return found / total if total else 0.0
+
+
+def _two_best(values: Sequence[float]) -> tuple[float, float]:
+    ordered = sorted(values, reverse=True)
+    return ordered[0], ordered[1] if len(ordered) > 1 else 0.0
+
+
+def _is_run(places: Sequence[int]) -> bool:
+    return all(b - a == 1 for a, b in itertools.pairwise(places))
+
+
+@lru_cache(maxsize=65536)
+def _triples(text: str) -> frozenset[str]:
+    padded = f"  {text.lower()} "
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _alike(request: Request, value: str, span: Span) -> float:
+    """Return the share of a value's letter triples that the instruction's own text has."""
+    ours = _triples(value)
+    return len(ours & _triples(request.text)) / len(ours) if ours else 0.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Of the values of one choice: probabilities of being asked and excluded; ``none`` is asked of all.
+
+    They are calibrated: of the values with ``asked`` 0.8 some eight in ten are.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    asked: tuple[float, ...]
+    excluded: tuple[float, ...]
+    none: float
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def best(self) -> int:
+        """The place of the value that is asked most likely."""
+        return max(range(len(self.asked)), key=lambda i: self.asked[i])
+
+
+@lru_cache(maxsize=8192)
+def ask_choices(
+    text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str = ""
+) -> tuple[Asked, ...]:
+    """Return for each choice (name, values) of a page what the instruction ``text`` asks of it.
+
+    ``title`` is what the page says of the thing itself: a word that stands there may be meant of it.
+    """
+    request = read_request(text)
+    keys = frozenset(token.key for token in content(title))
+    whole = [
+        max(
+            (s.places for v in values if (s := locate(request, v, name)).is_whole),
+            key=len,
+            default=(),
+        )
+        for name, values in choices
+    ]
+    found = []
+    for i, (name, values) in enumerate(choices):
+        mine = len(whole[i])
+        taken = frozenset(
+            p for j, places in enumerate(whole) if j != i and len(places) > mine for p in places
+        )
+        rows, none = value_features(request, name, values, keys, taken)
+        asked, excluded, rest = judge(rows, none)
+        spans = tuple(locate(request, value, name) for value in values)
+        found.append(Asked(name, values, tuple(asked), tuple(excluded), rest, spans))
+    return tuple(found)
+
+
+def judge(rows: Floats, none: Floats) -> tuple[list[float], list[float], float]:
+    """Return P(asked), P(excluded) of each value, and P(none is asked)."""
+    if not len(rows):
+        return [], [], 1.0
+    net = network("value")
+    hidden = np.tanh(rows @ net["w1"] + net["b1"])
+    out = hidden @ net["w2"] + net["b2"]
+    logits = np.append(out[:, 0], float(none @ net["w3"][:, 0] + net["b3"][0]))
+    chances = np.exp(logits - logits.max())
+    chances /= chances.sum()
+    ruled_out = (1 - chances[:-1]) / (1 + np.exp(-out[:, 1]))
+    return chances[:-1].tolist(), ruled_out.tolist(), float(chances[-1])
+
+
+on_install += [locate.cache_clear, ask_choices.cache_clear]
