@@ -17,8 +17,13 @@ from evals.worlds.live import episode_values, groups_of, run_live, summarise
 from stores.errors import UserError
 
 CONTEXTS: Mapping[str, Sequence[str]] = {
-    "full": ("context.kind=full",),
-    "compress": ("context.kind=compress", "context.ratio=0.4"),
+    "full": ("context.kind=full", "updater.kind=ema"),
+    "compress": (
+        "context.kind=compress",
+        "context.ratio=0.35",
+        "context.allocator=uniform",
+        "updater.kind=ema",
+    ),
 }
 _METRICS = ("success", "score", "tokens_per_step")
 

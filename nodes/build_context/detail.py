@@ -109,10 +109,10 @@ def instruction_ladder(text: str) -> Ladder:
     parts: list[_Part] = []
     units: list[Unit] = []
     for start, end, is_talk in parts_of(asked):
-        clause = asked[start:end]
+        clause = " " * (start == 0) + asked[start:end]
         units.append(Unit(len(units), 3 if is_talk else -2, _cost(clause) + (start == 0)))
         parts.append(_Part(clause, unit=len(units) - 1, group=0))
-    parts = [_Part(text[:lead], group=0), *parts, _Part("\n", group=0)]
+    parts = [_Part(text[:lead].rstrip(), group=0), *parts, _Part("\n", group=0)]
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 

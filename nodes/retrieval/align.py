@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from envs.asking.request import Request, read_request
 from envs.asking.text import content
 from envs.asking.values import Asked, ask_choices, covered, found_at
-from envs.asking.weights import ROLES
-from envs.asking.words import matters, word_roles
+from envs.asking.words import matters
 from envs.protocols import Choice, Chunk, Fragment, View
 from nodes.retrieval.page import describe, render
 
@@ -27,6 +26,7 @@ _PLACE_COST = 0.04  # of standing one place further down the page
 _TALK = 0.2  # how much a word must matter for its sentence to be more than talk
 _ASKED = 0.3  # how much a word must matter to be looked for on a page
 _SURE = 0.5  # how much a word must matter to be asked
+_ENOUGH = 0.4  # share of the asked words that a page must say for a clear match
 _SAID = 0.6  # how far a word must be said
 _WORD = re.compile(r"\s*\S+")
 _BREAK = re.compile(r"(?<=[.;!?,])\s+")
@@ -136,7 +136,7 @@ def parts_of(instruction: str) -> tuple[tuple[int, int, bool], ...]:
     """
     request = read_request(instruction)
     care = matters(request)
-    cuts = [0, *(m.end() for m in _SENTENCE.finditer(instruction)), len(instruction)]
+    cuts = [0, *(m.start() for m in _SENTENCE.finditer(instruction)), len(instruction)]
     understood = max(care, default=0.0) >= _SURE
     parts = []
     for start, end in itertools.pairwise(cuts):
@@ -202,22 +202,26 @@ def focus_on(view: View, instruction: str, chunks: Sequence[Chunk]) -> Focus:
 def clarity(view: View, instruction: str, chunks: Sequence[Chunk]) -> float:
     """Return how clear (0 to 1) it is what the instruction asks of this page.
 
-    That is the share of its words that something on the page says, weighed by how much they matter;
-    where the page offers choices, how surely each is asked or open.
+    It is clear where the page says enough of its words, weighed by how much they matter, and where
+    each choice that the page offers is surely asked or surely open.
     """
     request = read_request(instruction)
     weights = np.asarray(matters(request), dtype=np.float32)
     if not len(weights) or weights.max() < _SURE:
         return 0.0
-    choices = asked_choices(view, instruction, chunks)
-    if choices:
-        sure = [max(*asked.asked, asked.none) for asked in choices.values() if asked.values]
-        return float(min(sure, default=1.0))
-    entries = [title_of(view, chunk) for chunk in chunks if chunk.role == "entry"]
-    if entries:
-        said = [np.asarray(covered(request, title), dtype=np.float32) for title in entries]
-        return float(weights @ np.max(said, axis=0)) / float(weights.sum())
-    return 1.0
+    said = np.zeros_like(weights)
+    for title in (title_of(view, chunk) for chunk in chunks if chunk.role in ("entry", "subject")):
+        said = np.maximum(said, covered(request, title))
+    choices = [asked for asked in asked_choices(view, instruction, chunks).values() if asked.values]
+    for asked in choices:
+        for place, quality in zip(
+            asked.spans[asked.best].places, asked.spans[asked.best].quality, strict=False
+        ):
+            said[place] = max(said[place], quality)
+    if not said.any() and not any(chunk.role in ("entry", "subject") for chunk in chunks):
+        return 1.0  # nothing to be told apart
+    sure = min((max(*asked.asked, asked.none) for asked in choices), default=1.0)
+    return min(sure, float(weights @ said) / float(weights.sum()) / _ENOUGH, 1.0)
 
 
 @lru_cache(maxsize=65536)
@@ -234,11 +238,7 @@ def _asked_places(request: Request, text: str) -> frozenset[int]:
 
 def _telling(request: Request, offered: Sequence[str]) -> frozenset[str]:
     """Choose few of ``offered`` that together name all asked words that any names (greedy cover)."""
-    value = word_roles(request)[:, ROLES.index("value")]
-    holds = {
-        stretch: frozenset(i for i in _asked_places(request, stretch) if value[i] < _SURE)
-        for stretch in offered
-    }
+    holds = {stretch: _asked_places(request, stretch) for stretch in offered}
     missing = set().union(*holds.values())
     chosen: set[str] = set()
     while missing:

@@ -18,7 +18,7 @@ from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.registry import registry
 from nodes.resources import Resources
-from nodes.retrieval.align import asked_of
+from nodes.retrieval.align import clarity, focus_on, parts_of
 from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.tokens import count_tokens
@@ -113,6 +113,29 @@ def test_asked_words_outlive_the_others(pages):
     assert kept(part) > kept(plain)
 
 
+def test_of_an_instruction_only_talk_may_go(pages):
+    wish = "Our dog is fourteen. I need a red wool hat in large, under $30. The sun is out today."
+    parts = parts_of(wish)
+    assert "".join(wish[start:end] for start, end, _ in parts) == wish
+    assert [is_talk for _, _, is_talk in parts] == [True, False, True]
+    request = replace(pages[3], instruction=wish)
+    context = _build(request, 2000, ratio=0.3)
+    (line,) = [piece for piece in context.pieces if piece.kind == "instruction"]
+    assert line.text == "Instruction: I need a red wool hat in large, under $30.\n"
+    assert line.tokens_after < line.tokens_before  # the meter shows it
+
+
+def test_an_instruction_that_is_not_understood_stays_whole(pages):
+    wish = "Qwx zzt. Blorp."
+    context = _build(replace(pages[3], instruction=wish), 2000, ratio=0.3)
+    assert context.text.startswith(f"Instruction: {wish}")
+    assert clarity(VIEW, wish, request_page(pages[3])) < 0.7
+
+
+def request_page(request):
+    return request.source.all()
+
+
 def test_it_is_a_context_builder():
     check_context(Compress(allocator="uniform"))
 
@@ -150,7 +173,7 @@ def test_running_text_keeps_a_clause_for_each_asked_word():
     lines = ["Soft and warm. Made of fine cotton, easy to wash.", "Cotton is soft, says Ann."]
     page = [Chunk("d", "detail", "", (), {"lines": lines})]
     wish = "Find me machine wash shirts with cotton, and price lower than 9 dollars"
-    asked = asked_of(VIEW, wish, page)
+    asked = focus_on(VIEW, wish, page)
     named = sorted(stretch.strip() for stretch in asked.telling)
     assert named == ["Cotton is soft,", "easy to wash."]  # the shorter of two that say cotton
     assert asked.stretch_tier(" says Ann.") == 3

@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from envs.webshop import WebShop, prompt
 from envs.webshop.pages import SEARCH
-from envs.webshop.wish import read_wish
+from envs.webshop.wanted import Wanted
 from graph import build_graph, load_config
 from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
@@ -121,8 +121,8 @@ def test_the_visible_actions_tell_what_was_opened_read_and_left():
 def test_options_are_compared_with_the_wish_and_with_what_is_chosen():
     seen = encode(context(ITEM, ON_ITEM, ["search[x]", LINKS[1], "click[blue]"]), 3)
     black, blue = row(seen, "click[black]"), row(seen, "click[blue]")
-    assert black["is wished"] == 1.0
-    assert blue["is wished"] == 0.0
+    assert black["is asked"] == 1.0
+    assert blue["is asked"] == 0.0
     assert blue["chosen now"] == 1.0
     assert black["chosen rightly"] == 0.0
     page = dict(zip(PAGE_FEATURES, seen.page.tolist(), strict=True))
@@ -132,8 +132,8 @@ def test_options_are_compared_with_the_wish_and_with_what_is_chosen():
 
 
 def test_queries_are_made_of_the_instruction_without_its_price_and_stand_for_the_search_bar(act):
-    found = queries(read_wish(WISH), WISH)
-    assert "machine wash men's shirts long sleeve black x-large" in found
+    found = queries(Wanted.of(WISH))
+    assert "machine wash men shirts long sleeve black x-large" in found
     assert not any("50" in query or "price" in query for query in found)
     decision = act(context(["Search bar: search[<query>]"], [SEARCH]), 0)
     assert set(decision.probabilities) == {f"search[{query}]" for query in found}
@@ -245,5 +245,10 @@ def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, 
 
 def test_reading_is_the_rule_actors_own(act):
     made = context(ITEM, ON_ITEM, [LINKS[1]])
-    assert read(made).wish == read_wish(WISH)
+    choices = [("color", ("black", "blue")), ("size", ("large", "x-large"))]
+    wanted = read(made).wanted
+    assert [(asked.name, asked.values[asked.best]) for asked in wanted.choices] == [
+        ("color", "black"), ("size", "x-large"),
+    ]  # fmt: skip
+    assert [(asked.name, asked.values) for asked in wanted.choices] == choices
     assert set(act(made, 1).probabilities) == set(ON_ITEM)

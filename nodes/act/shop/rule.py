@@ -44,7 +44,7 @@ _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the
 _PLACE_COST = 0.04  # of standing one place further down the list
 _TOLD = 0.95  # share of the wanted words from which a title says it all
 _ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
-_LIKELY = 0.2
+_LIKELY = 0.01
 _MET = 0.35  # probability of being what is asked, below which a product is left
 _MISSING = 0.8  # words of values that are not offered, from which it is left too
 _safe = WebShopActions().safe
@@ -202,7 +202,8 @@ def picks(page: Reading, least: float) -> list[tuple[str, str, str]]:
     found: list[tuple[str, str, str]] = []
     for asked in page.wanted.choices:
         best = asked.best
-        if asked.asked[best] >= min(least, max(asked.none, _LIKELY)):
+        is_said = asked.asked[best] >= asked.none or bool(asked.spans[best].places)
+        if is_said and asked.asked[best] >= min(least, max(asked.none, _LIKELY)):
             found.append((asked.name, *groups[asked.name][best]))
     return found
 
