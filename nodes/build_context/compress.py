@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
+_LEAST = 40  # tokens of detail that a page may have, however short
 _LAST = 2  # actions that an actor cannot do without
 
 
@@ -99,6 +100,9 @@ def squeeze(
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, weights)
+    # Of a short page nearly all is needed anyway: a share of it would leave nothing to read.
+    needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
+    allowed = max(allowed, min(request.budget, needed + _LEAST))
     chosen = nothing
     taken: list[tuple[int, int]] = []
     spent = bare.tokens
@@ -180,11 +184,12 @@ def _shown(
     shown: list[Piece] = []
     for piece, ladder, places in zip(pieces, ladders, chosen, strict=True):
         fragments = ladder.show(places)
-        if piece.id in chunks:
+        if piece.id in chunks and piece.kind != "instruction":  # a world may call a chunk so, too
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
             shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
         else:
             text = text_of(fragments)
-            shown.append(replace(piece, text=text, tokens_after=count_tokens(text)))
+            sizes = {"tokens_before": count_tokens(piece.text), "tokens_after": count_tokens(text)}
+            shown.append(replace(piece, text=text, **sizes))
     return built(shown)

@@ -1,0 +1,107 @@
+"""What an instruction asks: amounts and limits however they are said, values, negations, talk."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.asking.request import read_request
+from envs.asking.subject import meets
+from envs.asking.text import content, tokens
+from envs.asking.values import ask_choices, covered
+from envs.asking.words import matters
+
+SIZES = ("size", ("small", "large", "x-large", "xx-large"))
+COLORS = ("color", ("red", "blue", "forest green", "army green"))
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("a lamp under fifty bucks", None, 50.0),
+        ("a lamp between $20 and $40", 20.0, 40.0),
+        ("a lamp, not more than 30 euros", None, 30.0),
+        ("a lamp, and price lower than 40.00 dollars", None, 40.0),
+        ("lamp < $25", None, 25.0),
+        ("my budget is 35 dollars, a lamp please", None, 35.0),
+        ("a lamp for one hundred and twenty dollars or less", None, 120.0),
+        ("a lamp that costs at least 20 dollars", 20.0, None),
+        ("nothing that costs more than 60", None, 60.0),
+        ("a pack of 12 pens", None, None),
+        ("shoes for my size 9 feet", None, None),
+        ("a lamp", None, None),
+    ],
+)
+def test_limits_however_they_are_said(text, low, high):
+    limit = read_request(text).limit
+    assert (limit and limit.low, limit and limit.high) == (low, high)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("xx-large", "2XL"), ("8x10 inch", '8" x 10"'), ("pack of 3", "3-pack"), ("1.6 oz", "1.6 ounces"),
+        ("60x40cm", "60 by 40 cm"), ("twelve pieces", "12 pcs"), ("120ml", "120 ml"),
+    ],
+)  # fmt: skip
+def test_amounts_are_the_same_in_other_spellings(one, other):
+    def said(text):
+        return [(t.key, t.unit, round(t.size, 4)) for t in content(text)]
+
+    assert said(one) == said(other)
+
+
+def best(instruction, *choices, title=""):
+    asked = ask_choices(instruction, choices, title)
+    return {a.name: a.values[a.best] if a.asked[a.best] >= a.none else None for a in asked}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "size", "color"),
+    [
+        ("Find me a shirt with color: red, and size: x-large", "x-large", "red"),
+        ("a shirt in red, x-large please", "x-large", "red"),
+        ("xl shirt, army green", "x-large", "army green"),
+        ("i want a large shirt", "large", None),
+        ("a shirt, anything but red, in blue, size small", "small", "blue"),
+        ("do you have the shirt in forrest green and xxl?", "xx-large", "forest green"),
+    ],
+)
+def test_values_are_asked_however_they_are_named(instruction, size, color):
+    assert best(instruction, SIZES, COLORS, title="Cotton shirt") == {"size": size, "color": color}
+
+
+def test_probabilities_are_of_one_choice():
+    (asked,) = ask_choices("a blue shirt, not red", (COLORS,), "shirt")
+    assert sum(asked.asked) + asked.none == pytest.approx(1.0, abs=1e-5)
+    assert asked.excluded[0] > asked.excluded[1]  # red, not blue
+
+
+def test_talk_matters_less_than_what_is_asked():
+    request = read_request("Our dog ate my shoes yesterday. I need wool socks under 9 dollars.")
+    care = dict(zip((t.word for t in request.tokens), matters(request), strict=True))
+    assert min(care["wool"], care["socks"]) > max(care["dog"], care["yesterday"])
+    assert care["9"] == 0.0  # the limit is no word to look for
+
+
+def test_a_slip_of_the_keyboard_is_found():
+    request = read_request("a blakc wolen hat")
+    said = covered(request, "Black woolen hat")
+    assert [said[i] > 0.6 for i, t in enumerate(request.tokens) if not t.is_small] == [True] * 3
+
+
+def test_what_lacks_an_asked_value_is_not_it():
+    text = "Find me machine wash men's shirts in red, x-large, and price lower than 40.00 dollars"
+    request, title = read_request(text), "Machine wash men's shirt"
+    offered = ask_choices(text, (SIZES, COLORS), title)
+    lacking = ask_choices(text, (SIZES, ("color", ("pink", "gold"))), title)
+    assert meets(request, offered, title) > meets(request, lacking, title)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=st.text(max_size=80), values=st.lists(st.text(max_size=12), max_size=5, unique=True))
+def test_any_text_can_be_read(text, values):
+    request = read_request(text)
+    assert all(0 <= t.start < t.end <= len(text) for t in tokens(text))
+    assert len(matters(request)) == len(request.tokens)
+    asked = ask_choices(text, (("name", tuple(values)),), "title")
+    assert all(0 <= p <= 1 for one in asked for p in (*one.asked, *one.excluded))
