@@ -11,6 +11,7 @@ A run that was killed goes on where it stopped: rows that are there are not made
 or a package is another by then, ``args.json`` says so under ``resumed``.
 """
 
+import gzip
 import json
 import math
 import os
@@ -102,11 +103,13 @@ class RunDirectory:
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """Read a file of JSON lines; a last line that a kill tore is left out (and left on the disk).
+    """Read a file of JSON lines (.gz too); a last line that a kill tore is left out (and left on the disk).
 
     Raises ``UserError`` naming the line if another one is no JSON.
     """
     raw = Path(path).read_bytes()
+    if Path(path).suffix == ".gz":
+        raw = gzip.decompress(raw)
     rows: list[dict[str, Any]] = []
     # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):

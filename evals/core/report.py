@@ -6,6 +6,7 @@ The ``args.json`` and ``summary.json`` behind each table are copied to ``runs/NA
 and each run has a plot of its own.
 """
 
+import gzip
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from evals.core.run_directory import Run, read_run
 from stores.errors import UserError
+from stores.files import write_bytes
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
 _SHOWN = {
@@ -114,6 +116,9 @@ def report(folders: Sequence[Path], out: Path) -> None:
             target.mkdir(parents=True, exist_ok=True)
             for name in ("args.json", "summary.json"):
                 shutil.copyfile(run.folder / name, target / name)
+            rows = run.folder / "episodes.jsonl"
+            if rows.is_file():  # so that others can resample them
+                write_bytes(target / f"{rows.name}.gz", gzip.compress(rows.read_bytes(), mtime=0))
     out.write_text("\n\n".join(page) + "\n", encoding="utf-8")
 
 

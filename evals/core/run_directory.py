@@ -67,7 +67,8 @@ def read_run(folder: str | Path) -> Run:
         args = json.loads((path / _ARGS).read_text(encoding="utf-8"))
         ended = (path / _SUMMARY).is_file()
         summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
-        tables = {file.stem: read_rows(file) for file in sorted(path.glob("*.jsonl"))}
+        files = [*sorted(path.glob("*.jsonl.gz")), *sorted(path.glob("*.jsonl"))]
+        tables = {file.name.partition(".")[0]: read_rows(file) for file in files}
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read the run '{folder}' ({error})") from None
     if not isinstance(args, dict) or not isinstance(summary, dict):

@@ -63,7 +63,7 @@ def best(instruction, *choices, title=""):
         ("xl shirt, army green", "x-large", "army green"),
         ("i want a large shirt", "large", None),
         ("a shirt, anything but red, in blue, size small", "small", "blue"),
-        ("do you have the shirt in forrest green and xxl?", "xx-large", "forest green"),
+        ("do you have the shirt in forrest green, xx-large?", "xx-large", "forest green"),
     ],
 )
 def test_values_are_asked_however_they_are_named(instruction, size, color):
