@@ -1,15 +1,18 @@
 """``stategate eval``: compare agents on the same tasks."""
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from evals.bench.app import bench_app
-from ui.cli.output import check_target, console, examples, write_json
+from ui.cli import evidence
+from ui.cli.evaluating import command_line as _command
+from ui.cli.evaluating import finish as _finish
+from ui.cli.evaluating import names as _names
+from ui.cli.evaluating import resumable as _resumable
+from ui.cli.output import check_target, console, examples
 
 _LIVE = examples(
     "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
@@ -51,6 +54,9 @@ _REPORT = examples("stategate eval report runs/rule runs/budget --out docs/resul
 
 eval_app = typer.Typer(epilog=_LIVE)
 eval_app.add_typer(bench_app, name="bench")
+eval_app.command(epilog=evidence.LOCOMO)(evidence.locomo)
+eval_app.command(epilog=evidence.LONGMEMEVAL)(evidence.longmemeval)
+eval_app.command(epilog=evidence.DIALOGUES)(evidence.dialogues)
 
 _Out = Annotated[
     str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
@@ -329,70 +335,12 @@ def _check_choices(chosen: Mapping[str, Any]) -> None:
             raise UserError(f"--{name} is one of {', '.join(choices)}, not '{chosen[name]}'")
 
 
-def _names(text: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
 def _extractive(overrides: "list[str] | None") -> list[str]:
     """Answer without a language model unless the caller names an actor."""
     return ["actor.kind=extract", *(overrides or ())]
-
-
-def _command() -> list[str]:
-    return ["stategate", *sys.argv[1:]]
-
-
-@contextmanager
-def _resumable(out: str) -> Iterator[None]:
-    """Tell on Ctrl-C how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(f"stategate: stopped; the same command goes on from '{out}'", err=True)
-        raise typer.Exit(130) from None
-
-
-def _show_table(summary: Mapping[str, Any]) -> None:
-    from evals.core.report import table
-
-    typer.echo(table(summary["rows"], "simple"))
-    for test in summary["tests"]:
-        if test["metric"] in ("ndcg", "right", "f1") and test.get("dataset") in (None, "average"):
-            head = f"{test['experiment']}: " if "experiment" in test else ""
-            typer.echo(
-                f"{head}{test['b']} against {test['a']}: {test['metric']} "
-                f"{test['difference']:+.3f} ({test['low']:+.3f} to {test['high']:+.3f}), "
-                f"p = {test['p']:.3f}"
-            )
 
 
 def _show_episodes(summary: Mapping[str, Any]) -> None:
     from ui.cli.output import show_summary
 
     show_summary(console(), summary, (), None)
-
-
-def _finish(
-    summary: Mapping[str, Any],
-    out: str,
-    json_target: str | None,
-    show: Callable[[Mapping[str, Any]], None] = _show_table,
-) -> None:
-    """Write and show a summary and its first errors; exit code 1 where everything failed."""
-    from stores.runs import read_rows
-
-    path = Path(out) / "errors.jsonl"
-    errors = read_rows(path) if path.exists() else []
-    if json_target is not None:
-        write_json(json_target, summary)
-    if json_target != "-":
-        show(summary)
-        for row in errors[:3]:
-            what = " ".join(str(v) for k, v in row.items() if k not in ("agent", "step", "error"))
-            typer.secho(f"{row['agent']} {what} failed: {row['error']}", fg="red")
-        if len(errors) > 3:
-            typer.secho(f"… and {len(errors) - 3} more failed", fg="red")
-        typer.echo(f"run directory: {out}")
-    counted = [row for row in summary["rows"] if "errors" in row]
-    if counted and all(row["n"] and row["errors"] >= row["n"] for row in counted):
-        raise typer.Exit(1)
