@@ -71,7 +71,7 @@ def run_evidence(
         "experiment": settings.form,
         "data": {
             "name": shown_path(settings.file),
-            "sha256": hashlib.sha256(text_of(settings.file).encode()).hexdigest(),
+            "sha256": digest,
         },
         "conversations": len(conversations),
         "questions": sum(len(c.questions) for c in conversations),

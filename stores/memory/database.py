@@ -19,6 +19,11 @@ def _column(name: str, kind: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False)
 
 
+def _added(name: str, kind: Any, value: str) -> sa.Column[Any]:
+    """Return a column that came later: rows of an older memory have ``value`` there."""
+    return sa.Column(name, kind, nullable=False, server_default=value)
+
+
 def _keys(**tables: str) -> list[sa.Column[Any]]:
     """Return columns that link rows of ``tables``; a link goes with either row."""
     targets = {name: f"{table}.id" for name, table in tables.items()}
@@ -42,6 +47,8 @@ turns = sa.Table(
     _column("episode_id", sa.String(300)), _column("step", sa.Integer),
     _column("question", sa.Text), _column("answer", sa.Text),
     _column("about", sa.Text), _column("at", sa.Float),
+    _added("speaker", sa.String(200), ""), _added("source", sa.String(300), "user"),
+    _added("trust", sa.Float, "1.0"),
     sa.UniqueConstraint("user", "agent", "episode_id", "step"),
 )  # fmt: skip
 
@@ -54,6 +61,8 @@ facts = sa.Table(
     _column("created", sa.Float), _column("updated", sa.Float),
     _column("times", sa.Integer), _column("embedder", sa.String(200)),
     _column("vector", sa.LargeBinary),
+    _added("speaker", sa.String(200), ""), _added("source", sa.String(300), "user"),
+    _added("trust", sa.Float, "1.0"), _added("dimension", sa.Integer, "0"),
     sa.Index("facts_by_namespace", "user", "agent"),
 )  # fmt: skip
 
@@ -98,12 +107,44 @@ items = sa.Table(
     _column("created", sa.Float), _column("updated", sa.Float),
 )  # fmt: skip
 
-#: What each version adds, in order; a version that was released is never changed.
+#: What turns state of whom, and for which time; a later turn closes a state, it does not delete it.
+statements = sa.Table(
+    "statements", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),
+    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE")),
+    _column("subject", sa.String(200)), _column("relation", sa.String(200)),
+    _column("value", sa.Text), _column("negated", sa.Boolean), _column("is_state", sa.Boolean),
+    _column("at", sa.Float), sa.Column("valid_from", sa.Float), sa.Column("valid_to", sa.Float),
+    sa.Column("closed_by", sa.Integer),
+    sa.Index("statements_by_subject", "user", "agent", "subject", "relation"),
+    sa.Index("statements_by_fact", "fact_id"),
+)  # fmt: skip
+
+#: What a fact was made from: it is trusted no more than these, and goes when they are forgotten.
+lineage = sa.Table(
+    "lineage", metadata,
+    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("source_id", sa.Integer, primary_key=True),
+)  # fmt: skip
+
+#: Counts what changed facts that were there: readers that keep them in memory read them again.
+epochs = sa.Table(
+    "epochs", metadata,
+    sa.Column("user", sa.String(200), primary_key=True),
+    sa.Column("agent", sa.String(200), primary_key=True),
+    _column("epoch", sa.Integer),
+)  # fmt: skip
+
+#: What each version adds, in order; a version that was released is never changed. Columns that came
+#: later (``_added``) are added to tables that lack them.
 MIGRATIONS: tuple[Sequence[sa.Table], ...] = (
     (turns, facts, fact_turns),
     (entities, entity_relations, fact_entities),
     (contradictions,),
     (items,),
+    (statements, lineage, epochs),
 )
 
 
@@ -139,6 +180,13 @@ class Database:
                 yield db
         except sa.exc.SQLAlchemyError as error:
             raise _unusable(self.url, error) from error
+
+
+def bump(db: sa.Connection, namespace: Namespace) -> None:
+    """Tell readers that facts of the namespace changed or went."""
+    here = within(epochs, namespace)
+    if not db.execute(epochs.update().where(*here).values(epoch=epochs.c.epoch + 1)).rowcount:
+        db.execute(epochs.insert().values(**vars(namespace), epoch=1))
 
 
 def within(table: sa.Table, namespace: Namespace) -> tuple[Any, Any]:
@@ -192,3 +240,13 @@ def _migrate(connection: sa.Connection) -> None:
             if table.name not in known:
                 table.create(connection)
         connection.execute(versions.insert().values(version=version, at=time.time()))
+    for table in (turns, facts):
+        there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in there:
+                kind = column.type.compile(connection.dialect)
+                given = f"'{column.server_default.arg}'"  # type: ignore[union-attr]
+                connection.exec_driver_sql(
+                    f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {kind} '
+                    f"NOT NULL DEFAULT {given}"
+                )

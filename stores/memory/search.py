@@ -1,0 +1,169 @@
+"""The search index of one namespace: facts by words and by meaning, kept in this process.
+
+It is read from the database once and then only what is new; an epoch in the database says when facts
+that were there have changed (forgotten, edited, closed), and all is read again. Nothing here is a
+store: whatever the database does not hold is not found.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from stores.corpus.lexical import GrowingLexical
+from stores.memory import database as tables
+from stores.memory.database import within
+from stores.memory.records import Namespace, Vector
+
+Scores = NDArray[np.float64]
+_K1 = 1.5
+_ROOM = 256  # rows that a growing matrix gets at once, at least
+
+
+@dataclass(frozen=True)
+class Known:
+    """A fact as the index keeps it; ``before`` and ``after`` are its neighbours' places (-1: none)."""
+
+    id: int
+    text: str
+    speaker: str
+    thread: str
+    at: float
+    trust: float
+    success: bool
+
+
+class NamespaceIndex:
+    """Facts of one namespace, in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.epoch = -1
+        self.known: list[Known] = []
+        self.place: dict[int, int] = {}
+        self.before: list[int] = []
+        self.after: list[int] = []
+        self._last: dict[str, int] = {}
+        self._lexical = GrowingLexical(k1=_K1)
+        self._rows: dict[str, _Rows] = {}
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def refresh(self, db: sa.Connection, namespace: Namespace) -> None:
+        """Read what the database has and this index has not."""
+        e = tables.epochs.c
+        epoch = db.scalar(sa.select(e.epoch).where(*within(tables.epochs, namespace))) or 0
+        if epoch != self.epoch:
+            self._clear()
+            self.epoch = epoch
+        f, t, ft = tables.facts.c, tables.turns.c, tables.fact_turns.c
+        last = self.known[-1].id if self.known else 0
+        first = (
+            sa.select(ft.fact_id, sa.func.min(ft.turn_id).label("turn_id"))
+            .where(ft.fact_id > last)
+            .group_by(ft.fact_id)
+            .subquery()
+        )
+        query = (
+            sa.select(
+                f.id, f.question, f.answer, f.speaker, f.trust, f.success, f.embedder, f.vector,
+                f.dimension, f.updated, t.thread_id, t.at,
+            )
+            .select_from(
+                tables.facts.outerjoin(first, first.c.fact_id == f.id).outerjoin(
+                    tables.turns, t.id == first.c.turn_id
+                )
+            )
+            .where(*within(tables.facts, namespace), f.id > last)
+            .order_by(f.id)
+        )  # fmt: skip
+        for row in db.execute(query):
+            self._add(row)
+
+    def _add(self, row: Any) -> None:
+        place = len(self.known)
+        thread = row.thread_id or ""
+        text = f"{row.question} {row.answer}".strip()
+        at = row.updated if row.at is None else row.at
+        self.known.append(
+            Known(row.id, text, row.speaker, thread, at, row.trust, bool(row.success))
+        )
+        self.place[row.id] = place
+        before = self._last.get(thread, -1)
+        self.before.append(before)
+        self.after.append(-1)
+        if before >= 0:
+            self.after[before] = place
+        self._last[thread] = place
+        self._lexical.add(f"{row.speaker} {text}")
+        values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
+        # Memories of before keep two rows (question, answer) and do not say how wide they are.
+        width = row.dimension or len(values) // 2
+        if width:
+            self._rows.setdefault(row.embedder, _Rows(width)).add(place, values.reshape(-1, width))
+
+    def words(self, query: str) -> Scores:
+        """Return BM25 of each fact, speaker's name included."""
+        return self._lexical.scores(query)
+
+    def meaning(self, vector: Vector, embedder: str) -> Scores:
+        """Return each fact's best cosine over its halves and sentences; -1 of another embedder's."""
+        best = np.full(len(self.known), -1.0)
+        rows = self._rows.get(embedder)
+        if rows is not None and rows.width == len(vector):
+            np.maximum.at(best, rows.owners, rows.matrix @ np.asarray(vector, dtype=np.float32))
+        return best
+
+    def first_halves(self, vector: Vector, embedder: str) -> Scores:
+        """Return the cosine of each fact's first vector: what was asked, or told."""
+        first = np.full(len(self.known), -1.0)
+        rows = self._rows.get(embedder)
+        if rows is not None and rows.width == len(vector):
+            starts = np.flatnonzero(np.diff(rows.owners, prepend=-1))
+            first[rows.owners[starts]] = rows.matrix[starts] @ np.asarray(vector, dtype=np.float32)
+        return first
+
+
+class _Rows:
+    """A matrix that grows: vectors of one embedder, and the place of the fact each belongs to."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._matrix = np.zeros((_ROOM, width), dtype=np.float32)
+        self._owners = np.zeros(_ROOM, dtype=np.int64)
+        self._count = 0
+
+    def add(self, place: int, vectors: NDArray[np.float32]) -> None:
+        if vectors.shape[1] != self.width:
+            return  # of another model that took the same name: found by words alone
+        end = self._count + len(vectors)
+        if end > len(self._matrix):
+            room = max(end, 2 * len(self._matrix))
+            self._matrix = np.concatenate(
+                [self._matrix, np.zeros((room - len(self._matrix), self.width), np.float32)]
+            )
+            self._owners = np.concatenate(
+                [self._owners, np.zeros(room - len(self._owners), np.int64)]
+            )
+        self._matrix[self._count : end] = vectors
+        self._owners[self._count : end] = place
+        self._count = end
+
+    @property
+    def matrix(self) -> NDArray[np.float32]:
+        return self._matrix[: self._count]
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        return self._owners[: self._count]
+
+
+def packed(vectors: Sequence[Vector]) -> bytes:
+    """Return vectors as the database keeps them: float16, one after another."""
+    return np.stack(vectors).astype("<f2").tobytes()
