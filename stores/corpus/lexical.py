@@ -88,7 +88,9 @@ class Lexical:
 class GrowingLexical:
     """The same BM25 over texts that are added one by one: nothing is indexed again."""
 
-    def __init__(self, tokenise: Tokenise | None = None, *, k1: float = 1.2, b: float = 0.75) -> None:
+    def __init__(
+        self, tokenise: Tokenise | None = None, *, k1: float = 1.2, b: float = 0.75
+    ) -> None:
         self._tokenise = tokenise or words
         self._k1, self._b = k1, b
         self._places: dict[str, array[int]] = {}

@@ -181,6 +181,12 @@ class Database:
         except sa.exc.SQLAlchemyError as error:
             raise _unusable(self.url, error) from error
 
+    def tidy_file(self) -> None:
+        """Bring the write-ahead log into the file, so that what was deleted is not left in it."""
+        if self._engine.dialect.name == "sqlite":
+            with self._engine.connect() as db:
+                db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
 
 def bump(db: sa.Connection, namespace: Namespace) -> None:
     """Tell readers that facts of the namespace changed or went."""
@@ -214,6 +220,7 @@ def _engine(url: str) -> sa.Engine:
         # documented recipe for SQLite).
         connection.isolation_level = None
         prepare(connection, 60.0)
+        connection.execute("PRAGMA secure_delete = ON")  # forgotten text is overwritten
 
     return engine
 

@@ -6,16 +6,23 @@ Age decides between equals and forbids nothing; a fact that a later turn closed 
 so. The weights were chosen on generated conversations (``evals.memory.generated``, family ``home``).
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 
-from stores.memory.search import NamespaceIndex, Scores
-from stores.memory.times import Span
+from stores.memory.facts import as_facts, validity, whole_facts
+from stores.memory.records import Candidate, Fact, Vector
+from stores.memory.search import Known, NamespaceIndex, Scores
+from stores.memory.times import Span, spans
+from stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
 POOL = 100
+_FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
 @dataclass(frozen=True)
@@ -81,9 +88,9 @@ def signals(
 def total(parts: Mapping[str, Scores], weights: Weights = DEFAULT) -> Scores:
     """Return the weighted sum of the signals."""
     size = len(next(iter(parts.values())))
-    return np.sum([getattr(weights, name) * parts[name] for name in SIGNALS], axis=0, initial=0.0) + (
-        np.zeros(size)
-    )
+    return np.sum(
+        [getattr(weights, name) * parts[name] for name in SIGNALS], axis=0, initial=0.0
+    ) + (np.zeros(size))
 
 
 def standard(scores: Scores) -> Scores:
@@ -113,3 +120,108 @@ def _names(name: str, question: str) -> bool:
     """Say whether the question (lower case, between spaces) names ``name`` or its first word."""
     first = name.lower().split()[0]
     return any(f" {first}{end}" in question for end in (" ", "'", "’", "?", ",", ".", "!"))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: its words, their vector (None: words alone), and as of when (None: now)."""
+
+    words: str
+    vector: Vector | None = None
+    embedder: str = ""
+    as_of: float | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may come back: how many facts, how many tokens of their texts, how trusted."""
+
+    facts: int = 5
+    tokens: int | None = None
+    min_salience: float = 0.0
+    min_trust: float = 0.0
+
+
+def recalled(
+    db: sa.Connection, index: NamespaceIndex, asked: Asked, limits: Limits, weights: Weights
+) -> tuple[list[Fact], list[Candidate]]:
+    """Return the best facts and the candidates behind them, best first."""
+    if not len(index):
+        return [], []
+    meaning = np.full(len(index), -1.0)
+    if asked.vector is not None:
+        meaning = index.meaning(asked.vector, asked.embedder)
+    moment = time.time() if asked.at is None else asked.at
+    named = spans(asked.words, moment if asked.as_of is None else asked.as_of)
+    parts = signals(index, asked.words, meaning, named)
+    scores = total(parts, weights)
+    scores = scores - 0.5 * np.array([not known.success for known in index.known])
+    order = np.lexsort((-parts["age"], -scores))
+    places = [int(i) for i in order if meaning[i] > 0 or parts["words"][i] > parts["words"].min()]
+    pool = places[:POOL] or []
+    rows = {row.id: row for row in whole_facts(db, [index.known[i].id for i in pool])}
+    valid = validity(db, list(rows))
+    ranked = _with_changes(pool, index, valid)
+    chosen: list[int] = []
+    candidates = []
+    left = limits.tokens
+    seen: set[str] = set()
+    for place in ranked:
+        known = index.known[place]
+        row = rows.get(known.id)
+        if row is None:
+            continue
+        reason = _reason(known, row, valid.get(known.id), asked, limits)
+        plain = " ".join(f"{known.speaker} {known.text}".lower().split())
+        reason = reason or ("duplicate" if plain in seen else "")
+        if not reason and len(chosen) >= limits.facts:
+            reason = f"number: only {limits.facts} are shown"
+        if not reason and left is not None:
+            size = count_tokens(known.text) + _FRAME
+            if size > left:
+                reason = f"budget: {size} tokens, {max(left, 0)} were left"
+            else:
+                left -= size
+        if not reason:
+            chosen.append(known.id)
+            seen.add(plain)
+        each = {name: round(float(parts[name][place]), 4) for name in SIGNALS}
+        candidates.append(Candidate(known.id, known.text, float(scores[place]), each, reason))
+    by_id = {index.known[place].id: float(scores[place]) for place in ranked}
+    return as_facts(db, [rows[id_] for id_ in chosen], by_id), candidates
+
+
+def _reason(
+    known: Known,
+    row: Any,
+    valid: tuple[float | None, float | None, int | None] | None,
+    asked: Asked,
+    limits: Limits,
+) -> str:
+    if row.trust < limits.min_trust:
+        return f"trust: {row.trust:.1f}, at least {limits.min_trust:.1f} is wanted"
+    if row.salience < limits.min_salience:
+        return f"salience: {row.salience:.2f}, at least {limits.min_salience:.2f} is wanted"
+    if asked.as_of is not None:
+        if known.at > asked.as_of:
+            return "later: said after the day that is asked about"
+        if valid is not None and valid[1] is not None and valid[1] <= asked.as_of:
+            return f"closed: fact {valid[2]} ended it before that day"
+    return ""
+
+
+def _with_changes(
+    pool: list[int],
+    index: NamespaceIndex,
+    valid: Mapping[int, tuple[float | None, float | None, int | None]],
+) -> list[int]:
+    """Return the places with each fact behind the one that closed it: what holds comes first."""
+    ranked = list(pool)
+    for place in pool:
+        end = valid.get(index.known[place].id)
+        closer = index.place.get(end[2]) if end is not None and end[2] is not None else None
+        if closer is not None and closer in ranked and ranked.index(closer) > ranked.index(place):
+            ranked.remove(closer)
+            ranked.insert(ranked.index(place), closer)
+    return ranked

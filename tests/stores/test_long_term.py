@@ -12,7 +12,7 @@ import pytest
 from nodes.models.embedders import HashingEmbedder
 from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
-from stores.memory.facts import decayed
+
 from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace, Turn
 from tests.graph.test_postgres import postgres  # noqa: F401 - a fixture
