@@ -85,13 +85,14 @@ class Memory:
             raise UserError("there is nothing to remember: give a text")
         at = seconds(row.get("at"))
         entities, relations = self._extract(text) if self._extract is not None else ([], [])
+        statements = tuple(self._state(text, speaker, at))
         values = {
             "thread_id": str(row.get("thread") or ""), "step": 0, "question": text, "answer": "",
             "episode_id": str(row.get("id") or uuid.uuid4().hex), "speaker": speaker, "at": at,
-            "source": str(row.get("source") or "user"), "statements": tuple(self._state(text, speaker, at)),
+            "source": str(row.get("source") or "user"), "statements": statements,
             "entities": tuple(entities[:20]), "relations": tuple(relations[:20]),
         }  # fmt: skip
-        return values, texts_of(text, speaker)
+        return values, texts_of(text, speaker, statements)
 
     def recall(
         self,
@@ -134,15 +135,16 @@ def asked_of(
     return Asked(question, vector, embedder.name, as_of, at)
 
 
-def texts_of(text: str, speaker: str = "") -> list[str]:
-    """Return what of a turn gets a vector: all of it under its speaker's name, then its sentences."""
+def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:
+    """Return what of a turn gets a vector: all of it under its speaker's name, sentences, states."""
     parts = sentences_of(text)
     whole = f"{speaker}: {text}" if speaker else text
-    return [whole, *(parts[:_SENTENCES] if len(parts) > 1 else [])]
+    states = [f"{s.subject} {s.relation} {s.value}" for s in statements if s.is_state]
+    return list(dict.fromkeys([whole, *(parts[:_SENTENCES] if len(parts) > 1 else []), *states]))
 
 
 def seconds(at: Moment | None) -> float:
-    """Return Unix seconds of a time, now of None. Raises ``UserError`` for another text than ISO 8601."""
+    """Return Unix seconds of a time, now of None. Raises ``UserError`` for one not in ISO 8601."""
     if at is None:
         return time.time()
     if isinstance(at, int | float):

@@ -115,10 +115,12 @@ statements = sa.Table(
     _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),
     sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE")),
     _column("subject", sa.String(200)), _column("relation", sa.String(200)),
-    _column("value", sa.Text), _column("negated", sa.Boolean), _column("is_state", sa.Boolean),
+    _column("value", sa.Text), _column("value_key", sa.String(200)),
+    _column("negated", sa.Boolean), _column("is_state", sa.Boolean),
     _column("at", sa.Float), sa.Column("valid_from", sa.Float), sa.Column("valid_to", sa.Float),
     sa.Column("closed_by", sa.Integer),
     sa.Index("statements_by_subject", "user", "agent", "subject", "relation"),
+    sa.Index("statements_by_value", "user", "agent", "subject", "value_key"),
     sa.Index("statements_by_fact", "fact_id"),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Facts of long-term memory: merged where they say the same, contradicted or closed where they change."""
+"""Facts of long-term memory: merged where they say the same, noted where they contradict."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -36,16 +36,25 @@ def why_not(turn: Turn) -> str:
         return "empty"
     if re.search(r"\d", text) or spans(text, turn.at or 0.0):
         return ""
-    if text.rstrip().endswith("?") and not turn.answer and _rest(text, turn) <= 2:
+    if text.rstrip().endswith("?") and not turn.answer and words_of_content(text, _names(turn)) <= 2:
         return "small talk: a question that tells nothing"
-    return "small talk" if _rest(text, turn) == 0 else ""
+    return "small talk" if words_of_content(text, _names(turn)) == 0 else ""
 
 
-def _rest(text: str, turn: Turn) -> int:
-    """Return how many words are neither function words nor small talk nor the speakers' names."""
-    names = {turn.speaker.lower(), *(e.name.lower() for e in turn.entities if e.kind == "person")}
+def content_of(text: str, speaker: str = "") -> float:
+    """Return from 0 to 1 how much ``text`` says of its own: four words of content or any number is 1."""
+    if re.search(r"\d", text):
+        return 1.0
+    return min(1.0, words_of_content(text, {speaker.lower()}) / 4)
+
+
+def words_of_content(text: str, names: set[str]) -> int:
+    """Return how many words are neither function words, small talk, ``names`` nor forms of address."""
     addressed = set(re.findall(r"(?:^|[,!]\s*)([A-Z]\w+)(?=\s*[!,.?]|$)", text))
-    names |= {name.lower() for name in addressed}
+    known = FUNCTION_WORDS | _SMALL | names | {name.lower() for name in addressed}
     words = [word.lower().replace("’", "'") for word in _LETTERS.findall(text)]
-    known = FUNCTION_WORDS | _SMALL | names
     return sum(word not in known and word.split("'")[0] not in known for word in words)
+
+
+def _names(turn: Turn) -> set[str]:
+    return {turn.speaker.lower(), *(e.name.lower() for e in turn.entities if e.kind == "person")}

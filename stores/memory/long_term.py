@@ -63,7 +63,7 @@ class LongTerm(Database):
         return None if written.outcome == "repeated" else written.fact
 
     def add(self, namespace: Namespace, turn: Turn, *, gated: bool = False) -> Written:
-        """Keep ``turn`` and say what became of it; ``gated`` refuses what says nothing (see ``gate``)."""
+        """Keep ``turn`` and say what became of it; ``gated`` refuses small talk (see ``gate``)."""
         turn = tidy(turn)
         if gated and (reason := why_not(turn)):
             return Written("refused", reason=reason)
@@ -103,7 +103,7 @@ class LongTerm(Database):
         """Return up to ``k`` facts by relevance to ``vector`` and ``words``; see :meth:`recall`.
 
         A fact whose salience, as it was written, is under ``min_salience`` is not read, nor one that
-        has nothing in common with what was asked. Without ``vector`` and ``words`` the newest come first.
+        has nothing in common with what was asked. Without ``vector`` and ``words``: the newest.
         """
         if vector is None and not words:
             facts = [fact for fact in self.facts(namespace) if fact.salience >= min_salience]

@@ -6,6 +6,7 @@ Age decides between equals and forbids nothing; a fact that a later turn closed 
 so. The weights were chosen on generated conversations (``evals.memory.generated``, family ``home``).
 """
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,6 +23,7 @@ from stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
 POOL = 100
+_ASKS_WHEN = re.compile(r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE)
 _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
@@ -31,9 +33,10 @@ class Weights:
 
     words: float = 1.0
     meaning: float = 1.0
-    beside: float = 0.3
-    speaker: float = 0.5
-    when: float = 0.5
+    beside: float = 0.4
+    thread: float = 0.2
+    speaker: float = 1.0
+    when: float = 1.0
     age: float = 0.01
 
     @classmethod
@@ -51,34 +54,36 @@ def signals(
     index: NamespaceIndex,
     question: str,
     meaning: Scores,
-    spans: Sequence[Span] = (),
-    dated: Scores | None = None,
+    named: Sequence[Span] = (),
 ) -> Mapping[str, Scores]:
     """Return one score a fact for each signal.
 
-    ``meaning`` are cosines (:meth:`NamespaceIndex.meaning`), ``spans`` the times that the question
-    names, ``dated`` says (1 or 0) which facts tell a time, for questions that ask for one.
+    ``meaning`` are cosines (:meth:`NamespaceIndex.meaning`), ``named`` the times that the question
+    names: what was said then, or tells of then, is nearer. A question that asks when is nearer to what
+    tells a time.
     """
     lexical = standard(index.words(question))
     nearness = standard(meaning)
     own = lexical + nearness
     low = f" {question.lower()} "
-    names = {known.speaker for known in index.known if known.speaker}
-    asked = {name for name in names if _names(name, low)}
+    asked = {name for name in index.speakers if _names(name, low)}
     speaker = np.array([float(known.speaker in asked) for known in index.known])
     at = np.array([known.at for known in index.known])
     when = np.zeros(len(index))
-    for span in spans:
+    for span in named:
         when = np.maximum(when, (at >= span.start) & (at < span.end))
-    if dated is not None:
-        when = when + dated
+        when = np.maximum(when, [k.start < span.end and span.start < k.end for k in index.known])
+    if _ASKS_WHEN.search(question):
+        when = np.maximum(when, [float(known.end > known.start) for known in index.known])
     ranks = np.zeros(len(index))
     if len(at) > 1:
         ranks = np.argsort(np.argsort(at, kind="stable"), kind="stable") / (len(at) - 1)
+    content = np.array(index.content)
     return {
         "words": lexical,
         "meaning": nearness,
-        "beside": _beside(index, own),
+        "beside": content * _beside(index, own),
+        "thread": _best_of_thread(index, own),
         "speaker": speaker,
         "when": when,
         "age": ranks,
@@ -114,6 +119,14 @@ def _beside(index: NamespaceIndex, own: Scores) -> Scores:
     before = padded[np.array(index.before, dtype=int)] if len(own) else own
     after = padded[np.array(index.after, dtype=int)] if len(own) else own
     return np.maximum(np.maximum(before, after), 0.0)
+
+
+def _best_of_thread(index: NamespaceIndex, own: Scores) -> Scores:
+    """Return the best score of each fact's conversation: what was the talk about that day?"""
+    best = np.full(len(index.threads), -np.inf)
+    owners = np.array(index.thread_of, dtype=int)
+    np.maximum.at(best, owners, own)
+    return np.asarray(best[owners])
 
 
 def _names(name: str, question: str) -> bool:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from stores.corpus.lexical import GrowingLexical
 from stores.memory import database as tables
 from stores.memory.database import within
+from stores.memory.gate import content_of
 from stores.memory.records import Namespace, Vector
+from stores.memory.times import spans
 
 Scores = NDArray[np.float64]
 _K1 = 1.5
@@ -25,7 +27,7 @@ _ROOM = 256  # rows that a growing matrix gets at once, at least
 
 @dataclass(frozen=True)
 class Known:
-    """A fact as the index keeps it; ``before`` and ``after`` are its neighbours' places (-1: none)."""
+    """A fact as the index keeps it; ``start`` to ``end`` is the first time that it names (0: none)."""
 
     id: int
     text: str
@@ -34,6 +36,8 @@ class Known:
     at: float
     trust: float
     success: bool
+    start: float = 0.0
+    end: float = 0.0
 
 
 class NamespaceIndex:
@@ -46,8 +50,14 @@ class NamespaceIndex:
         self.epoch = -1
         self.known: list[Known] = []
         self.place: dict[int, int] = {}
+        #: Places of the neighbours in the conversation, -1 where there is none.
         self.before: list[int] = []
         self.after: list[int] = []
+        self.speakers: set[str] = set()
+        #: How much each says of its own (0 to 1): small talk beside an answer is no answer.
+        self.content: list[float] = []
+        self.threads: dict[str, int] = {}
+        self.thread_of: list[int] = []
         self._last: dict[str, int] = {}
         self._lexical = GrowingLexical(k1=_K1)
         self._rows: dict[str, _Rows] = {}
@@ -83,17 +93,30 @@ class NamespaceIndex:
             .where(*within(tables.facts, namespace), f.id > last)
             .order_by(f.id)
         )  # fmt: skip
+        s = tables.statements.c
+        states = (
+            sa.select(s.fact_id, s.subject, s.relation, s.value)
+            .where(*within(tables.statements, namespace), s.fact_id > last, s.is_state)
+            .order_by(s.id)
+        )
+        said: dict[int, str] = {}
+        for row in db.execute(states):
+            said[row.fact_id] = f"{said.get(row.fact_id, '')} {row.subject} {row.relation} {row.value}"
         for row in db.execute(query):
-            self._add(row)
+            self._add(row, said.get(row.id, ""))
 
-    def _add(self, row: Any) -> None:
+    def _add(self, row: Any, said: str) -> None:
         place = len(self.known)
         thread = row.thread_id or ""
         text = f"{row.question} {row.answer}".strip()
         at = row.updated if row.at is None else row.at
+        named = spans(text, at)
+        times = (named[0].start, named[0].end) if named else (0.0, 0.0)
         self.known.append(
-            Known(row.id, text, row.speaker, thread, at, row.trust, bool(row.success))
+            Known(row.id, text, row.speaker, thread, at, row.trust, bool(row.success), *times)
         )
+        self.speakers |= {row.speaker} if row.speaker else set()
+        self.thread_of.append(self.threads.setdefault(thread, len(self.threads)))
         self.place[row.id] = place
         before = self._last.get(thread, -1)
         self.before.append(before)
@@ -101,7 +124,9 @@ class NamespaceIndex:
         if before >= 0:
             self.after[before] = place
         self._last[thread] = place
-        self._lexical.add(f"{row.speaker} {text}")
+        self.content.append(content_of(text, row.speaker))
+        # What it states is found by the words of the relation, too: "moved to" by "where does she live".
+        self._lexical.add(f"{row.speaker} {text}{said}")
         values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
         # Memories of before keep two rows (question, answer) and do not say how wide they are.
         width = row.dimension or len(values) // 2

@@ -30,6 +30,7 @@ _TOKEN = re.compile(r"\d[\d.,:/-]*\d|[^\W_]+(?:-[^\W_]+)*|['’](?=\w)|[^\w\s]")
 _SPLIT = re.compile(
     r";|:\s|\s[-–—]\s|,?\s+(?:but|because|although|though|while|whereas|so)\s+"
     r"|,\s+(?:and\s+)?(?=(?:I|we|my|he|she|they|it)\b)|\s+and\s+(?=(?:I|we|my|it)\b)"
+    r"|\s+and\s+(?=(?:started|moved|joined|switched|bought|sold|left)\b)"
     r"|,\s+(?=(?:who|which|where)\b)"
 )
 #: Verbs that tell a state: verb and preposition, and the relation by which a newer value is found.
@@ -42,11 +43,8 @@ _STATES = {
     ("marry", ""): "married to", ("date", ""): "together with", ("switch", "to"): "uses",
     ("change", "to"): "uses",
 }  # fmt: skip
-#: Verbs that end a state, and the relations that they can end (all, where none is named).
-_ENDS = {
-    "leave": ("works at", "lives in"), "quit": (), "give": (), "stop": (), "sell": ("have", "drive"),
-    "cancel": (), "drop": (), "abandon": (), "resign": ("works at",),
-}  # fmt: skip
+#: Verbs of which the first person says that something has ended.
+_ENDS = frozenset("leave quit give stop sell cancel drop abandon".split())
 _SWITCH = re.compile(
     r"\b(?:switched|changed)\s+(?:over\s+)?from\s+(?P<old>[^,.;!?]+?)\s+to\s+(?P<new>[^,.;!?]+)",
     re.IGNORECASE,
@@ -198,12 +196,11 @@ def _read(
     preposition, _, after = value.partition(" ")
     preposition = preposition.lower()
     if first in _PRONOUNS and verb in _ENDS and not denied:
-        ended = after if preposition in ("up", "in") else value
-        ended = re.sub(r"^my notice (?:at|with) ", "", ended)
-        for relation in _ENDS[verb] or ("",):
-            yield _statement(speaker, relation or verb, ended, when, negated=bool(_ENDS[verb]))
-        if not _ENDS[verb]:
-            yield _statement(speaker, "uses", ended, when, negated=True)
+        if verb == "give" and preposition != "up":
+            yield _statement(speaker, verb, value, when)
+            return
+        ended = after if preposition == "up" else value
+        yield _statement(speaker, verb, ended, when, negated=True)
         return
     if first in _PRONOUNS and verb == "hand" and "notice" in value:
         place = value.rpartition(" at ")[2] if " at " in value else ""

@@ -217,10 +217,8 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     yield of(r"today|tonight|this (?:morning|afternoon|evening)", _simple(0))
     yield of(r"tomorrow", _simple(1))
     yield of(r"(?:the )?week before last", lambda m, t: _days(t - timedelta(t.weekday()), -14, 7))
-    yield of(
-        rf"(?P<ahead>in )?{_NUMBER} {_UNIT}(?P<later> from now| later)?(?(ahead)|(?(later)| (?:ago|back)))",
-        _counted,
-    )
+    ending = r"(?P<later> from now| later)?(?(ahead)|(?(later)| (?:ago|back)))"
+    yield of(rf"(?P<ahead>in )?{_NUMBER} {_UNIT}{ending}", _counted)
     yield of(
         r"(?P<which>(?:the |this )?(?:last|past|previous|this|coming|next)) "
         rf"(?:{_WEEKDAY}|{_MONTH}|{_UNIT})",
