@@ -11,6 +11,7 @@ all-MiniLM-L6-v2; ``hybrid`` the corpora's own fusion of both with the nearest s
 """
 
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,9 @@ from nodes.models.embedders import HashingEmbedder, MiniLMEmbedder
 from nodes.protocols import Embedder
 from nodes.retrieval.corpus import Retrieval, TextIndex
 from nodes.retrieval.ranking import bm25_over, cosine
+from nodes.retrieval.remember import Memory
 from stores.errors import UserError
+from stores.memory.recall import DEFAULT, Limits, Weights
 
 _DEPTH = 50
 #: A question's ranking: turns (None where sessions are ranked), sessions, and the best score.
@@ -61,8 +64,6 @@ class Ranker(BaseModel):
     def over(self, conversation: Conversation) -> Ranking:
         """Return the ranking of this conversation's turns or sessions."""
         if self.kind == "memory":
-            from evals.memory.remembering import remembered
-
             return remembered(conversation, embedder_named(self.embedder), self.weights)
         if self.unit == "session":
             return self._of_sessions(conversation)
@@ -160,11 +161,35 @@ def embedder_named(name: str) -> Embedder:
     return HashingEmbedder() if name == "hashing" else MiniLMEmbedder()
 
 
-def scratch() -> "tempfile.TemporaryDirectory[str]":
-    """Return a folder for a memory that is measured and thrown away."""
-    return tempfile.TemporaryDirectory(prefix="stategate-memory-", ignore_cleanup_errors=True)
+def remembered(conversation: Conversation, embedder: Embedder, weights: str = "") -> Ranking:
+    """Return the ranking of a memory that holds the conversation, each turn written at its own time.
 
+    What counts are the turns that the provenance of the recalled facts names, in the facts' order.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="stategate-memory-", ignore_cleanup_errors=True)
+    memory = Memory(
+        str(Path(folder.name) / "memory.sqlite"), embedder=embedder, user=conversation.id
+    )
+    memory.remember_all(
+        [
+            {
+                "text": f"{turn.text} [{turn.caption}]" if turn.caption else turn.text,
+                "speaker": turn.speaker, "at": session.at, "thread": session.id, "id": turn.id,
+            }
+            for session in conversation.sessions
+            for turn in session.turns
+        ]
+    )  # fmt: skip
+    owner = {t.id: s.id for s in conversation.sessions for t in s.turns}
+    wanted = Weights.parse(weights) if weights else DEFAULT
 
-def database(folder: str) -> str:
-    """Return the URL of a memory in ``folder``."""
-    return f"sqlite:///{Path(folder) / 'memory.sqlite'}"
+    def ranking(question: Question) -> tuple[list[str], list[str], float | None]:
+        facts = memory.recall(
+            question.text, limits=Limits(facts=_DEPTH), weights=wanted, at=question.at
+        )
+        turns = list(dict.fromkeys(t["episode_id"] for fact in facts for t in fact.turns))
+        sessions = list(dict.fromkeys(owner[id_] for id_ in turns))
+        return turns, sessions, facts[0].score if facts else None
+
+    weakref.finalize(ranking, folder.cleanup)  # the memory lives as long as the ranking
+    return ranking

@@ -178,7 +178,7 @@ def _comparable(row: Any, turn: Turn) -> bool:
         return False
     if turn.answer:
         return _ask_alike(row.question, _told(turn))
-    return row.speaker == turn.speaker
+    return bool(row.speaker == turn.speaker)
 
 
 def _agree(row: Any, turn: Turn) -> bool:
@@ -192,7 +192,7 @@ def _agree(row: Any, turn: Turn) -> bool:
     width = row.dimension or len(turn.vector)
     answer = np.frombuffer(row.vector, dtype="<f2").astype(np.float32).reshape(-1, width)[1]
     near = float(answer @ np.asarray(turn.answer_vector, dtype=np.float32)) >= SAME_ANSWER
-    return near and _numbers(row.answer) == _numbers(turn.answer)
+    return near and _numbers(str(row.answer)) == _numbers(turn.answer)
 
 
 def says_the_same(one: str, other: str) -> bool:

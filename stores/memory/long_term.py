@@ -225,6 +225,8 @@ class LongTerm(Database):
         rows = np.asarray(embed(halves), dtype=np.float32)
         f = tables.facts.c
         with self.transaction(namespace) as db:
+            if not answer and db.scalar(sa.select(f.answer).where(f.id == fact)):
+                raise UserError("a fact needs a question and an answer: forget it instead")
             changed = db.execute(
                 tables.facts.update()
                 .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)

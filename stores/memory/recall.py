@@ -23,7 +23,9 @@ from stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
 POOL = 100
-_ASKS_WHEN = re.compile(r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE)
+_ASKS_WHEN = re.compile(
+    r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
+)
 _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
@@ -53,16 +55,17 @@ SIGNALS = tuple(field.name for field in fields(Weights))
 def signals(
     index: NamespaceIndex,
     question: str,
+    words: Scores,
     meaning: Scores,
     named: Sequence[Span] = (),
 ) -> Mapping[str, Scores]:
     """Return one score a fact for each signal.
 
-    ``meaning`` are cosines (:meth:`NamespaceIndex.meaning`), ``named`` the times that the question
+    ``words`` are BM25, ``meaning`` cosines (see ``NamespaceIndex``), ``named`` the times that the question
     names: what was said then, or tells of then, is nearer. A question that asks when is nearer to what
     tells a time.
     """
-    lexical = standard(index.words(question))
+    lexical = standard(words)
     nearness = standard(meaning)
     own = lexical + nearness
     low = f" {question.lower()} "
@@ -92,10 +95,8 @@ def signals(
 
 def total(parts: Mapping[str, Scores], weights: Weights = DEFAULT) -> Scores:
     """Return the weighted sum of the signals."""
-    size = len(next(iter(parts.values())))
-    return np.sum(
-        [getattr(weights, name) * parts[name] for name in SIGNALS], axis=0, initial=0.0
-    ) + (np.zeros(size))
+    rows = [getattr(weights, name) * parts[name] for name in SIGNALS]
+    return np.asarray(np.sum(rows, axis=0))
 
 
 def standard(scores: Scores) -> Scores:
@@ -122,7 +123,7 @@ def _beside(index: NamespaceIndex, own: Scores) -> Scores:
 
 
 def _best_of_thread(index: NamespaceIndex, own: Scores) -> Scores:
-    """Return the best score of each fact's conversation: what was the talk about that day?"""
+    """Return the best score of each fact's conversation: what the talk was about."""
     best = np.full(len(index.threads), -np.inf)
     owners = np.array(index.thread_of, dtype=int)
     np.maximum.at(best, owners, own)
@@ -167,12 +168,13 @@ def recalled(
         meaning = index.meaning(asked.vector, asked.embedder)
     moment = time.time() if asked.at is None else asked.at
     named = spans(asked.words, moment if asked.as_of is None else asked.as_of)
-    parts = signals(index, asked.words, meaning, named)
+    words = index.words(asked.words)
+    parts = signals(index, asked.words, words, meaning, named)
     scores = total(parts, weights)
     scores = scores - 0.5 * np.array([not known.success for known in index.known])
     order = np.lexsort((-parts["age"], -scores))
-    places = [int(i) for i in order if meaning[i] > 0 or parts["words"][i] > parts["words"].min()]
-    pool = places[:POOL] or []
+    places = [int(i) for i in order if meaning[i] > 0 or words[i] > 0]
+    pool = places[:POOL]
     rows = {row.id: row for row in whole_facts(db, [index.known[i].id for i in pool])}
     valid = validity(db, list(rows))
     ranked = _with_changes(pool, index, valid)
@@ -201,7 +203,8 @@ def recalled(
             seen.add(plain)
         each = {name: round(float(parts[name][place]), 4) for name in SIGNALS}
         candidates.append(Candidate(known.id, known.text, float(scores[place]), each, reason))
-    by_id = {index.known[place].id: float(scores[place]) for place in ranked}
+    nearness = meaning if asked.vector is not None else words
+    by_id = {index.known[place].id: float(max(nearness[place], 0.0)) for place in ranked}
     return as_facts(db, [rows[id_] for id_ in chosen], by_id), candidates
 
 

@@ -111,7 +111,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Fact:
-    """What is remembered. ``score`` is its relevance to what was asked; times in Unix seconds.
+    """What is remembered; times in Unix seconds. ``score`` is its nearness to what was asked (cosine).
+
+    The order of recalled facts comes from more than that (see ``stores.memory.recall``).
 
     ``valid_to`` is when a later turn closed all that it states (None: it holds), ``closed_by`` the
     fact that did.

@@ -100,8 +100,9 @@ class NamespaceIndex:
             .order_by(s.id)
         )
         said: dict[int, str] = {}
-        for row in db.execute(states):
-            said[row.fact_id] = f"{said.get(row.fact_id, '')} {row.subject} {row.relation} {row.value}"
+        for state in db.execute(states):
+            fact, *words = state
+            said[fact] = " ".join([said.get(fact, ""), *words])
         for row in db.execute(query):
             self._add(row, said.get(row.id, ""))
 
@@ -125,7 +126,7 @@ class NamespaceIndex:
             self.after[before] = place
         self._last[thread] = place
         self.content.append(content_of(text, row.speaker))
-        # What it states is found by the words of the relation, too: "moved to" by "where does she live".
+        # What it states is found by the relation's words, too: "moved to" by "where does she live".
         self._lexical.add(f"{row.speaker} {text}{said}")
         values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
         # Memories of before keep two rows (question, answer) and do not say how wide they are.

@@ -1,14 +1,14 @@
 """What a turn states, read by rules: who is or does what, for which time, and whether it is denied.
 
 The light extractor: English clauses with a first person, "my ...", "the ..." or a name before a verb.
-It knows which verbs tell a state that a newer value replaces (where one lives and works), and how people
-take one back. The chat model's extractor (``nodes.retrieval.statements``) reads more, and costs.
+It knows which verbs tell a state that a newer value replaces (where one lives and works), and how
+people take one back. The chat model's extractor (``nodes.retrieval.statements``) reads more, and costs.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-from stores.memory.names import FUNCTION_WORDS, sentences
+from stores.memory.names import FUNCTION_WORDS, sentences, word_list
 from stores.memory.records import Statement
 from stores.memory.times import Span, spans
 
@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"\d[\d.,:/-]*\d|[^\W_]+(?:-[^\W_]+)*|['’](?=\w)|[^\w\s]")
 _SPLIT = re.compile(
     r";|:\s|\s[-–—]\s|,?\s+(?:but|because|although|though|while|whereas|so)\s+"
     r"|,\s+(?:and\s+)?(?=(?:I|we|my|he|she|they|it)\b)|\s+and\s+(?=(?:I|we|my|it)\b)"
-    r"|\s+and\s+(?=(?:started|moved|joined|switched|bought|sold|left)\b)"
+    r"|\s+and\s+(?=(?:started|moved|joined|switched|sold|left)\b)"
     r"|,\s+(?=(?:who|which|where)\b)"
 )
 #: Verbs that tell a state: verb and preposition, and the relation by which a newer value is found.
@@ -53,21 +53,9 @@ _AFTERTHOUGHT = re.compile(
     r"\s*\b(?:any ?more|any longer|no more|after all|instead|now|at present|at the moment|these days|"
     r"currently|from now on|for now)\b", re.IGNORECASE,
 )  # fmt: skip
-_IRREGULAR = {
-    "went": "go", "bought": "buy", "got": "get", "made": "make", "took": "take", "gave": "give",
-    "found": "find", "met": "meet", "saw": "see", "ran": "run", "told": "tell", "began": "begin",
-    "wrote": "write", "left": "leave", "lost": "lose", "won": "win", "sold": "sell", "taught": "teach",
-    "drove": "drive", "ate": "eat", "broke": "break", "built": "build", "came": "come", "did": "do",
-    "chose": "choose", "drank": "drink", "fell": "fall", "felt": "feel", "flew": "fly", "grew": "grow",
-    "had": "have", "has": "have", "heard": "hear", "kept": "keep", "knew": "know", "led": "lead",
-    "paid": "pay", "rode": "ride", "sang": "sing", "slept": "sleep", "spent": "spend", "spoke": "speak",
-    "swam": "swim", "thought": "think", "wore": "wear", "does": "do", "goes": "go", "became": "become",
-}  # fmt: skip
-_WITH_E = frozenset(
-    """live move relocate hire drive date love hate like use bake hike dance write make take give leave
-    close change organise arrange decide create adopt retire prepare practise paint announce become
-    explore invite propose promise purchase receive schedule welcome""".split()
-)
+_PAIRS = word_list("irregular_verbs")
+_IRREGULAR = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
+_WITH_E = frozenset(word_list("verbs_in_e"))
 _LOOSE_ENDS = frozenset("on in at since and to for from of the a an until with by or as my".split())
 _VAGUE = frozenset("friend guess point goodness god word turn".split())
 _LONGEST = 14  # words of a value
@@ -115,7 +103,9 @@ def _is_subject(tokens: Sequence[str], i: int) -> bool:
         return True
     is_name = word[:1].isupper() and low not in FUNCTION_WORDS and word.isalpha() and len(word) > 1
     after = tokens[i + 1].lower() if i + 1 < len(tokens) else ""
-    return is_name and (after in _AUXILIARY | _ADVERBS or after in ("'", "’") or _looks_finite(after))
+    return is_name and (
+        after in _AUXILIARY | _ADVERBS or after in ("'", "’") or _looks_finite(after)
+    )
 
 
 def _looks_finite(word: str) -> bool:
@@ -139,23 +129,32 @@ def _end_of_subject(tokens: Sequence[str], start: int) -> int:
 
 
 def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, bool]:
-    """Return the verb (base form) behind the subject, where what follows begins, whether it is denied
-    and whether a form of "be" stands before it."""
+    """Return the verb behind the subject (base form), and where what follows it begins.
+
+    The last two say whether it is denied, and whether a form of "be" stands before it.
+    """
     denied = was_be = False
     while place < len(tokens):
         word = tokens[place].lower()
         if word in ("'", "’"):
             place += 1
-        elif word in _DENIALS or word in ("don", "doesn", "didn", "isn", "wasn", "won", "couldn", "t"):
+        elif word in _DENIALS or word in (
+            "don",
+            "doesn",
+            "didn",
+            "isn",
+            "wasn",
+            "won",
+            "couldn",
+            "t",
+        ):
             denied = denied or word != "t"
             place += 1
         elif word == "no" and place + 1 < len(tokens) and tokens[place + 1].lower() == "longer":
             denied, place = True, place + 2
         elif word in _BE:
             was_be, place = True, place + 1
-        elif word in _AUXILIARY and _goes_on(tokens, place):
-            place += 1
-        elif word in _ADVERBS:
+        elif (word in _AUXILIARY and _goes_on(tokens, place)) or word in _ADVERBS:
             place += 1
         else:
             break
@@ -173,13 +172,27 @@ def _goes_on(tokens: Sequence[str], place: int) -> bool:
     if place + 1 >= len(tokens):
         return False
     word, after = tokens[place].lower(), tokens[place + 1].lower()
-    if after == "to" or word == "to" or word in ("will", "would", "can", "could", "ve", "ll", "d", "s"):
+    if (
+        after == "to"
+        or word == "to"
+        or word in ("will", "would", "can", "could", "ve", "ll", "d", "s")
+    ):
         return True
     if word in ("have", "has", "had"):
-        return after in _ADVERBS | _DENIALS | {"been"} or _looks_finite(after) or after.endswith("en")
-    if word in ("get", "got", "want", "wants", "wanted", "need", "needs", "started", "going"):
-        return False
-    return True
+        return (
+            after in _ADVERBS | _DENIALS | {"been"} or _looks_finite(after) or after.endswith("en")
+        )
+    return word not in (
+        "get",
+        "got",
+        "want",
+        "wants",
+        "wanted",
+        "need",
+        "needs",
+        "started",
+        "going",
+    )
 
 
 def _read(

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from stores.memory import database as tables
 from stores.memory.database import within
-from stores.memory.records import TRUSTED, Namespace, Statement, Turn
+from stores.memory.records import TRUSTED, Namespace, Turn
 
 _ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
 
@@ -20,8 +20,8 @@ def write_statements(
 
     A state with another value ends what was said of the same subject and relation before; a denial ends
     what was said to be so, in whatever words ("my drink is tea", "I gave up tea"). What an untrusted
-    source says ends nothing that a trusted one said. Turns may come out of order: an older state that is
-    written late ends where the next one begins.
+    source says ends nothing that a trusted one said. Turns may come out of order: an older state
+    that is written late ends where the next one begins.
     """
     closed: list[int] = []
     trust = db.scalar(sa.select(tables.facts.c.trust).where(tables.facts.c.id == fact)) or 0.0
@@ -33,7 +33,9 @@ def write_statements(
         }  # fmt: skip
         if statement.is_state or statement.negated:
             known = [other for other in _known(db, namespace, row, trust) if other.fact_id != fact]
-            ended = [o for o in known if _starts(o) <= start and o.closed_by is None and _ends(row, o)]
+            ended = [
+                o for o in known if _starts(o) <= start and o.closed_by is None and _ends(row, o)
+            ]
             for other in ended:
                 change = {"valid_to": start, "closed_by": fact}
                 here = tables.statements.c.id == other.id

@@ -118,7 +118,7 @@ def _simple(first: int) -> _Rule:
 
 
 def _counted(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
-    """ "three weeks ago", "in two months", "a year from now"."""
+    """Read "three weeks ago", "in two months", "a year from now"."""
     sign = 1 if match["ahead"] or match["later"] else -1
     return _moved(today, sign * _number(match["n"]), match["unit"].lower())
 
@@ -137,7 +137,7 @@ def _moved(today: datetime, count: int, unit: str) -> tuple[datetime, datetime] 
 
 
 def _beside(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
-    """ "last week", "next month", "this weekend", "last Friday", "next May"."""
+    """Read "last week", "next month", "this weekend", "last Friday", "next May"."""
     which = match["which"].lower().split()[-1]
     step = {"last": -1, "past": -1, "previous": -1, "this": 0, "coming": 1, "next": 1}[which]
     if match["weekday"]:
@@ -173,7 +173,7 @@ def _month_number(text: str) -> int:
 
 
 def _dated(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
-    """ "8 May 2023", "May 8th", "on the 8th of May"; without a year the nearest to when it was said."""
+    """Read "8 May 2023", "on the 8th of May"; without a year it is the nearest one."""
     month, day = _month_number(match["month"]), int(match["day"])
     if match["year"]:
         return _days(datetime(int(match["year"]), month, day, tzinfo=UTC), 0)
@@ -197,7 +197,7 @@ def _iso(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | N
 
 
 def _on_weekday(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
-    """ "on Friday": of the past where the sentence tells, of the future where it plans; here the nearest."""
+    """Read "on Friday": the nearest one."""
     day = _DAYS.index(match["weekday"].lower())
     back = (today.weekday() - day) % 7
     ahead = (day - today.weekday()) % 7

@@ -1,8 +1,8 @@
 """``stategate eval locomo | longmemeval | dialogues``: memory on conversations with marked evidence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -120,7 +120,7 @@ def _run(
     finish(summary, out, json_target, show_evidence)
 
 
-def show_evidence(summary: dict[str, list[dict[str, object]]]) -> None:
+def show_evidence(summary: Mapping[str, Any]) -> None:
     """Print the main figures; all of them are in the run directory."""
     from evals.memory.evidence import compact
 
