@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from stores.errors import UserError
 from stores.memory.records import Namespace
-from stores.sqlite import prepare
+from stores.sqlite import compact, prepare
 
 metadata = sa.MetaData()
 
@@ -131,6 +131,14 @@ lineage = sa.Table(
     sa.Column("source_id", sa.Integer, primary_key=True),
 )  # fmt: skip
 
+#: Files that turns were exported to: they are the user's own, and named when something is forgotten.
+exports = sa.Table(
+    "exports", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("path", sa.Text), _column("at", sa.Float),
+)  # fmt: skip
+
 #: Counts what changed facts that were there: readers that keep them in memory read them again.
 epochs = sa.Table(
     "epochs", metadata,
@@ -146,7 +154,7 @@ MIGRATIONS: tuple[Sequence[sa.Table], ...] = (
     (entities, entity_relations, fact_entities),
     (contradictions,),
     (items,),
-    (statements, lineage, epochs),
+    (statements, lineage, epochs, exports),
 )
 
 
@@ -185,9 +193,25 @@ class Database:
 
     def tidy_file(self) -> None:
         """Bring the write-ahead log into the file, so that what was deleted is not left in it."""
-        if self._engine.dialect.name == "sqlite":
-            with self._engine.connect() as db:
-                db.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        if self.file is not None:
+            compact(self.file)
+
+    @property
+    def file(self) -> Path | None:
+        """The database's file, None for PostgreSQL."""
+        name = self._engine.url.database
+        return Path(name) if self._engine.dialect.name == "sqlite" and name else None
+
+    def tables_with(self, text: str) -> list[str]:
+        """Return the tables that hold ``text`` in any of their texts."""
+        holding = []
+        with self.transaction(None, writes=False) as db:
+            for table in metadata.sorted_tables:
+                columns = [c for c in table.columns if isinstance(c.type, sa.String)]
+                found = [c.contains(text, autoescape=True) for c in columns]
+                if found and db.execute(sa.select(sa.literal(1)).where(sa.or_(*found))).first():
+                    holding.append(table.name)
+        return holding
 
 
 def bump(db: sa.Connection, namespace: Namespace) -> None:

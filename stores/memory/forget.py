@@ -1,6 +1,6 @@
 """Erasing from a memory: facts with their turns, what they state and name, and what came of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -14,14 +14,17 @@ from stores.memory.records import Namespace
 class Erased:
     """What went: facts by number, the texts that they held, and the episodes and threads they were of.
 
-    ``episodes`` and ``threads`` are those of whose turns nothing is left.
+    ``threads`` are those of whose turns nothing is left, ``touched`` all that lost one. ``speakers``
+    and ``abouts`` are what stood in front of the texts where they were embedded.
     """
 
     facts: tuple[int, ...] = ()
     texts: tuple[str, ...] = ()
-    episodes: tuple[str, ...] = ()
     threads: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
     turns: tuple[tuple[str, int], ...] = ()
+    speakers: tuple[str, ...] = ()
+    abouts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.facts or self.turns)
@@ -88,21 +91,16 @@ def erase_facts(
     if everything:
         db.execute(tables.entities.delete().where(*within(tables.entities, namespace)))
     bump(db, namespace)
-    left = list(
-        db.execute(
-            sa.select(t.episode_id, t.thread_id).where(*within(tables.turns, namespace)).distinct()
-        )
-    )
+    own_threads = sa.select(t.thread_id).where(*within(tables.turns, namespace)).distinct()
+    left = set(db.scalars(own_threads))
     return Erased(
         tuple(sorted(doomed)), tuple(sorted(texts, key=len, reverse=True)),
-        _gone((row.episode_id for row in rows), {row.episode_id for row in left}),
-        _gone((row.thread_id for row in rows), {row.thread_id for row in left}),
+        tuple(dict.fromkeys(row.thread_id for row in rows if row.thread_id not in left)),
+        tuple(dict.fromkeys(row.thread_id for row in rows)),
         tuple((row.episode_id, row.step) for row in rows),
+        tuple(dict.fromkeys(row.speaker for row in rows if row.speaker)),
+        tuple(dict.fromkeys(row.about for row in rows if row.about)),
     )  # fmt: skip
-
-
-def _gone(named: Iterable[str], left: set[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name in named if name not in left))
 
 
 def _with_derived(db: sa.Connection, facts: set[int]) -> set[int]:

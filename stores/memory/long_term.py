@@ -200,6 +200,29 @@ class LongTerm(Database):
                 self.tidy_file()
         return erased
 
+    def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
+        """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
+        i, gone = tables.items.c, 0
+        escaped = [json.dumps(text)[1:-1] for text in texts]
+        with self.transaction(Namespace("items", "items")) as db:
+            for text in dict.fromkeys([*texts, *escaped]):
+                held = i.value.contains(text, autoescape=True)
+                gone += db.execute(tables.items.delete().where(held)).rowcount
+            if user is not None:
+                for row in db.execute(sa.select(i.namespace).distinct()).all():
+                    if user in row.namespace.split("."):
+                        own = i.namespace == row.namespace
+                        gone += db.execute(tables.items.delete().where(own)).rowcount
+        return gone
+
+    def exports(self, namespace: Namespace | None) -> list[str]:
+        """Return the files that turns were exported to, of everybody where no namespace is named."""
+        query = sa.select(tables.exports.c.path).distinct()
+        if namespace is not None:
+            query = query.where(*within(tables.exports, namespace))
+        with self.transaction(namespace, writes=False) as db:
+            return list(db.scalars(query))
+
     def edit(
         self,
         namespace: Namespace,
@@ -242,7 +265,11 @@ class LongTerm(Database):
 
     def export_turns(self, namespace: Namespace, target: Path) -> int:
         """Write every turn to JSON lines with what its fact says, oldest first; returns how many."""
-        return write_lines(target, self.turns(namespace))
+        count = write_lines(target, self.turns(namespace))
+        row = {**vars(namespace), "path": str(target.resolve()), "at": time.time()}
+        with self.transaction(namespace) as db:
+            db.execute(tables.exports.insert().values(**row))
+        return count
 
     def import_turns(
         self, namespace: Namespace, source: Path, embed: Embed, embedder: str, extract: Extractor

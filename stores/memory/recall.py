@@ -61,9 +61,9 @@ def signals(
 ) -> Mapping[str, Scores]:
     """Return one score a fact for each signal.
 
-    ``words`` are BM25, ``meaning`` cosines (see ``NamespaceIndex``), ``named`` the times that the question
-    names: what was said then, or tells of then, is nearer. A question that asks when is nearer to what
-    tells a time.
+    ``words`` are BM25, ``meaning`` cosines (see ``NamespaceIndex``), ``named`` the times that the
+    question names: what was said then, or tells of then, is nearer. A question that asks when is nearer
+    to what tells a time.
     """
     lexical = standard(words)
     nearness = standard(meaning)

@@ -117,14 +117,16 @@ class NamespaceIndex:
             Known(row.id, text, row.speaker, thread, at, row.trust, bool(row.success), *times)
         )
         self.speakers |= {row.speaker} if row.speaker else set()
-        self.thread_of.append(self.threads.setdefault(thread, len(self.threads)))
+        # What was said in no conversation has no neighbours.
+        name = thread or f"\0{row.id}"
+        self.thread_of.append(self.threads.setdefault(name, len(self.threads)))
         self.place[row.id] = place
-        before = self._last.get(thread, -1)
+        before = self._last.get(name, -1)
         self.before.append(before)
         self.after.append(-1)
         if before >= 0:
             self.after[before] = place
-        self._last[thread] = place
+        self._last[name] = place
         self.content.append(content_of(text, row.speaker))
         # What it states is found by the relation's words, too: "moved to" by "where does she live".
         self._lexical.add(f"{row.speaker} {text}{said}")
