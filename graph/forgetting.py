@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from langchain_core.runnables import RunnableConfig
+
 from graph.checkpoints import open_saver
 from nodes.retrieval.remember import texts_of
 from stores.bank.bank import open_bank
@@ -105,8 +107,8 @@ def _checkpoints(where: str | None, threads: Iterable[str]) -> int:
     saver = open_saver(where)
     count = 0
     for thread in threads:
-        config = {"configurable": {"thread_id": thread}}
-        count += sum(1 for _ in saver.list(config))  # type: ignore[arg-type]
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        count += len(list(saver.list(config)))
         saver.delete_thread(thread)
     if is_file:
         saver.conn.close()  # type: ignore[attr-defined]

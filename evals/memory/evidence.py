@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.protocols import UNKNOWN
-from envs.qa.score import token_f1
+from envs.qa.questions import token_f1
 from evals.core.statistics import interval, paired
 from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
 from evals.memory.published import Conversation, Question, read_locomo, read_longmemeval, text_of

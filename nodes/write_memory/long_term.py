@@ -2,20 +2,21 @@
 
 import re
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from envs.protocols import UNKNOWN, answered
-from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.protocols import MemoryParams, MemoryWriter, Piece, StepRecord
+from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
 from nodes.retrieval.memory import MemoryPlace
 from nodes.retrieval.statements import StatementKind, statements_of
 from stores.text import words_of
 
-if TYPE_CHECKING:
-    from nodes.resources import Resources
-
+#: The share of an answer's words from which a remembered fact is what it was made from, where no
+#: passage holds as many.
+_QUOTED = 0.8
 #: What makes a turn a question.
 _ASKS = re.compile(
     r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
@@ -38,7 +39,7 @@ class LongTermMemory(MemoryParams):
     )
     gate: bool = Field(default=True, description="keep no small talk")
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
         store = self.place.open()
         extract = extractor_of(self.extractor, resources)
@@ -82,12 +83,15 @@ def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:
     pieces = record.context.pieces if record.context is not None else ()
     shown = [piece for piece in pieces if piece.text]
     words = set(words_of(said))
+
+    def share(piece: Piece) -> float:
+        return len(words & set(words_of(piece.text))) / len(words) if words else 0.0
+
+    read = max((share(piece) for piece in shown if piece.kind == "passage"), default=0.0)
     lineage = tuple(
         int(piece.id.removeprefix("fact:"))
         for piece in shown
-        if piece.kind == "fact"
-        and words
-        and len(words & set(words_of(piece.text))) >= len(words) / 2
+        if piece.kind == "fact" and share(piece) >= _QUOTED and share(piece) > read
     )
     if not _ASKS.search(record.instruction):
         return "user", ()

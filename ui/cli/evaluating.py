@@ -1,4 +1,4 @@
-"""What the commands of ``stategate eval`` share: resuming, the summary at the end, its table."""
+"""What evaluations share: check, run, resume, and at the end the summary and its table."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -8,7 +8,19 @@ from typing import Any
 
 import typer
 
-from ui.cli.output import write_json
+from ui.cli.output import check_target, say, write_json
+
+#: Columns of episodes that fit a terminal; where there are others, these are shown.
+_EPISODES = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
+_TESTED = ("score", "ndcg", "right", "f1")
+
+
+def measure(out: str, json_target: str | None, run: Callable[[], Mapping[str, Any]]) -> None:
+    """Run an evaluation into ``out``: ``run`` returns its summary, which is written and shown."""
+    check_target(json_target)
+    with resumable(out):
+        summary = run()
+    finish(summary, out, json_target)
 
 
 def names(text: str) -> list[str]:
@@ -22,27 +34,32 @@ def command_line() -> list[str]:
 
 
 @contextmanager
-def resumable(out: str) -> Iterator[None]:
-    """Tell on Ctrl-C how to go on."""
+def resumable(out: str | None) -> Iterator[None]:
+    """Tell on Ctrl-C how to go on; ``out`` is the run directory, None where none is kept."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"stategate: stopped; the same command goes on from '{out}'", err=True)
+        hint = f"goes on from '{out}'" if out else "with --out DIR goes on where it stopped"
+        typer.echo(f"stategate: stopped; the same command {hint}", err=True)
         raise typer.Exit(130) from None
 
 
 def show_table(summary: Mapping[str, Any]) -> None:
-    """Print the summary's rows and its main tests."""
+    """Print the summary's rows, mean ± standard error, and its main tests."""
     from evals.core.report import table
 
-    typer.echo(table(summary["rows"], "simple"))
+    rows = summary["rows"]
+    if any("tokens_per_step" in row for row in rows):
+        rows = [
+            {k: v for k, v in row.items() if k.removesuffix("_se") in _EPISODES} for row in rows
+        ]
+    typer.echo(table(rows, "simple"))
     for test in summary["tests"]:
-        if test["metric"] in ("ndcg", "right", "f1") and test.get("dataset") in (None, "average"):
+        if test["metric"] in _TESTED and test.get("dataset") in (None, "average"):
             head = f"{test['experiment']}: " if "experiment" in test else ""
             typer.echo(
-                f"{head}{test['b']} against {test['a']}: {test['metric']} "
-                f"{test['difference']:+.3f} ({test['low']:+.3f} to {test['high']:+.3f}), "
-                f"p = {test['p']:.3f}"
+                f"{head}{test['b']} against {test['a']}: {test['metric']} {test['difference']:+.3f} "
+                f"(95 % interval {test['low']:+.3f} to {test['high']:+.3f}), p = {test['p']:.3f}"
             )
 
 
@@ -51,8 +68,12 @@ def finish(
     out: str,
     json_target: str | None,
     show: Callable[[Mapping[str, Any]], None] = show_table,
+    is_kept: bool = True,
 ) -> None:
-    """Write and show a summary and its first errors; exit code 1 where everything failed."""
+    """Write and show a summary and its first errors; exit code 1 where everything failed.
+
+    ``is_kept`` says whether the run directory ``out`` stays.
+    """
     from stores.runs import read_rows
 
     path = Path(out) / "errors.jsonl"
@@ -62,11 +83,13 @@ def finish(
     if json_target != "-":
         show(summary)
         for row in errors[:3]:
-            what = " ".join(str(v) for k, v in row.items() if k not in ("agent", "step", "error"))
-            typer.secho(f"{row['agent']} {what} failed: {row['error']}", fg="red")
+            others = row.keys() - {"agent", "step", "error"}
+            what = ", ".join(f"{name} {row[name]}" for name in row if name in others)
+            say(f"{what} ({row['agent']}) failed: {row['error']}", "red")
         if len(errors) > 3:
-            typer.secho(f"… and {len(errors) - 3} more failed", fg="red")
-        typer.echo(f"run directory: {out}")
+            say(f"… and {len(errors) - 3} more failed", "red")
+        if is_kept:
+            say(f"run directory: {out}")
     counted = [row for row in summary["rows"] if "errors" in row]
     if counted and all(row["n"] and row["errors"] >= row["n"] for row in counted):
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.text import one_line
-from ui.cli.output import AsJson, command_group, console, say, write_json
+from ui.cli.output import AsJson, command_group, console, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.protocols import Embedder
@@ -25,18 +25,14 @@ memory_app = command_group(
     "stategate memory prove-forgotten 'Oslo'",
     "stategate memory export memory.jsonl",
 )
-_Db = Annotated[
-    str | None, typer.Option(metavar="FILE|URL", help="SQLite file or postgresql:// URL.")
-]
-_Embedder = Annotated[str, typer.Option(help="The one that the memory was written with.")]
-_AsOf = Annotated[str | None, typer.Option(help="A day such as 2024-03-05: as it was then.")]
-_Traces = Annotated[str | None, typer.Option(metavar="FILE", help="Of traces, if another.")]
-_Checkpoints = Annotated[
-    str | None, typer.Option(metavar="FILE|URL", help="Of checkpoints, if others.")
-]
+_Db = Annotated[str | None, opt("SQLite file or postgresql:// URL.", metavar="FILE|URL")]
+_Embedder = Annotated[str, opt("The one that the memory was written with.")]
+_AsOf = Annotated[str | None, opt("A day such as 2024-03-05: as it was then.")]
+_Traces = Annotated[str | None, opt("Of traces, if another.", metavar="FILE")]
+_Checkpoints = Annotated[str | None, opt("Of checkpoints, if others.", metavar="FILE|URL")]
 _QUOTED = 8  # letters from which a forgotten text is looked for in what is left
-_User = Annotated[str, typer.Option(help="Whose memory.")]
-_Agent = Annotated[str, typer.Option(help="Which agent's memory.")]
+_User = Annotated[str, opt("Whose memory.")]
+_Agent = Annotated[str, opt("Which agent's memory.")]
 
 
 @memory_app.command("list")
@@ -51,7 +47,7 @@ def list_(
 @memory_app.command()
 def search(
     words: Annotated[str, typer.Argument(show_default=False)],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many facts.")] = 5,
+    k: Annotated[int, opt("How many facts.", "-k", min=1)] = 5,
     as_of: _AsOf = None,
     embedder: _Embedder = "minilm",
     db: _Db = None,
@@ -69,10 +65,10 @@ def search(
 @memory_app.command()
 def why(
     words: Annotated[str, typer.Argument(metavar="QUESTION", show_default=False)],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many facts may be shown.")] = 5,
-    tokens: Annotated[int | None, typer.Option(min=1, help="Tokens that they may have.")] = None,
-    min_trust: Annotated[float, typer.Option(min=0, max=1, help="The least trust.")] = 0.0,
-    show: Annotated[int, typer.Option(min=1, help="How many candidates to list.")] = 20,
+    k: Annotated[int, opt("How many facts may be shown.", "-k", min=1)] = 5,
+    tokens: Annotated[int | None, opt("Tokens that they may have.", min=1)] = None,
+    min_trust: Annotated[float, opt("The least trust.", min=0, max=1)] = 0.0,
+    show: Annotated[int, opt("How many candidates to list.", min=1)] = 20,
     as_of: _AsOf = None,
     embedder: _Embedder = "minilm",
     db: _Db = None,
@@ -108,12 +104,10 @@ def why(
 @memory_app.command()
 def remember(
     text: Annotated[str, typer.Argument(show_default=False)],
-    at: Annotated[str | None, typer.Option(help="When it was said: 2024-03-05.")] = None,
-    source: Annotated[
-        str, typer.Option(help="user, agent, document or tool, with a name: tool:web.")
-    ] = "user",
-    speaker: Annotated[str, typer.Option(help="Who said it.")] = "",
-    thread: Annotated[str, typer.Option(help="In which conversation.")] = "",
+    at: Annotated[str | None, opt("When it was said: 2024-03-05.")] = None,
+    source: Annotated[str, opt("user, agent, document or tool, with a name: tool:web.")] = "user",
+    speaker: Annotated[str, opt("Who said it.")] = "",
+    thread: Annotated[str, opt("In which conversation.")] = "",
     embedder: _Embedder = "minilm",
     db: _Db = None,
     user: _User = "default",
@@ -135,9 +129,9 @@ def remember(
 @memory_app.command()
 def forget(
     ids: Annotated[list[int] | None, typer.Argument(help="Numbers from the list.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of this user's facts.")] = False,
-    thread: Annotated[str | None, typer.Option(help="All that was said in a thread.")] = None,
-    source: Annotated[str | None, typer.Option(help="All from a source, such as tool:web.")] = None,
+    everything: Annotated[bool, opt("All of this user's facts.", "--all")] = False,
+    thread: Annotated[str | None, opt("All that was said in a thread.")] = None,
+    source: Annotated[str | None, opt("All from a source, such as tool:web.")] = None,
     traces: _Traces = None,
     checkpoints: _Checkpoints = None,
     db: _Db = None,
@@ -218,7 +212,7 @@ def import_(
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
-    embedder: Annotated[str, typer.Option(help="To find the facts by.")] = "minilm",
+    embedder: Annotated[str, opt("To find the facts by.")] = "minilm",
 ) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
     from nodes.retrieval.entities import extractor_of
