@@ -7,15 +7,15 @@ from typing import Literal
 from pydantic import Field
 
 from envs.protocols import UNKNOWN, answered
-from nodes.protocols import MemoryParams, MemoryWriter, Piece, StepRecord
+from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
 from nodes.retrieval.memory import MemoryPlace
 from nodes.retrieval.statements import StatementKind, statements_of
 from stores.text import words_of
 
-#: The share of an answer's words from which a remembered fact is what it was made from, where no
-#: passage holds as many.
+#: The share of an answer's words from which a remembered fact is what it was made from, where the
+#: passages hold fewer.
 _QUOTED = 0.8
 #: What makes a turn a question.
 _ASKS = re.compile(
@@ -84,14 +84,14 @@ def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:
     shown = [piece for piece in pieces if piece.text]
     words = set(words_of(said))
 
-    def share(piece: Piece) -> float:
-        return len(words & set(words_of(piece.text))) / len(words) if words else 0.0
+    def share(text: str) -> float:
+        return len(words & set(words_of(text))) / len(words) if words else 0.0
 
-    read = max((share(piece) for piece in shown if piece.kind == "passage"), default=0.0)
+    read = share(" ".join(piece.text for piece in shown if piece.kind == "passage"))
     lineage = tuple(
         int(piece.id.removeprefix("fact:"))
         for piece in shown
-        if piece.kind == "fact" and share(piece) >= _QUOTED and share(piece) > read
+        if piece.kind == "fact" and share(piece.text) >= _QUOTED and share(piece.text) > read
     )
     if not _ASKS.search(record.instruction):
         return "user", ()
