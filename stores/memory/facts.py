@@ -100,6 +100,14 @@ def whole_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
     return list(db.execute(sa.select(tables.facts).where(f.id.in_(ids)).order_by(f.id)))
 
 
+def light_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
+    """Return of each fact what decides whether it may be shown."""
+    f = tables.facts.c
+    return (
+        list(db.execute(sa.select(f.id, f.salience, f.trust).where(f.id.in_(ids)))) if ids else []
+    )
+
+
 def as_facts(
     db: sa.Connection, rows: Sequence[Any], scores: Mapping[int, float] | None = None
 ) -> list[Fact]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stores.memory.facts import as_facts, validity, whole_facts
+from stores.memory.facts import as_facts, light_facts, validity, whole_facts
 from stores.memory.records import Candidate, Fact, Vector
 from stores.memory.search import Known, NamespaceIndex, Scores
 from stores.memory.times import Span, spans
@@ -26,6 +26,7 @@ POOL = 100
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
 )
+_FAILED = 0.5  # what a question that could not be answered loses
 _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
@@ -69,19 +70,21 @@ def signals(
     nearness = standard(meaning)
     own = lexical + nearness
     low = f" {question.lower()} "
-    asked = {name for name in index.speakers if _names(name, low)}
-    speaker = np.array([float(known.speaker in asked) for known in index.known])
-    at = np.array([known.at for known in index.known])
+    asked = {name for name in index.speakers if name and _names(name, low)}
+    speaker = np.isin(index.column("speaker"), [index.speakers[name] for name in asked]).astype(
+        float
+    )
+    at, start, end = index.column("at"), index.column("start"), index.column("end")
     when = np.zeros(len(index))
     for span in named:
         when = np.maximum(when, (at >= span.start) & (at < span.end))
-        when = np.maximum(when, [k.start < span.end and span.start < k.end for k in index.known])
+        when = np.maximum(when, (start < span.end) & (span.start < end))
     if _ASKS_WHEN.search(question):
-        when = np.maximum(when, [float(known.end > known.start) for known in index.known])
+        when = np.maximum(when, end > start)
     ranks = np.zeros(len(index))
     if len(at) > 1:
         ranks = np.argsort(np.argsort(at, kind="stable"), kind="stable") / (len(at) - 1)
-    content = np.array(index.content)
+    content = index.column("content")
     return {
         "words": lexical,
         "meaning": nearness,
@@ -117,15 +120,15 @@ def standard(scores: Scores) -> Scores:
 def _beside(index: NamespaceIndex, own: Scores) -> Scores:
     """Return the better score of the turns before and after, 0 where they say nothing of it."""
     padded = np.append(own, 0.0)  # place -1 is the last: no neighbour
-    before = padded[np.array(index.before, dtype=int)] if len(own) else own
-    after = padded[np.array(index.after, dtype=int)] if len(own) else own
+    before = padded[index.column("before").astype(int)] if len(own) else own
+    after = padded[index.column("after").astype(int)] if len(own) else own
     return np.maximum(np.maximum(before, after), 0.0)
 
 
 def _best_of_thread(index: NamespaceIndex, own: Scores) -> Scores:
     """Return the best score of each fact's conversation: what the talk was about."""
     best = np.full(len(index.threads), -np.inf)
-    owners = np.array(index.thread_of, dtype=int)
+    owners = index.column("thread").astype(int)
     np.maximum.at(best, owners, own)
     return np.asarray(best[owners])
 
@@ -171,15 +174,16 @@ def recalled(
     words = index.words(asked.words)
     parts = signals(index, asked.words, words, meaning, named)
     scores = total(parts, weights)
-    scores = scores - 0.5 * np.array([not known.success for known in index.known])
+    scores = scores - _FAILED * (1 - index.column("success"))
     order = np.lexsort((-parts["age"], -scores))
     places = [int(i) for i in order if meaning[i] > 0 or words[i] > 0]
     pool = places[:POOL]
-    rows = {row.id: row for row in whole_facts(db, [index.known[i].id for i in pool])}
+    rows = {row.id: row for row in light_facts(db, [index.known[i].id for i in pool])}
     valid = validity(db, list(rows))
     ranked = _with_changes(pool, index, valid)
     chosen: list[int] = []
     candidates = []
+    each = np.round(np.stack([parts[name] for name in SIGNALS]).T, 4)
     left = limits.tokens
     seen: set[str] = set()
     for place in ranked:
@@ -201,11 +205,12 @@ def recalled(
         if not reason:
             chosen.append(known.id)
             seen.add(plain)
-        each = {name: round(float(parts[name][place]), 4) for name in SIGNALS}
-        candidates.append(Candidate(known.id, known.text, float(scores[place]), each, reason))
+        by_signal = dict(zip(SIGNALS, each[place].tolist(), strict=True))
+        candidates.append(Candidate(known.id, known.text, float(scores[place]), by_signal, reason))
     nearness = meaning if asked.vector is not None else words
     by_id = {index.known[place].id: float(max(nearness[place], 0.0)) for place in ranked}
-    return as_facts(db, [rows[id_] for id_ in chosen], by_id), candidates
+    whole = {row.id: row for row in whole_facts(db, chosen)}
+    return as_facts(db, [whole[id_] for id_ in chosen], by_id), candidates
 
 
 def _reason(

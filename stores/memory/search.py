@@ -5,6 +5,7 @@ that were there have changed (forgotten, edited, closed), and all is read again.
 store: whatever the database does not hold is not found.
 """
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +23,18 @@ from stores.memory.times import spans
 
 Scores = NDArray[np.float64]
 _K1 = 1.5
+#: When it was said; the first time that it names, from and to (0: none); 1 if it was answered; how much
+#: it says of its own (0 to 1); the places of its neighbours in the conversation (-1: none); who and
+#: where, by number.
+_COLUMNS = (
+    "at", "start", "end", "success", "content", "before", "after", "speaker", "thread",
+)  # fmt: skip
 _ROOM = 256  # rows that a growing matrix gets at once, at least
 
 
 @dataclass(frozen=True)
 class Known:
-    """A fact as the index keeps it; ``start`` to ``end`` is the first time that it names (0: none)."""
+    """A fact as the index keeps it; what is asked of all at once is in columns."""
 
     id: int
     text: str
@@ -35,9 +42,6 @@ class Known:
     thread: str
     at: float
     trust: float
-    success: bool
-    start: float = 0.0
-    end: float = 0.0
 
 
 class NamespaceIndex:
@@ -50,14 +54,9 @@ class NamespaceIndex:
         self.epoch = -1
         self.known: list[Known] = []
         self.place: dict[int, int] = {}
-        #: Places of the neighbours in the conversation, -1 where there is none.
-        self.before: list[int] = []
-        self.after: list[int] = []
-        self.speakers: set[str] = set()
-        #: How much each says of its own (0 to 1): small talk beside an answer is no answer.
-        self.content: list[float] = []
+        self.speakers: dict[str, int] = {"": 0}
         self.threads: dict[str, int] = {}
-        self.thread_of: list[int] = []
+        self._columns: dict[str, array[float]] = {name: array("d") for name in _COLUMNS}
         self._last: dict[str, int] = {}
         self._lexical = GrowingLexical(k1=_K1)
         self._rows: dict[str, _Rows] = {}
@@ -113,21 +112,21 @@ class NamespaceIndex:
         at = row.updated if row.at is None else row.at
         named = spans(text, at)
         times = (named[0].start, named[0].end) if named else (0.0, 0.0)
-        self.known.append(
-            Known(row.id, text, row.speaker, thread, at, row.trust, bool(row.success), *times)
-        )
-        self.speakers |= {row.speaker} if row.speaker else set()
-        # What was said in no conversation has no neighbours.
-        name = thread or f"\0{row.id}"
-        self.thread_of.append(self.threads.setdefault(name, len(self.threads)))
+        self.known.append(Known(row.id, text, row.speaker, thread, at, row.trust))
         self.place[row.id] = place
+        name = thread or f"\0{row.id}"  # what was said in no conversation has no neighbours
         before = self._last.get(name, -1)
-        self.before.append(before)
-        self.after.append(-1)
+        numbers = {
+            "at": at, "start": times[0], "end": times[1], "success": float(row.success),
+            "content": content_of(text, row.speaker), "before": before, "after": -1,
+            "speaker": self.speakers.setdefault(row.speaker, len(self.speakers)),
+            "thread": self.threads.setdefault(name, len(self.threads)),
+        }  # fmt: skip
+        for column, value in numbers.items():
+            self._columns[column].append(value)
         if before >= 0:
-            self.after[before] = place
+            self._columns["after"][before] = place
         self._last[name] = place
-        self.content.append(content_of(text, row.speaker))
         # What it states is found by the relation's words, too: "moved to" by "where does she live".
         self._lexical.add(f"{row.speaker} {text}{said}")
         values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
@@ -135,6 +134,10 @@ class NamespaceIndex:
         width = row.dimension or len(values) // 2
         if width:
             self._rows.setdefault(row.embedder, _Rows(width)).add(place, values.reshape(-1, width))
+
+    def column(self, name: str) -> Scores:
+        """Return one number a fact: see :data:`_COLUMNS`."""
+        return np.array(self._columns[name])
 
     def words(self, query: str) -> Scores:
         """Return BM25 of each fact, speaker's name included."""
@@ -145,7 +148,8 @@ class NamespaceIndex:
         best = np.full(len(self.known), -1.0)
         rows = self._rows.get(embedder)
         if rows is not None and rows.width == len(vector):
-            np.maximum.at(best, rows.owners, rows.matrix @ np.asarray(vector, dtype=np.float32))
+            scores = rows.matrix @ np.asarray(vector, dtype=np.float32)
+            best[rows.owners[rows.starts]] = np.maximum.reduceat(scores, rows.starts)
         return best
 
     def first_halves(self, vector: Vector, embedder: str) -> Scores:
@@ -153,8 +157,8 @@ class NamespaceIndex:
         first = np.full(len(self.known), -1.0)
         rows = self._rows.get(embedder)
         if rows is not None and rows.width == len(vector):
-            starts = np.flatnonzero(np.diff(rows.owners, prepend=-1))
-            first[rows.owners[starts]] = rows.matrix[starts] @ np.asarray(vector, dtype=np.float32)
+            places = rows.starts
+            first[rows.owners[places]] = rows.matrix[places] @ np.asarray(vector, dtype=np.float32)
         return first
 
 
@@ -165,6 +169,7 @@ class _Rows:
         self.width = width
         self._matrix = np.zeros((_ROOM, width), dtype=np.float32)
         self._owners = np.zeros(_ROOM, dtype=np.int64)
+        self._starts = array("q")
         self._count = 0
 
     def add(self, place: int, vectors: NDArray[np.float32]) -> None:
@@ -181,7 +186,13 @@ class _Rows:
             )
         self._matrix[self._count : end] = vectors
         self._owners[self._count : end] = place
+        self._starts.append(self._count)
         self._count = end
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The first row of each fact: its rows follow one another."""
+        return np.array(self._starts)
 
     @property
     def matrix(self) -> NDArray[np.float32]:

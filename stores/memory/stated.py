@@ -30,8 +30,8 @@ _TOKEN = re.compile(r"\d[\d.,:/-]*\d|[^\W_]+(?:-[^\W_]+)*|['’](?=\w)|[^\w\s]")
 _SPLIT = re.compile(
     r";|:\s|\s[-–—]\s|,?\s+(?:but|because|although|though|while|whereas|so)\s+"
     r"|,\s+(?:and\s+)?(?=(?:I|we|my|he|she|they|it)\b)|\s+and\s+(?=(?:I|we|my|it)\b)"
-    r"|\s+and\s+(?=(?:started|moved|joined|switched|sold|left)\b)"
-    r"|,\s+(?=(?:who|which|where)\b)"
+    r"|\s+and\s+(?=(?:started|moved|joined|switched|sold|left|works?|lives?|studies)\b)"
+    r"|,\s+(?=(?:who|which|where|gave|started|moved|joined|switched|sold|quit)\b)"
 )
 #: Verbs that tell a state: verb and preposition, and the relation by which a newer value is found.
 _STATES = {
@@ -45,6 +45,10 @@ _STATES = {
 }  # fmt: skip
 #: Verbs of which the first person says that something has ended.
 _ENDS = frozenset("leave quit give stop sell cancel drop abandon".split())
+#: Verbs that stand alone where the subject goes without saying: "gave up coffee", "and works as ...".
+_SUBJECTLESS = frozenset(
+    "gave started moved joined switched sold left quit works work lives live studies".split()
+)
 _SWITCH = re.compile(
     r"\b(?:switched|changed)\s+(?:over\s+)?from\s+(?P<old>[^,.;!?]+?)\s+to\s+(?P<new>[^,.;!?]+)",
     re.IGNORECASE,
@@ -67,9 +71,15 @@ def stated(text: str, speaker: str, at: float) -> list[Statement]:
     for sentence in sentences(text):
         if sentence.rstrip().endswith("?"):
             continue
-        for clause in _SPLIT.split(sentence):
-            if clause and clause.strip():
-                found += _of_clause(clause.strip(), speaker or "user", at)
+        subject = ""
+        for clause in filter(None, map(str.strip, filter(None, _SPLIT.split(sentence)))):
+            first = clause.split()[0].lower()
+            if subject and (first in _SUBJECTLESS or _looks_finite(first)):
+                clause = f"{subject} {clause}"
+            elif not subject and first in _SUBJECTLESS:
+                clause = f"I {clause}"
+            found += _of_clause(clause, speaker or "user", at)
+            subject = _subject_of(clause) or subject
     return list(dict.fromkeys(found))
 
 
@@ -97,9 +107,19 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
     yield from _read(speaker, subject, verb, rest, was_be, denied, when)
 
 
+def _subject_of(clause: str) -> str:
+    tokens = [match[0] for match in _TOKEN.finditer(clause)]
+    start = next((i for i, t in enumerate(tokens) if _is_subject(tokens, i)), None)
+    return "" if start is None else " ".join(tokens[start : _end_of_subject(tokens, start)])
+
+
 def _is_subject(tokens: Sequence[str], i: int) -> bool:
     word, low = tokens[i], tokens[i].lower()
-    if low in _PRONOUNS or low in _OWN or (low == "the" and i == 0):
+    if (
+        low in _PRONOUNS
+        or low in _OWN
+        or (low == "the" and all(t.lower() in _ADVERBS for t in tokens[:i]))
+    ):
         return True
     is_name = word[:1].isupper() and low not in FUNCTION_WORDS and word.isalpha() and len(word) > 1
     after = tokens[i + 1].lower() if i + 1 < len(tokens) else ""
@@ -119,7 +139,7 @@ def _end_of_subject(tokens: Sequence[str], start: int) -> int:
     end = start + 1
     while end < len(tokens) and end - start < 4:
         word = tokens[end].lower()
-        is_verb = word in _AUXILIARY | _ADVERBS | _DENIALS or word in ("'", "’")
+        is_verb = word in _AUXILIARY | _ADVERBS | _DENIALS | _CONTRACTED or word in ("'", "’")
         if is_verb or (end - start > 1 and _looks_finite(word)) or not tokens[end][0].isalnum():
             break
         if low not in _OWN | {"the"} and not tokens[end][:1].isupper():
@@ -159,7 +179,7 @@ def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, boo
         else:
             break
     if place >= len(tokens) or not tokens[place][0].isalnum():
-        return None, place, denied, was_be
+        return ("be" if was_be else None), place, denied, was_be
     word = tokens[place].lower()
     is_participle = word.endswith("ing") or word.endswith("ed") or word in _IRREGULAR
     if was_be and not is_participle:
@@ -219,7 +239,10 @@ def _read(
         place = value.rpartition(" at ")[2] if " at " in value else ""
         yield _statement(speaker, "works at", place, when, negated=True)
         return
-    if not value and not when:
+    if not value:
+        # "It has changed", "she isn't coming on Sunday": the verb alone, or a time, is what is said.
+        value = when[0].text if when and verb == "be" else verb
+    if value == "be":
         return
     if first in _OWN or first == "the":
         if not noun or noun in _VAGUE:

@@ -23,6 +23,10 @@ LONGMEMEVAL = examples(
     "stategate eval longmemeval longmemeval_s.json --limit 50 --out runs/lme",
 )
 DIALOGUES = examples("stategate eval dialogues home --conversations 12 --out home.json")
+STATEMENTS = examples(
+    "stategate eval statements --out runs/statements",
+    "stategate eval statements --agents rules,model --set llm.kind=embedded --out runs/s2",
+)
 
 _File = Annotated[
     str, typer.Argument(metavar="FILE", help="The published JSON; or home, work: made by rule.")
@@ -125,3 +129,27 @@ def show_evidence(summary: Mapping[str, Any]) -> None:
     from evals.memory.evidence import compact
 
     typer.echo(compact(summary))
+
+
+def statements(
+    out: _Out,
+    agents: Annotated[str, typer.Option(help="Readers: rules, model (needs llm).")] = "rules",
+    split: Annotated[str, typer.Option(help="dev to develop on, test to report, all.")] = "test",
+    config: _Config = "qa",
+    overrides: Overrides = None,
+    json_target: JsonFile = None,
+) -> None:
+    """Compare what memory reads, merges and refuses with marks made by hand."""
+    from evals.memory.marking import run_statements
+    from graph.config import load_config
+    from nodes.resources import Resources
+    from ui.cli.evaluating import command_line, measure, names
+
+    loaded = load_config(config, list(overrides or ()))
+
+    def resources() -> Resources:
+        return Resources(loaded.llm, loaded.embedder)
+
+    embedder = resources().embedder
+    how = (names(agents), split, embedder, resources, command_line())
+    measure(out, json_target, lambda: run_statements(out, *how))
