@@ -49,6 +49,9 @@ _ENDS = frozenset("leave quit give stop sell cancel drop abandon".split())
 _SUBJECTLESS = frozenset(
     "gave started moved joined switched sold left quit works work lives live studies".split()
 )
+_CONTRACTED = frozenset(
+    "don doesn didn isn aren wasn weren won couldn wouldn haven hasn can".split()
+)
 _SWITCH = re.compile(
     r"\b(?:switched|changed)\s+(?:over\s+)?from\s+(?P<old>[^,.;!?]+?)\s+to\s+(?P<new>[^,.;!?]+)",
     re.IGNORECASE,
@@ -115,17 +118,13 @@ def _subject_of(clause: str) -> str:
 
 def _is_subject(tokens: Sequence[str], i: int) -> bool:
     word, low = tokens[i], tokens[i].lower()
-    if (
-        low in _PRONOUNS
-        or low in _OWN
-        or (low == "the" and all(t.lower() in _ADVERBS for t in tokens[:i]))
-    ):
+    opens = all(t.lower() in _ADVERBS for t in tokens[:i])
+    if low in _PRONOUNS or low in _OWN or (low == "the" and opens):
         return True
     is_name = word[:1].isupper() and low not in FUNCTION_WORDS and word.isalpha() and len(word) > 1
     after = tokens[i + 1].lower() if i + 1 < len(tokens) else ""
-    return is_name and (
-        after in _AUXILIARY | _ADVERBS or after in ("'", "’") or _looks_finite(after)
-    )
+    follows = _AUXILIARY | _ADVERBS | _CONTRACTED | {"'", "’"}
+    return is_name and (after in follows or _looks_finite(after))
 
 
 def _looks_finite(word: str) -> bool:
@@ -158,16 +157,7 @@ def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, boo
         word = tokens[place].lower()
         if word in ("'", "’"):
             place += 1
-        elif word in _DENIALS or word in (
-            "don",
-            "doesn",
-            "didn",
-            "isn",
-            "wasn",
-            "won",
-            "couldn",
-            "t",
-        ):
+        elif word in _DENIALS or word == "t" or _is_contracted(tokens, place):
             denied = denied or word != "t"
             place += 1
         elif word == "no" and place + 1 < len(tokens) and tokens[place + 1].lower() == "longer":
@@ -185,6 +175,11 @@ def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, boo
     if was_be and not is_participle:
         return "be", place, denied, True
     return _base(word), place + 1, denied, was_be
+
+
+def _is_contracted(tokens: Sequence[str], place: int) -> bool:
+    """Say whether "doesn" of "doesn't" stands here: "can" alone denies nothing."""
+    return tokens[place].lower() in _CONTRACTED and tokens[place + 1 : place + 2] in (["'"], ["’"])
 
 
 def _goes_on(tokens: Sequence[str], place: int) -> bool:
