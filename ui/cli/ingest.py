@@ -67,19 +67,18 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
-            if is_web(name):
-                documents = [read_web(name, fresh, max_bytes=max_bytes)]
-                origin = name
-                bar.update(1)
-            else:
+            origin, documents = name, []
+            if name in folders:
                 folder = folders[name]
                 origin = str(folder.resolve())
                 base = folder if folder.is_dir() else folder.parent
-                documents = []
                 for path in listed[name]:
                     id_ = path.relative_to(base).as_posix()
                     documents.extend(read_documents(path, id_, origin, max_bytes))
                     bar.update(1)
+            else:
+                documents.append(read_web(name, fresh, max_bytes=max_bytes))
+                bar.update(1)
             changes = corpus.sync(origin, documents)
             for field in (*_COUNTED, "skipped"):
                 getattr(total, field).extend(getattr(changes, field))

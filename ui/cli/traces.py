@@ -49,16 +49,12 @@ def list_traces(
     if not episodes:
         say("no episodes are recorded yet: stategate run demo --goal 3")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("when", "reward", "steps", "task", "episode"):
-        right = name in ("reward", "steps")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    table = Table("when", "reward", "steps", "task", "episode", box=None, pad_edge=False)
     for row in episodes:
         reward = f"{row['reward']:.2f}" if row["done"] else "–"
         when = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
-        style = "" if row["done"] else "dim"
-        cells = [when, reward, str(row["steps"]), task_in_words(row["task"]), row["episode_id"]]
-        table.add_row(*(Text(cell) for cell in cells), style=style)
+        told = (when, reward, str(row["steps"]), Text(task_in_words(row["task"])))
+        table.add_row(*told, row["episode_id"], style="" if row["done"] else "dim")
     console().print(table)
 
 
@@ -126,9 +122,8 @@ def _open(db: Path | None) -> "TraceStore":
 
 
 def _find(store: "TraceStore", name: str) -> dict[str, Any]:
-    rows = store.episodes()
-    exact = [row for row in rows if row["episode_id"] == name]
-    matches = exact or [row for row in rows if row["episode_id"].startswith(name)]
+    matches = [row for row in store.episodes() if row["episode_id"].startswith(name)]
+    matches = [row for row in matches if row["episode_id"] == name] or matches
     if not matches:
         raise UserError(f"no episode '{name}': see stategate traces list")
     if len(matches) > 1:
