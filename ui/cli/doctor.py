@@ -39,10 +39,7 @@ def doctor(as_json: AsJson = False) -> None:
         write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in results]})
     else:
         out = console()
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column(overflow="fold")
+        table = Table.grid("", "", "", padding=(0, 2))
         for finding in results:
             table.add_row(Text(*_MARKS[finding.ok]), finding.what, Text(finding.text))
         out.print(table)
@@ -73,16 +70,16 @@ def _packages() -> Iterator[Finding]:
     from packaging.requirements import Requirement
 
     wrong = []
-    needed = [Requirement(line) for line in requires("stategate") or ()]
-    needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
-    for requirement in needed:
-        try:
-            installed = version(requirement.name)
-        except PackageNotFoundError:
-            wrong.append(f"{requirement.name} is missing")
+    for needed in map(Requirement, requires("stategate") or ()):
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
             continue
-        if not requirement.specifier.contains(installed, prereleases=True):
-            wrong.append(f"{requirement.name} is {installed}, needed {requirement.specifier}")
+        try:
+            installed = version(needed.name)
+        except PackageNotFoundError:
+            wrong.append(f"{needed.name} is missing")
+            continue
+        if not needed.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{needed.name} is {installed}, needed {needed.specifier}")
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     yield Finding("packages", not wrong, "; ".join(wrong) or versions)
 
@@ -168,12 +165,11 @@ def _assets() -> Iterator[Finding]:
 
     for asset in status():
         size = f"{asset.bytes / 1e6:,.0f} MB"
-        if not asset.present:
-            yield Finding(asset.name, None, f"not here yet; {size}, fetched on first use")
-        elif not asset.verified:
-            yield Finding(asset.name, None, f"here, {size}; its SHA-256 is checked on first use")
-        else:
+        if asset.present and asset.verified:
             yield Finding(asset.name, True, f"here and checked, {size}")
+            continue
+        fetch = "its SHA-256 is checked" if asset.present else "not here yet; it is fetched"
+        yield Finding(asset.name, None, f"{size}; {fetch} on first use")
 
 
 def _data() -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import typer
 
 from evals.bench.app import bench_app
 from ui.cli.evaluating import command_line, measure, names
-from ui.cli.output import Config, JsonFile, Limit, command_group, examples, opt
+from ui.cli.output import Config, JsonFile, Limit, command, command_group, opt
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -38,11 +38,8 @@ _CHOICES = {
 }
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
-        "stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/s",
-    )
+@command(
+    eval_app, "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule"
 )
 def live(
     out: _Out,
@@ -62,11 +59,8 @@ def live(
     measure(out, json_target, lambda: run_live(config, chosen, goals, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/b",
-        "stategate eval budget --builders full --agent u=context.allocator=uniform --out runs/u",
-    )
+@command(
+    eval_app, "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4 --out runs/b"
 )
 def budget(
     out: _Out,
@@ -89,11 +83,8 @@ def budget(
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval experience --state-bank banks/state --trace-bank banks/t --out runs/e",
-        "stategate eval experience --state-bank banks/s --only state,gated --out runs/f",
-    )
+@command(
+    eval_app, "stategate eval experience --state-bank banks/state --only state,gated --out runs/e"
 )
 def experience(
     out: _Out,
@@ -116,11 +107,8 @@ def experience(
     measure(out, json_target, lambda: run_experience(config, goals, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
-        "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
-    )
+@command(
+    eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/retrieval"
 )
 def retrieval(
     data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
@@ -137,11 +125,9 @@ def retrieval(
     measure(out, json_target, lambda: run_retrieval(data, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval qa --data FOLDER --experiments A,C --out runs/qa",
-        "stategate eval qa --experiments A --only fixed-256 --set actor.kind=answer --out runs/chat",
-    )
+@command(
+    eval_app,
+    "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
 )
 def qa(
     out: _Out,
@@ -165,12 +151,7 @@ def qa(
     measure(out, json_target, lambda: run_qa(out, *what, seed, command_line()))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval memory --out runs/memory",
-        "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
-    )
-)
+@command(eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m")
 def memory(
     out: _Out,
     dialogues: Annotated[str, opt("'sample' or a YAML file.")] = "sample",
@@ -188,9 +169,7 @@ def memory(
     measure(out, json_target, lambda: run_memory(out, *what, seed, command_line()))
 
 
-@eval_app.command(
-    epilog=examples("stategate eval entities --agents rules,spacy,model --out runs/entities")
-)
+@command(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
 def entities(
     out: _Out,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
@@ -207,11 +186,8 @@ def entities(
     measure(out, json_target, lambda: run_entities(out, *what, command_line()))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
-        "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
-    )
+@command(
+    eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25,loss --out runs/dev"
 )
 def rerank(
     out: _Out,
@@ -253,9 +229,7 @@ def rerank(
     measure(out, json_target, lambda: run_rerank(Settings(**chosen), out, *how))
 
 
-@eval_app.command(
-    epilog=examples("stategate eval report runs/rule runs/budget --out docs/results/mine.md")
-)
+@command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run directories.")],
     out: Annotated[Path, opt("The page to write.", metavar="FILE.md")],

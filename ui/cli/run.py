@@ -166,9 +166,7 @@ def play(
                 if not silent and not by_hand:
                     transcript.step(result, futile(session, result))
     except KeyboardInterrupt:
-        hint = "with --thread NAME an episode can be resumed"
-        if thread is not None:
-            hint = f"resume with {_resume_hint(thread)}"
+        hint = f"resume with {_resume_hint(thread)}" if thread else "--thread NAME can be resumed"
         typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
         raise typer.Exit(130) from None
     episode = episode_dict(session, steps)
@@ -266,11 +264,8 @@ def _resume_hint(thread: str) -> str:
 def futile(session: "Session", result: "StepResult") -> str | None:
     """Return the decision's fallback, or why its action did nothing (None if all is well)."""
     decision = result.decision
-    if decision.fallback is not None:
-        return decision.fallback
-    if session.agent.bound().accepts(decision.action, result.observation):
-        return None
-    return "illegal action: nothing happened"
+    is_legal = session.agent.bound().accepts(decision.action, result.observation)
+    return decision.fallback or (None if is_legal else "illegal action: nothing happened")
 
 
 def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str, Any]:

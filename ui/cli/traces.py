@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import AsJson, command_group, console, examples, opt, say, write_json
+from ui.cli.output import AsJson, command, command_group, console, opt, say, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ Database = Annotated[
 _BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
 
 
-@traces_app.command("list", epilog=examples("stategate traces list --min-reward 1 --json"))
+@command(traces_app, "stategate traces list --min-reward 1 --json", name="list")
 def list_traces(
     db: Database = None,
     min_reward: Annotated[float | None, opt("Only episodes with at least this.")] = None,
@@ -58,7 +58,7 @@ def list_traces(
     console().print(table)
 
 
-@traces_app.command(epilog=examples("stategate traces show run-20260301-101500-ab12cd"))
+@command(traces_app, "stategate traces show run-20260301-101500-ab12cd")
 def show(
     episode: Annotated[str, typer.Argument(help="An episode id, or the beginning of one.")],
     db: Database = None,
@@ -86,7 +86,7 @@ def show(
         out.print(Text.assemble((head, "dim"), (text, styles.get(event.kind, ""))))
 
 
-@traces_app.command(epilog=examples("stategate traces export one.jsonl --episode run-20260301"))
+@command(traces_app, "stategate traces export one.jsonl --episode run-20260301")
 def export(
     target: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
     episode: Annotated[list[str] | None, opt("Only this episode; repeatable; else all.")] = None,
