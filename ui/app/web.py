@@ -133,20 +133,11 @@ def serve(
     threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
-            server_name=host,
-            server_port=port,
-            auth=auth,
-            ssr_mode=False,
-            share=False,
-            quiet=True,
-            show_error=True,
-            footer_links=[],
-            prevent_thread_lock=True,
-            theme=make_theme(),
-            css=asset("style.css"),
-            app_kwargs={"middleware": [Middleware(ContentPolicy)]},
+            server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
+            show_error=True, footer_links=[], prevent_thread_lock=True, theme=make_theme(),
+            css=asset("style.css"), app_kwargs={"middleware": [Middleware(ContentPolicy)]},
             max_file_size="50mb",
-        )
+        )  # fmt: skip
     except OSError as error:
         where = f"port {port}" if port else "a port from 7860 on"
         problem = " ".join(str(error).split())

@@ -11,7 +11,6 @@ from ui.cli.output import (
     Overrides,
     check_target,
     console,
-    examples,
     opt,
     say,
     show_scores,
@@ -21,11 +20,11 @@ from ui.cli.output import (
 if TYPE_CHECKING:
     from graph.session import Session, StepResult
 
-ASK_EXAMPLES = examples(
+ASK_EXAMPLES = (
     'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
 )
-CHAT_EXAMPLES = examples("stategate chat --corpus notes --thread monday --config qa-stm")
+CHAT_EXAMPLES = ("stategate chat --corpus notes --thread monday --config qa-stm",)
 _Corpus = Annotated[str | None, opt("A folder, or an ingested corpus.", metavar="FOLDER|NAME")]
 _Thread = Annotated[str | None, opt("A conversation to begin or to go on with.")]
 _User = Annotated[str | None, opt("Whose long-term memory is read and written.")]

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import typer
 
-from ui.cli.output import AsJson, console, examples, write_json
+from ui.cli.output import AsJson, console, write_json
 
-EXAMPLES = examples("stategate doctor --json")
 _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 _MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
 #: Our top-level folders, as other packages may call theirs, too.

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import JsonFile, Overrides, examples, opt, say, write_json
+from ui.cli.output import JsonFile, Overrides, opt, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
 
 _COUNTED = ("added", "updated", "unchanged", "removed")
-EXAMPLES = examples(
+EXAMPLES = (
     "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )

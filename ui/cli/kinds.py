@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import AsJson, console, examples, opt, write_json
+from ui.cli.output import AsJson, console, opt, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from rich.console import Console
 
     from nodes.registry import Registry
-
-
-EXAMPLES = examples("stategate kinds context", "stategate kinds --json")
 
 
 def kinds(

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ui.cli.evaluating import names
-from ui.cli.output import JsonFile, bar, check_target, console, examples, opt, say, write_json
+from ui.cli.output import JsonFile, bar, check_target, console, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.build_context.rico.weigh import Weighed
     from nodes.models.decoders.backend import Document
 
-EXAMPLES = examples(
+EXAMPLES = (
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
     """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
 )

@@ -13,7 +13,6 @@ from ui.cli.output import (
     Show,
     check_target,
     console,
-    examples,
     opt,
     write_json,
 )
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from graph.config import Config
     from graph.session import Session, StepResult
 
-EXAMPLES = examples(
+EXAMPLES = (
     "stategate run webshop --goal 3 --set context.kind=window --budget 300",
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run webshop --episodes 50 --start 100 --out runs/first",

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from stores.errors import UserError, needs
-from ui.cli.output import Overrides, examples, opt
+from ui.cli.output import Overrides, opt
 
-EXAMPLES = examples(
+EXAMPLES = (
     "stategate ui --config webshop --set actor.kind=chat --port 8000",
     "stategate ui --host 0.0.0.0 --auth me:a-long-password",
 )

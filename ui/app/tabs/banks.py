@@ -10,13 +10,21 @@ from stores.errors import UserError
 from stores.home import home
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
-from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, button, data_of, file_of, telling
+from ui.app.tabs.common import (
+    EVENTS_JS,
+    QUIET,
+    SAVE_JS,
+    App,
+    Update,
+    button,
+    data_of,
+    file_of,
+    telling,
+)
 from ui.memory import nearest_rows
 
 #: Rows shown at once.
 SHOWN = 12
-
-Update = dict[Any, Any]
 
 
 def find_banks() -> list[str]:

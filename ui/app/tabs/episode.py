@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -76,8 +77,7 @@ class EpisodeTab:
         with gr.Row(elem_classes="sg-agentbar"):
             self.context = gr.Radio(
                 quick("context", config), value=config.context.kind,
-                label="Context builder",
-                elem_id="sg-context-kind", min_width=320, scale=4,
+                label="Context builder", elem_id="sg-context-kind", min_width=320, scale=4,
             )  # fmt: skip
             self.budget = gr.Slider(
                 20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
@@ -163,15 +163,13 @@ class EpisodeTab:
         workspace = self.app.of(tab)
         workspace.pausing = True  # a run that the old page watched ends
         problem: BaseException | None = None
-        if workspace.is_new:
-            try:
-                tasks = self.picker.tasks_in(workspace).tasks
+        tasks = self.picker.tasks_in(workspace).tasks if workspace.is_new else ()
+        try:
+            with suppress(UserError):  # a world that must be asked: one starts by hand
                 if tasks:
                     workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
-            except UserError:  # a world that must be asked: one starts by hand
-                pass
-            except Exception as raised:
-                problem = raised
+        except Exception as raised:
+            problem = raised
         since = time.monotonic()
         update = self.show(workspace, problem)
         while update[self.stop].get("visible"):  # in the middle of a move
@@ -282,7 +280,7 @@ class EpisodeTab:
             yield from self.move(tab, lambda w: w.start(task), "opening the world …")
 
         back = moving(lambda w: w.back(), "going back …")
-        back_here = moving(lambda w: w.back(w.steps_since), "going back …")
+        back_here = moving(lambda w: w.back(len(w.trail) - (w.looked_at or 0)), "going back …")
         fork_here = moving(lambda w: w.fork(step=w.looked_at), "forking …")
         self.back.click(back, [tab], **how)
         self.back_here.click(back_here, [tab], **how)
