@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import (
-    JsonFile,
-    Overrides,
-    Show,
-    check_target,
-    console,
-    opt,
-    write_json,
-)
+from ui.cli import output
+from ui.cli.output import JsonFile, Overrides, Show, opt
 
 if TYPE_CHECKING:
     from envs.protocols import World
@@ -145,10 +138,10 @@ def play(
     from ui.cli.human import play_by_hand
     from ui.cli.transcript import Transcript
 
-    check_target(json_target)
+    output.check_target(json_target)
     session = open_session(config, goal, task, thread, resume)
     by_hand = config.actor.kind == "human"
-    out = console(stderr=json_target == "-")
+    out = output.console(stderr=json_target == "-")
     transcript = Transcript(out, config, session.agent.resources.view, show)
     silent = json_target == "-" or show == "none"
     steps: list[StepResult] = []
@@ -174,7 +167,7 @@ def play(
     if by_hand and not session.done and thread is not None:
         out.print(f"go on with: {_resume_hint(thread)}", markup=False)
     if json_target is not None:
-        write_json(json_target, episode)
+        output.write_json(json_target, episode)
 
 
 def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None]:
@@ -335,7 +328,7 @@ def play_many(
     from evals.worlds.live import run_live
     from ui.cli.evaluating import command_line, finish, resumable
 
-    check_target(json_target)
+    output.check_target(json_target)
     agents: dict[str, list[str]] = {config.context.kind: []}
     values = config.model_dump(mode="json")
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:

@@ -14,21 +14,8 @@ from nodes.registry import registry
 from stores.errors import UserError
 from ui.actions import typed_action
 from ui.app.render.html import note
-from ui.app.tabs.common import (
-    BEAT,
-    EVENTS_JS,
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    data_of,
-    failed,
-    leaving,
-    telling,
-    working,
-    worth_retrying,
-)
+from ui.app.tabs import common
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, data_of, telling
 from ui.app.tabs.episode_view import Drawn, draw
 from ui.app.tabs.tasks import TaskPicker
 from ui.app.workspace import Workspace
@@ -122,8 +109,8 @@ class EpisodeTab:
         problem = error or view.problem
         return {
             self.pipeline: view.pipeline,
-            self.status: failed(problem) if problem is not None else "",
-            self.retry: gr.update(visible=problem is not None and worth_retrying(problem)),
+            self.status: common.failed(problem) if problem is not None else "",
+            self.retry: gr.update(visible=problem is not None and common.worth_retrying(problem)),
             self.trail: view.trail,
             self.page: view.page,
             self.side: view.side,
@@ -173,8 +160,8 @@ class EpisodeTab:
         since = time.monotonic()
         update = self.show(workspace, problem)
         while update[self.stop].get("visible"):  # in the middle of a move
-            yield {**update, self.status: working("a step is being taken", since)}
-            time.sleep(BEAT)
+            yield {**update, self.status: common.working("a step is being taken", since)}
+            time.sleep(common.BEAT)
             update = self.show(workspace)
         yield update
 
@@ -192,7 +179,7 @@ class EpisodeTab:
         ends, which may be after that; so the last one must not be that the move goes on.
         """
         workspace = self.app.of(tab)
-        is_left = leaving(workspace)
+        is_left = common.leaving(workspace)
         busy = partial(self._busy, workspace, "running" if is_run else "busy")
         error: BaseException | None = None
         try:

@@ -12,18 +12,9 @@ from stores.memory.records import Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts
+from ui.app.tabs import common
 from ui.app.tabs.banks import BanksPanel
-from ui.app.tabs.common import (
-    EVENTS_JS,
-    QUIET,
-    SAVE_JS,
-    App,
-    Update,
-    button,
-    data_of,
-    file_of,
-    telling,
-)
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, Update, button, data_of, telling
 
 #: Names and relations drawn at most.
 NAMES, RELATIONS = 40, 80
@@ -150,7 +141,7 @@ class MemoryTab:
 
     def write_out(self, whose: str) -> Update:
         """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
-        return file_of(
+        return common.file_of(
             self, "memory.jsonl", "turns",
             lambda path: open_long_term().export_turns(_read(whose), path),
         )  # fmt: skip

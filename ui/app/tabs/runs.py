@@ -12,22 +12,13 @@ from stores.errors import UserError
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
-from ui.app.tabs.common import (
-    EVENTS_JS,
-    QUIET,
-    App,
-    Update,
-    button,
-    data_of,
-    failed,
-    problem_of,
-    telling,
-)
+from ui.app.tabs import common
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, telling
 from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
-_OUTCOMES = ["all", "success", "partial", "failed", "errors"]
+_OUTCOMES = ["all", "success", "partial", "common.failed", "errors"]
 _ALL = "all agents"
 _HINT = (
     "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
@@ -140,7 +131,7 @@ class RunsTab:
         try:
             update[self.page] = self._page(opened.run, *chosen, steps, at)
         except Exception as error:  # the steps are there even where the world is not
-            update[self.page] = note(problem_of(error), "info", "The page cannot be drawn:")
+            update[self.page] = note(common.problem_of(error), "info", "The page cannot be drawn:")
         return update
 
     def _page(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
@@ -167,7 +158,7 @@ class RunsTab:
         try:
             agents = read_run(folder).agents if folder else []
         except UserError as error:
-            return {self.pairs: failed(error)}
+            return {self.pairs: common.failed(error)}
         return {self.second: gr.update(choices=agents, value=agents[0] if agents else None)}
 
     def compare_runs(
@@ -178,11 +169,11 @@ class RunsTab:
             if opened is None or not folder or not first or not second:
                 raise UserError("open a run, choose another, and an agent of each")
             other = read_run(folder)
-            common = pairs(opened.run, first, other, second)
+            shared = pairs(opened.run, first, other, second)
         except UserError as error:
-            return {self.pairs: failed(error)}
+            return {self.pairs: common.failed(error)}
         names = (f"{opened.run.folder.name}: {first}", f"{other.folder.name}: {second}")
-        return {self.pairs: render_pairs(common, *names)}
+        return {self.pairs: render_pairs(shared, *names)}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
