@@ -160,14 +160,14 @@ def _tokens() -> Iterator[Finding]:
 
 
 def _assets() -> Iterator[Finding]:
-    from stores.assets.fetch import status
+    from stores.assets.fetch import ASSETS
 
-    for asset in status():
-        size = f"{asset.bytes / 1e6:,.0f} MB"
-        if asset.present and asset.verified:
+    for asset in ASSETS.values():
+        size = f"{asset.size / 1e6:,.0f} MB"
+        if asset.is_present and asset.is_verified:
             yield Finding(asset.name, True, f"here and checked, {size}")
             continue
-        fetch = "its SHA-256 is checked" if asset.present else "not here yet; it is fetched"
+        fetch = "its SHA-256 is checked" if asset.is_present else "not here yet; it is fetched"
         yield Finding(asset.name, None, f"{size}; {fetch} on first use")
 
 

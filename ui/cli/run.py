@@ -250,9 +250,6 @@ def _resume_hint(thread: str) -> str:
     return f"the same command with --thread {shlex.quote(thread)} --resume"
 
 
-# A played episode as plain values, for --json -------------------------------------------------------
-
-
 def futile(session: "Session", result: "StepResult") -> str | None:
     """Return the decision's fallback, or why its action did nothing (None if all is well)."""
     decision = result.decision
@@ -311,9 +308,6 @@ def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
         "done": result.done,
         "seconds": result.seconds,
     }
-
-
-# Many episodes ----------------------------------------------------------------------------------------
 
 
 def play_many(
