@@ -29,9 +29,7 @@ _PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
 _Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
 
 
-@command(
-    bank_app, "stategate bank build runs/practice.sqlite --out banks/state --include-incorrect"
-)
+@command(bank_app, "stategate bank build runs/p.sqlite --out banks/state --include-incorrect")
 def build(
     traces: _Traces,
     out: Annotated[Path, opt("The bank; goes on if it is there.", metavar="FOLDER")],
@@ -113,9 +111,7 @@ def hindsight(
         is_first = False
 
 
-@command(
-    bank_app, "stategate bank practice --goals train --out runs/p.sqlite --set env.data=official"
-)
+@command(bank_app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
 def practice(
     out: Annotated[Path, opt("Trace database; goes on if there.", metavar="FILE")],
     goals: Annotated[str, opt("0-99; or of the official data: train or beside.")] = "0-99",

@@ -17,12 +17,8 @@ data_app = command_group(
 
 @command(data_app, "stategate data webshop --from ~/webshop-files")
 def webshop(
-    source: Annotated[
-        Path | None, opt("Copy them from here, download nothing.", "--from", metavar="FOLDER")
-    ] = None,
-    target: Annotated[
-        Path | None, opt("Keep them here, not where env.data=official.", "--to", metavar="FOLDER")
-    ] = None,
+    source: Annotated[Path | None, opt("Copy from here.", "--from", metavar="FOLDER")] = None,
+    target: Annotated[Path | None, opt("Keep them here.", "--to", metavar="FOLDER")] = None,
 ) -> None:
     """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
     from rich.table import Table
@@ -47,9 +43,7 @@ def trajectories(
     out: Annotated[Path, opt("Where the JSON lines go.", metavar="FOLDER")],
     practice: Annotated[bool, opt("Goals to practise on: for policy.", "--practice")] = False,
     source: Annotated[str, opt("'sample', 'official' or a folder.", "--data")] = "sample",
-    episodes: Annotated[
-        int | None, opt("Of training; 1000 or 1800.", "-n", "--episodes", min=1)
-    ] = None,
+    episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     seed: int = 0,

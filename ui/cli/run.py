@@ -29,8 +29,7 @@ def run(
     ] = "demo",
     goal: Annotated[int | None, opt("Which of the world's tasks to play.", min=0)] = None,
     task: Annotated[
-        list[str] | None,
-        opt("A task in the world's own words; repeatable, YAML.", metavar="KEY=VALUE"),
+        list[str] | None, opt("The world's own words; repeatable, YAML.", metavar="KEY=VALUE")
     ] = None,
     overrides: Overrides = None,
     actor: Annotated[str | None, opt("Who acts: chat, rule, human, your own kind, …")] = None,
@@ -39,17 +38,11 @@ def run(
     max_steps: Annotated[int | None, opt("Steps an episode may take.")] = None,
     show: Annotated[Show, opt("Of each step: the page, the context (prompt), or none.")] = "page",
     json_target: JsonFile = None,
-    thread: Annotated[
-        str | None, opt("Keep checkpoints, to resume the episode.", metavar="ID")
-    ] = None,
+    thread: Annotated[str | None, opt("Keep checkpoints, to resume it.", metavar="ID")] = None,
     resume: Annotated[bool, opt("Go on with --thread's unfinished episode.", "--resume")] = False,
-    episodes: Annotated[
-        int | None, opt("Play N tasks; print a summary.", min=1, metavar="N")
-    ] = None,
+    episodes: Annotated[int | None, opt("Play so many tasks.", min=1, metavar="N")] = None,
     start: Annotated[int | None, opt("The first task of --episodes.", min=0)] = None,
-    out: Annotated[
-        str | None, opt("Write --episodes to a run directory; resumes it.", metavar="DIR")
-    ] = None,
+    out: Annotated[str | None, opt("Run directory of --episodes.", metavar="DIR")] = None,
 ) -> None:
     """Play an episode and show it step by step, or play many and summarise them."""
     for is_wrong, why in (
