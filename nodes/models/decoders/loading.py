@@ -189,12 +189,9 @@ class DocumentMemory:
 
         todo = self.index.missing(list(by_key))
         hidden = True if quiet or len(todo) < _SHOW_FROM else None  # None: where nobody looks
-        with tqdm(
-            total=len(todo), desc="reading documents", unit="document", disable=hidden
-        ) as bar:
-            for start in range(0, len(todo), _BLOCK):
-                part = todo[start : start + _BLOCK]
-                states = self.backend.encode([by_key[key] for key in part])
-                for key, state in zip(part, states, strict=True):
-                    self.index.add(key, {name: tensor.numpy() for name, tensor in state.items()})
-                bar.update(len(part))
+        blocks = [todo[start : start + _BLOCK] for start in range(0, len(todo), _BLOCK)]
+        look: dict[str, Any] = {"unit": "document", "unit_scale": _BLOCK, "disable": hidden}
+        for part in tqdm(blocks, "reading documents", **look):
+            states = self.backend.encode([by_key[key] for key in part])
+            for key, state in zip(part, states, strict=True):
+                self.index.add(key, {name: tensor.numpy() for name, tensor in state.items()})
