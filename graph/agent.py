@@ -12,8 +12,17 @@ from langgraph.runtime import Runtime
 
 from envs.protocols import Observation, World
 from graph.config import Config
-from graph.messages import asked, spoken, turns_before
-from graph.state import State, pack_decision, pack_vector, read_events, require_task, unpack_vector
+from graph.state import (
+    State,
+    asked,
+    pack_decision,
+    pack_vector,
+    read_events,
+    require_task,
+    spoken,
+    turns_before,
+    unpack_vector,
+)
 from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
@@ -27,9 +36,7 @@ class Agent:
 
     def __init__(self, config: Config, resources: Resources | None = None) -> None:
         self.config = config
-        self.resources = resources or Resources(
-            config.llm, config.embedder, config.updater, config.env
-        )
+        self.resources = resources or Resources(*config.models)
         require_fit(config)
 
     def node(self, name: str) -> Callable[..., dict[str, Any]]:
@@ -53,9 +60,7 @@ class Agent:
         if changes:
             config = config.model_copy(update=changes)
             require_fit(config)
-            resources = resources.with_models(
-                config.llm, config.embedder, config.updater, config.env
-            )
+            resources = resources.with_models(*config.models)
         return BoundAgent(config, resources, runtime, thread)
 
 
