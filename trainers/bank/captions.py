@@ -5,6 +5,7 @@ import hashlib
 import json
 import mimetypes
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ class Captions:
                 self.problems.append(f"{episode.id}: its images were not described ({problem})")
                 return episode
             self._keep(key, known[key])
-        return episode.with_caption(known[key])
+        return replace(episode, caption=known[key])
 
     def _known(self) -> dict[str, str]:
         try:
