@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.qa.dialogues import Dialogue, DialogueTurn
-from envs.qa.questions import Question
+from envs.qa.questions import Dialogue, DialogueTurn, Question
 from evals.core.statistics import Units, paired_tests, ranking_metrics, summary_row
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.data import QuestionSet, load_set, relevant

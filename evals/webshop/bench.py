@@ -18,7 +18,7 @@ from tqdm import tqdm
 from envs.protocols import fill, takes_text
 from envs.webshop import WebShop
 from envs.webshop.expert import play
-from envs.webshop.nouns import nouns
+from envs.webshop.reward import nouns
 from evals.core.task import Parts, Row
 from graph.build import build_graph
 from graph.config import load_config
