@@ -19,9 +19,8 @@ from envs.protocols import ANSWER, Chunk
 from nodes.protocols import Embedder, Vector
 from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking, Passage
-from stores.corpus.corpus import Corpus
+from stores.corpus.corpus import Corpus, prepare, prepared_key, titled
 from stores.corpus.lexical import Lexical
-from stores.corpus.prepared import prepare, prepared_key, titled
 from stores.corpus.vectors import Vectors, is_server
 
 Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
