@@ -38,7 +38,7 @@ class Compress(FramedContext):
     """Show everything, shortened: titles by the words that matter, text by its best clauses."""
 
     kind: Literal["compress"] = "compress"
-    allocator: Literal["uniform", "proportional", "softmax", "learned"] = Field(
+    allocator: Literal["uniform", "relevance", "proportional", "softmax", "learned"] = Field(
         default="learned", description="how room is shared among chunks"
     )
     temperature: float = Field(default=0.1, gt=0, description="of allocator=softmax")
@@ -62,7 +62,7 @@ class Compress(FramedContext):
         """Name what the allocator loads."""
         if self.allocator == "learned":
             return (self.checkpoint or f"allocator-{updater}",)
-        is_scored = self.allocator != "uniform" and self.query == "trained"
+        is_scored = self.allocator in ("proportional", "softmax") and self.query == "trained"
         return (f"retriever-{updater}",) if is_scored else ()
 
     def build(self, resources: "Resources") -> ContextBuilder:
@@ -76,6 +76,8 @@ class Compress(FramedContext):
             allocate = allocators.learned(resources, self.checkpoint, self.kind)
         elif self.allocator == "uniform":
             allocate = allocators.uniform
+        elif self.allocator == "relevance":
+            allocate = allocators.relevance
         else:
             make = trained_query if self.query == "trained" else None
             query = (

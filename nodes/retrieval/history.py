@@ -1,0 +1,100 @@
+"""Parts of past results as a source of candidates, newest result first."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from envs.messages.reading import readable
+from envs.messages.view import result_chunks
+from envs.protocols import Chunk
+from nodes.protocols import Embedder, Vector
+from stores.text import words_of
+
+_SHORTEST = 12  # words of a part that does not count as longer than others
+
+
+class HistorySource:
+    """The parts of results, given as (name, text) from the oldest on.
+
+    ``all`` begins with the newest result: a builder that fills its budget from the top keeps it.
+    """
+
+    def __init__(
+        self, results: Iterable[tuple[str, str]], embedder: Callable[[], Embedder] | None = None
+    ) -> None:
+        self.by_result = {name: chunks_of(name, text) for name, text in results}
+        newest = reversed(self.by_result.values())
+        self._chunks = tuple(chunk for chunks in newest for chunk in chunks)
+        self._embedder = embedder
+
+    def all(self) -> Sequence[Chunk]:
+        """Return every part, newest result first."""
+        return self._chunks
+
+    def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
+        """Return the ``k`` parts nearest to ``vector`` by cosine."""
+        if not self._chunks or k <= 0 or self._embedder is None:
+            return []
+        rows = self._embedder().embed([shown_text(chunk) for chunk in self._chunks])
+        norm = float(np.linalg.norm(vector)) or 1.0
+        scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self._chunks[i], float(scores[i])) for i in order]
+
+    def find(self, query: str, k: int, how: str = "") -> list[tuple[Chunk, float]]:
+        """Return up to ``k`` parts that share words with ``query``, best first."""
+        scores = word_scores({word: 1.0 for word in words_of(query)}, self._chunks)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self._chunks[i], float(scores[i])) for i in order if scores[i] > 0]
+
+
+@lru_cache(maxsize=2048)
+def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
+    """Return the parts of a result."""
+    return tuple(result_chunks(name, text))
+
+
+def shown_text(chunk: Chunk) -> str:
+    """Return a part as a model would read it."""
+    return readable(chunk.text) if chunk.kind == "html" else chunk.text.strip()
+
+
+@lru_cache(maxsize=65536)
+def _words(chunk_text: str, is_html: bool) -> frozenset[str]:
+    return frozenset(words_of(readable(chunk_text) if is_html else chunk_text))
+
+
+def words_in(chunk: Chunk) -> frozenset[str]:
+    """Return the stems of a part."""
+    return _words(chunk.text, chunk.kind == "html")
+
+
+def rarity(chunks: Sequence[Chunk]) -> dict[str, float]:
+    """Return how much each word tells the parts apart: the logarithm of its inverse frequency."""
+    counts: dict[str, int] = {}
+    for chunk in chunks:
+        for word in words_in(chunk):
+            counts[word] = counts.get(word, 0) + 1
+    total = len(chunks) + 1
+    return {word: math.log(1 + (total - n + 0.5) / (n + 0.5)) for word, n in counts.items()}
+
+
+def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
+    """Return for each part the summed rarity of the words of ``query`` (with weights) in it.
+
+    Longer parts hold more words by chance: the sum is divided by a slowly growing length.
+    """
+    scores = np.zeros(len(chunks), dtype=np.float32)
+    if not query:
+        return scores
+    rare = rarity(chunks)
+    asked = query.keys()
+    for i, chunk in enumerate(chunks):
+        words = words_in(chunk)
+        shared = asked & words
+        if shared:
+            length = max(len(words), _SHORTEST) / _SHORTEST
+            scores[i] = sum(query[word] * rare[word] for word in shared) / length**0.5
+    return scores
