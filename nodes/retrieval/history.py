@@ -71,30 +71,23 @@ def words_in(chunk: Chunk) -> frozenset[str]:
     return _words(chunk.text, chunk.kind == "html")
 
 
-def rarity(chunks: Sequence[Chunk]) -> dict[str, float]:
-    """Return how much each word tells the parts apart: the logarithm of its inverse frequency."""
-    counts: dict[str, int] = {}
-    for chunk in chunks:
-        for word in words_in(chunk):
-            counts[word] = counts.get(word, 0) + 1
-    total = len(chunks) + 1
-    return {word: math.log(1 + (total - n + 0.5) / (n + 0.5)) for word, n in counts.items()}
-
-
 def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
     """Return for each part the summed rarity of the words of ``query`` (with weights) in it.
 
-    Longer parts hold more words by chance: the sum is divided by a slowly growing length.
+    A word is rare that few of ``chunks`` hold. Longer parts hold more words by chance: the sum is
+    divided by a slowly growing length.
     """
     scores = np.zeros(len(chunks), dtype=np.float32)
-    if not query:
-        return scores
-    rare = rarity(chunks)
     asked = query.keys()
-    for i, chunk in enumerate(chunks):
-        words = words_in(chunk)
-        shared = asked & words
-        if shared:
-            length = max(len(words), _SHORTEST) / _SHORTEST
-            scores[i] = sum(query[word] * rare[word] for word in shared) / length**0.5
+    shared = [asked & words_in(chunk) for chunk in chunks]
+    counts: dict[str, int] = {}
+    for words in shared:
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+    total = len(chunks) + 1
+    worth = {w: query[w] * math.log(1 + (total - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
+    for i, words in enumerate(shared):
+        if words:
+            length = max(len(words_in(chunks[i])), _SHORTEST) / _SHORTEST
+            scores[i] = sum(worth[word] for word in words) / length**0.5
     return scores

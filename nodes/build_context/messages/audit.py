@@ -1,11 +1,10 @@
 """What became of each message in one call: streamed as an event, kept with traces, drawn by the app."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-#: What became of a message: shown as it is, with less text, as a note alone, or not at all.
-Fate = Literal["whole", "shortened", "note", "left out", "orphan"]
+#: What became of a message: shown with less text, as a note alone, or not at all.
+Fate = Literal["shortened", "note", "left out", "orphan"]
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Audit:
-    """One call: tokens of its prompt (tools and system message included), and every message's fate.
+    """One call: tokens of its prompt (tools and system message included), and what became of messages.
 
-    ``over_by`` is by how many tokens the budget could not be held (0: it holds). ``stable`` counts the
-    tokens at the start that are byte for byte those of the call before. ``problem`` says why the
-    messages went through untouched.
+    ``rows`` are those that are not shown whole, ``whole`` counts the others. ``over_by`` is by how many
+    tokens the budget could not be held (0: it holds). ``problem`` says why the messages went through
+    untouched.
     """
 
     kind: str
@@ -47,14 +46,12 @@ class Audit:
     tail: str = ""
     seconds: float = 0.0
     problem: str = ""
+    whole: int = 0
     rows: tuple[Row, ...] = ()
 
     def told(self) -> dict[str, Any]:
-        """Return the audit as plain values; messages shown whole are only counted."""
-        values = asdict(self)
-        values["rows"] = [asdict(row) for row in self.rows if row.fate != "whole"]
-        values["whole"] = sum(row.fate == "whole" for row in self.rows)
-        return {"type": "stategate.context", **values}
+        """Return the audit as plain values."""
+        return {"type": "stategate.context", **asdict(self)}
 
     def metadata(self) -> dict[str, Any]:
         """Return the few numbers that a trace is searched by."""
@@ -78,7 +75,3 @@ def untouched(kind: str, budget: int, tokens: int, problem: str) -> Audit:
     """Return the audit of a call whose messages went through as they are."""
     return Audit(kind, budget, tokens, tokens, over_by=max(tokens - budget, 0), problem=problem)
 
-
-def total(rows: Sequence[Row]) -> tuple[int, int]:
-    """Return the rows' tokens before and after."""
-    return sum(row.tokens_before for row in rows), sum(row.tokens_after for row in rows)

@@ -66,6 +66,7 @@ class HistoryContext:
         )
         self._counter = token_counter
         self._sizes: dict[str, tuple[Any, Any, int]] = {}
+        self._remembered: dict[Count, Count] = {}
         self._schemas: dict[int, tuple[Any, str]] = {}
 
     def __call__(
@@ -77,7 +78,7 @@ class HistoryContext:
         model: Any = None,
     ) -> Shown:
         """Return what a call reads of ``messages``, and the decisions for the next call."""
-        count = self._counter or counter_of(model)
+        count = self._count_for(model)
         fixed = 0 if system is None else tokens_of(system, count)
         fixed += sum(count(self._schema(tool)) for tool in tools)
         decisions, state = self._read(messages, decisions)
@@ -89,6 +90,13 @@ class HistoryContext:
             lambda message: self._size(message, count),
         )
         return decide(messages, decisions, fixed, state)
+
+    def _count_for(self, model: Any) -> Count:
+        """Return a counter that remembers texts, each in full: histories repeat themselves."""
+        plain = self._counter or counter_of(model)
+        if plain not in self._remembered:
+            self._remembered[plain] = lru_cache(maxsize=_KNOWN_SIZES)(plain)
+        return self._remembered[plain]
 
     def _builder(self, request: Any) -> Any:
         builder: ContextBuilder = self._resources.get(self.params)

@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from envs.messages.history import (
     Count,
+    calls_of,
     calls_text,
     digest,
     events_of,
@@ -32,15 +33,13 @@ from envs.messages.history import (
 )
 from envs.messages.view import MessagesView
 from envs.protocols import Observation
-from nodes.build_context.messages.audit import Audit, Row, total
+from nodes.build_context.messages.audit import Audit, Row
 from nodes.build_context.messages.render import Rendering, bare, is_shortened, rendered
 from nodes.build_context.messages.tail import tail_for
 from nodes.protocols import ContextBuilder, ContextRequest, Embedder, Piece, Vector
 from nodes.retrieval.history import HistorySource
 from stores.tokens import count_tokens
 
-#: Kinds of pieces that no part of a result is: they go after everything else.
-_TAIL_KINDS = ("passage", "fact", "entity", "relation", "experience")
 _NOTE_TOKENS = 14
 _VIEW = MessagesView()
 
@@ -106,7 +105,7 @@ class Shown:
     audit: Audit
 
 
-@dataclass
+@dataclass(eq=False)
 class _Slot:
     """One message on its way into the prompt."""
 
@@ -114,6 +113,8 @@ class _Slot:
     key: str
     message: BaseMessage
     size: int  # tokens of the original
+    text: str
+    text_size: int  # tokens of the text alone
     turn: int
     role: str
     is_result: bool = False
@@ -123,16 +124,14 @@ class _Slot:
     why: str = ""
 
     @property
-    def text(self) -> str:
-        return text_of(self.message)
-
-    @property
     def shown_size(self) -> int:
         if self.is_out:
             return 0
-        if self.rendering is None:
-            return self.size
-        return self.size - count_tokens(self.text) + count_tokens(self.rendering.text)
+        return self.size if self.rendering is None else self.bare_size + self.rendering.size
+
+    @property
+    def bare_size(self) -> int:
+        return self.size - self.text_size
 
 
 class Decider:
@@ -161,6 +160,8 @@ class Decider:
     ) -> Shown:
         """Return what a call reads of ``messages``, beside ``fixed`` tokens of tools and system."""
         settings = self.settings
+        if quick := self._untouched(messages, decisions, fixed):
+            return quick
         repair = repaired(messages)
         slots = self._slots(messages, repair.messages, repair.places)
         floor = self._floor(slots, decisions.floor)
@@ -183,7 +184,8 @@ class Decider:
                     tails = {**tails, anchor: tail}
         shown = self._shown(slots, tails)
         rows = (*_rows(slots), *_orphan_rows(messages, repair.places, repair.orphans, self._size_of))
-        before, after = total(rows)
+        before = sum(s.size for s in slots) + sum(r.tokens_before for r in rows if r.fate == "orphan")
+        after = sum(slot.shown_size for slot in slots)
         after += sum(self._count(text) for text in tails.values())
         kept = replace(
             decisions,
@@ -198,9 +200,37 @@ class Decider:
         )
         audit = Audit(
             settings.kind, settings.budget, fixed + before, fixed + after, fixed,
-            max(fixed + after - settings.budget, 0), is_cut, tail, rows=rows,
+            max(fixed + after - settings.budget, 0), is_cut, tail,
+            whole=len(messages) - len(rows), rows=rows,
         )  # fmt: skip
         return Shown(shown, kept, audit)
+
+    def _untouched(
+        self, messages: Sequence[BaseMessage], decisions: Decisions, fixed: int
+    ) -> Shown | None:
+        """Return the messages as they are where that is clear at a glance, else None."""
+        if decisions.frozen or decisions.tails or decisions.floor:
+            return None
+        tokens = fixed + sum(self._size_of(message) for message in messages)
+        if tokens > self.settings.budget:
+            return None
+        waiting: set[str] = set()
+        for message in messages:
+            if isinstance(message, ToolMessage):
+                if message.tool_call_id not in waiting:
+                    return None
+                waiting.discard(message.tool_call_id)
+            elif waiting:
+                return None
+            elif isinstance(message, AIMessage) and message.tool_calls:
+                waiting.update(calls_of(message))
+        for message in reversed(messages):
+            if not isinstance(message, ToolMessage):
+                break
+            if self._size_of(message) > self.settings.fresh:
+                return None
+        audit = Audit(self.settings.kind, self.settings.budget, tokens, tokens, fixed, whole=len(messages))
+        return Shown(tuple(messages), decisions, audit)
 
     # What stands already ---------------------------------------------------------------------------------
 
@@ -212,21 +242,22 @@ class Decider:
             for i in range(round_.start, round_.end):
                 message = shown[i]
                 is_result = isinstance(message, ToolMessage)
+                text = text_of(message)
                 slots.append(
                     _Slot(
                         places[i], key_of(messages[places[i]], places[i]), message,
-                        self._size_of(message), round_.turn, round_.role, is_result,
+                        self._size_of(message), text, self._count(text) if is_result else 0,
+                        round_.turn, round_.role, is_result,
                         is_result and number == len(rounds) - 1,
                     )
                 )  # fmt: skip
         return slots
 
-    @staticmethod
-    def _freeze(slots: Sequence[_Slot], decisions: Decisions) -> None:
+    def _freeze(self, slots: Sequence[_Slot], decisions: Decisions) -> None:
         for slot in slots:
             stored = decisions.frozen.get(slot.key)
             if stored is not None and slot.is_result and stored[0] == digest(slot.text):
-                slot.rendering = Rendering(stored[1], 1, 1)
+                slot.rendering = Rendering(stored[1], self._count(stored[1]), 1, 1)
                 slot.why = "as before"
                 slot.is_new = False
 
@@ -259,7 +290,7 @@ class Decider:
         """Shorten new results that are larger than their share, by what they were asked for."""
         for slot in slots:
             if slot.is_new and not slot.is_out and not is_shortened(slot.text):
-                if self._count(slot.text) > self.settings.fresh and not _is_recalled(slot.message):
+                if slot.text_size > self.settings.fresh and not _is_recalled(slot.message):
                     self._shorten_one(slot, messages, self.settings.fresh, state)
                     slot.why = "larger than a new result may be"
 
@@ -275,11 +306,11 @@ class Decider:
                 [slot], messages, budget, state, self._arrival, messages[: slot.place]
             )
             slot.rendering = found[slot.key]
-            over = self._count(slot.rendering.text) - room
+            over = slot.rendering.size - room
             if over <= 0:
                 return
             budget -= over + 8
-        slot.rendering = bare(slot.key, slot.text, self.settings.with_recall)
+        slot.rendering = self._bare(slot)
 
     def _cut(
         self, slots: list[_Slot], messages: Sequence[BaseMessage], fixed: int, state: Vector | None
@@ -295,11 +326,10 @@ class Decider:
         old = [s for s in slots if s.is_result and not s.is_out and not s.is_new]
         for slot in old:
             slot.rendering = None
-        held = fixed + sum(s.shown_size for s in slots if s not in old)
-        held += sum(s.size - self._count(s.text) for s in old)
+        held = fixed + sum(s.shown_size for s in slots) - sum(s.text_size for s in old)
         chosen = old[-settings.newest :] if settings.newest is not None else old
         for slot in old:
-            slot.rendering = bare(slot.key, slot.text, settings.with_recall)
+            slot.rendering = self._bare(slot)
             slot.why = "older than the newest results"
         room = low - held - _NOTE_TOKENS * len(old)
         if chosen and room > 0:
@@ -326,11 +356,15 @@ class Decider:
                 if is_new:
                     self._shorten_one(slot, messages, self._text_size(slot) - over, state)
                 else:
-                    slot.rendering = bare(slot.key, slot.text, self.settings.with_recall)
+                    slot.rendering = self._bare(slot)
                 slot.why = "to hold the budget"
 
-    def _text_size(self, slot: _Slot) -> int:
-        return self._count(slot.text if slot.rendering is None else slot.rendering.text)
+    @staticmethod
+    def _text_size(slot: _Slot) -> int:
+        return slot.text_size if slot.rendering is None else slot.rendering.size
+
+    def _bare(self, slot: _Slot) -> Rendering:
+        return bare(slot.key, slot.text, slot.text_size, self.settings.with_recall, self._count)
 
     def _floor_for(self, slots: Sequence[_Slot], room: int, fixed: int) -> str:
         """Return the first message to show so that all but results' texts fits ``room`` tokens.
@@ -339,8 +373,7 @@ class Decider:
         """
 
         def least(slot: _Slot) -> int:
-            text = self._count(slot.text)
-            return slot.size - text + min(text, _NOTE_TOKENS) if slot.is_result else slot.size
+            return slot.bare_size + min(slot.text_size, _NOTE_TOKENS) if slot.is_result else slot.size
 
         needed = fixed + sum(least(slot) for slot in slots)
         if needed <= room or not slots:
@@ -372,8 +405,9 @@ class Decider:
         pieces = self._pieces(source, messages, budget, state, builder, before)
         return {
             slot.key: rendered(
-                slot.key, slot.text, source.by_result[slot.key], pieces, self.settings.with_recall
-            )
+                slot.key, slot.text, source.by_result[slot.key], pieces, self.settings.with_recall,
+                self._count,
+            )  # fmt: skip
             for slot in slots
         }
 
@@ -388,7 +422,14 @@ class Decider:
     ) -> dict[str, Piece]:
         asked = instruction_of(messages)
         lead = self._count(f"Instruction: {' '.join(asked.split())}\n")
-        calls = tuple(dict.fromkeys(c.name for m in before[-8:] for c in _tool_names(m)))
+        calls = tuple(
+            dict.fromkeys(
+                call["name"]
+                for message in before[-8:]
+                if isinstance(message, AIMessage)
+                for call in message.tool_calls
+            )
+        )
         request = ContextRequest(
             instruction=asked,
             observation=Observation("".join(c.text for c in source.all()), calls),
@@ -409,9 +450,12 @@ class Decider:
         tails: Mapping[str, str],
     ) -> str:
         hidden = [s for s in slots if s.is_result and (s.is_out or s.rendering is not None)]
-        query = [s for s in slots if s.place >= _last_said(slots)]
+        last = max((slot.place for slot in slots if not slot.is_result), default=0)
+        query = [s for s in slots if s.place >= last]
+        calls = _calls(slots)
         return tail_for(
-            [(s.key, _source_of(s, slots), s.text, "" if s.is_out else s.rendering.text)  # type: ignore[union-attr]
+            [(s.key, calls.get(s.message.tool_call_id, "result"), s.text,  # type: ignore[attr-defined]
+              "" if s.rendering is None else s.rendering.text)
              for s in hidden if not s.is_new],
             " ".join([*(s.text + " " + calls_text(s.message) for s in query)]),
             " ".join(tails.values()), room,
@@ -454,50 +498,33 @@ def _may_begin(slots: Sequence[_Slot], start: int, last_turn: int) -> bool:
     return slots[start].role == "human" or slots[start].turn == last_turn
 
 
-def _last_said(slots: Sequence[_Slot]) -> int:
-    """Return the place of the last message that is no result."""
-    return max((slot.place for slot in slots if not slot.is_result), default=0)
-
-
-@dataclass(frozen=True)
-class _Tool:
-    name: str
-
-
-def _tool_names(message: BaseMessage) -> list[_Tool]:
-    if not isinstance(message, AIMessage):
-        return []
-    return [_Tool(call["name"]) for call in message.tool_calls]
-
-
-def _source_of(slot: _Slot, slots: Sequence[_Slot]) -> str:
-    """Return the call that a result answers, in short."""
-    wanted = getattr(slot.message, "tool_call_id", "")
-    for other in slots:
-        if isinstance(other.message, AIMessage):
-            for call in other.message.tool_calls:
-                if call.get("id") == wanted:
-                    values = ", ".join(str(value) for value in call["args"].values())
-                    return f"{call['name']}({values[:60]})"
-    return str(getattr(slot.message, "name", "") or "result")
+def _calls(slots: Sequence[_Slot]) -> dict[str, str]:
+    """Return each call, by its id, in short."""
+    return {
+        str(call["id"]): f"{call['name']}({', '.join(str(v) for v in call['args'].values())[:60]})"
+        for slot in slots
+        if isinstance(slot.message, AIMessage)
+        for call in slot.message.tool_calls
+    }
 
 
 def _rows(slots: Sequence[_Slot]) -> list[Row]:
+    """Return a row for each message that is not shown whole."""
     rows: list[Row] = []
     for slot in slots:
         rendering = slot.rendering
-        fate: Any = "whole"
-        if slot.is_out:
-            fate = "left out"
-        elif rendering is not None:
+        if rendering is None and not slot.is_out:
+            continue
+        fate: Any = "left out"
+        parts, parts_shown, score = 1, 0, None
+        if rendering is not None:
             fate = "shortened" if rendering.shown else "note"
+            parts, parts_shown, score = rendering.parts, rendering.shown, rendering.score
         label = slot.text[:80] or calls_text(slot.message)[:80]
         rows.append(
             Row(
                 slot.key, short_name(slot.key), slot.message.type, " ".join(label.split()), fate,
-                slot.size, slot.shown_size,
-                rendering.parts if rendering else 1, rendering.shown if rendering else int(not slot.is_out),
-                rendering.score if rendering else None, slot.why,
+                slot.size, slot.shown_size, parts, parts_shown, score, slot.why,
             )
         )  # fmt: skip
     return rows

@@ -4,11 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from envs.messages.history import short_name
+from envs.messages.history import Count, short_name
 from envs.protocols import Chunk
 from nodes.protocols import Piece
 from nodes.retrieval.history import shown_text
-from stores.tokens import count_tokens
 
 _GAP = "…\n"
 _NOTE = re.compile(r"\[cut \d+ tokens(?:: recall \w{5})?\]\Z")
@@ -16,9 +15,10 @@ _NOTE = re.compile(r"\[cut \d+ tokens(?:: recall \w{5})?\]\Z")
 
 @dataclass(frozen=True)
 class Rendering:
-    """The text that is shown for a result, and how many of its parts that are."""
+    """The text that is shown for a result, its tokens, and how many of its parts it has."""
 
     text: str
+    size: int
     parts: int
     shown: int
     score: float | None = None
@@ -36,7 +36,12 @@ def is_shortened(text: str) -> bool:
 
 
 def rendered(
-    key: str, text: str, chunks: Sequence[Chunk], pieces: Mapping[str, Piece], recallable: bool
+    key: str,
+    text: str,
+    chunks: Sequence[Chunk],
+    pieces: Mapping[str, Piece],
+    recallable: bool,
+    count: Count,
 ) -> Rendering:
     """Return the text made of the parts that ``pieces`` show, and of those that lead them.
 
@@ -48,7 +53,7 @@ def rendered(
     scores = [s for i, c in enumerate(chunks) if (s := _score(pieces.get(c.id))) is not None]
     best = max(scores, default=None)
     if len(places) == len(chunks) and not any(_is_partial(pieces.get(c.id)) for c in chunks):
-        return Rendering(text, len(chunks), len(chunks), best)
+        return Rendering(text, count(text), len(chunks), len(chunks), best)
     body = ""
     last = -1
     for i in sorted(places):
@@ -62,21 +67,20 @@ def rendered(
         else:
             body += chunk.text
         last = i
-    size = count_tokens(text)
-    gone = max(size - count_tokens(body), 1)
+    size = count(text)
+    gone = max(size - count(body), 1)
     shown = _broken(body.rstrip()) + note(gone, key, recallable)
-    if count_tokens(shown) >= size:
-        return Rendering(text, len(chunks), len(chunks), best)
-    return Rendering(shown, len(chunks), len(places), best)
+    if (shown_size := count(shown)) >= size:
+        return Rendering(text, size, len(chunks), len(chunks), best)
+    return Rendering(shown, shown_size, len(chunks), len(places), best)
 
 
-def bare(key: str, text: str, recallable: bool) -> Rendering:
+def bare(key: str, text: str, size: int, recallable: bool, count: Count) -> Rendering:
     """Return the shortest rendering: the note alone, or the text where that is shorter."""
-    size = count_tokens(text)
     alone = note(size, key, recallable)
-    if count_tokens(alone) >= size:
-        return Rendering(text, 1, 1)
-    return Rendering(alone, 1, 0)
+    if (alone_size := count(alone)) >= size:
+        return Rendering(text, size, 1, 1)
+    return Rendering(alone, alone_size, 1, 0)
 
 
 def _broken(body: str) -> str:
