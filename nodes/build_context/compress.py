@@ -15,14 +15,18 @@ from pydantic import Field
 from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
 from nodes.build_context.detail import (
+    INSTRUCTION,
     Ladder,
     chunk_ladder,
     instruction_ladder,
     plain_ladder,
 )
+from nodes.build_context.whole_parts import fit_parts
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
+from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
+from stores.text import one_line
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -88,6 +92,12 @@ class Compress(FramedContext):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
+            if isinstance(request.source, HistorySource):
+                if query is not None:
+                    _, scores = rank_by(request, query, len(chunks))
+                weights = allocate(request, chunks, scores if query is not None else {})
+                frame = count_tokens(f"{INSTRUCTION}{one_line(request.instruction)}\n")
+                return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
             allowed = min(request.budget, round(self.ratio * whole.tokens))
             if whole.tokens <= allowed:

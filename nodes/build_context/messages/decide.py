@@ -17,6 +17,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from envs.messages.history import (
+    MESSAGE_TOKENS,
     Count,
     calls_of,
     calls_text,
@@ -178,15 +179,16 @@ class Decider:
         if settings.tail and slots:
             room = min(settings.tail, settings.budget - self._total(slots, tails, fixed))
             anchor = slots[-1].key
-            if anchor not in tails and not _is_tail(slots[-1].message):
-                tail = self._tail(slots, messages, room, state, tails)
+            may_follow = slots[-1].message.type in ("human", "tool")  # nothing waits for an answer
+            if may_follow and anchor not in tails and not _is_tail(slots[-1].message):
+                tail = self._tail(slots, room - MESSAGE_TOKENS, tails)
                 if tail:
                     tails = {**tails, anchor: tail}
         shown = self._shown(slots, tails)
         rows = (*_rows(slots), *_orphan_rows(messages, repair.places, repair.orphans, self._size_of))
         before = sum(s.size for s in slots) + sum(r.tokens_before for r in rows if r.fate == "orphan")
         after = sum(slot.shown_size for slot in slots)
-        after += sum(self._count(text) for text in tails.values())
+        after += self._tails_size(slots, tails)
         kept = replace(
             decisions,
             frozen={
@@ -276,11 +278,18 @@ class Decider:
                 slot.is_out, slot.rendering, slot.why = True, None, why
 
     def _total(self, slots: Sequence[_Slot], tails: Mapping[str, str], fixed: int) -> int:
-        return (
-            fixed
-            + sum(slot.shown_size for slot in slots)
-            + sum(self._count(text) for text in tails.values())
-        )
+        return fixed + sum(slot.shown_size for slot in slots) + self._tails_size(slots, tails)
+
+    def _tails_size(self, slots: Sequence[_Slot], tails: Mapping[str, str]) -> int:
+        size = 0
+        for slot in slots if tails else ():
+            if (tail := tails.get(slot.key)) is None or slot.is_out:
+                continue
+            if slot.is_result:
+                size += self._count(_joined(slot, tail)) - self._text_size(slot)
+            else:
+                size += MESSAGE_TOKENS + self._count(tail)
+        return size
 
     # What is decided now ------------------------------------------------------------------------------------
 
@@ -441,14 +450,7 @@ class Decider:
         )
         return {piece.id: piece for piece in builder(request).pieces}
 
-    def _tail(
-        self,
-        slots: Sequence[_Slot],
-        messages: Sequence[BaseMessage],
-        room: int,
-        state: Vector | None,
-        tails: Mapping[str, str],
-    ) -> str:
+    def _tail(self, slots: Sequence[_Slot], room: int, tails: Mapping[str, str]) -> str:
         hidden = [s for s in slots if s.is_result and (s.is_out or s.rendering is not None)]
         last = max((slot.place for slot in slots if not slot.is_result), default=0)
         query = [s for s in slots if s.place >= last]
@@ -471,11 +473,10 @@ class Decider:
             if slot.is_out:
                 continue
             message = slot.message
-            text = slot.text if slot.rendering is None else slot.rendering.text
             if slot.is_result and tail:
-                message = with_text(message, f"{text}\n\n{tail}")
+                message = with_text(message, _joined(slot, tail))
             elif slot.rendering is not None:
-                message = with_text(message, text)
+                message = with_text(message, slot.rendering.text)
             shown.append(message)
             if tail and not slot.is_result:
                 shown.append(HumanMessage(tail, id=f"{_TAIL_ID}{short_name(slot.key)}"))
@@ -483,6 +484,11 @@ class Decider:
 
 
 _TAIL_ID = "stategate-tail-"
+
+
+def _joined(slot: _Slot, tail: str) -> str:
+    text = slot.text if slot.rendering is None else slot.rendering.text
+    return f"{text}\n\n{tail}"
 
 
 def _is_tail(message: BaseMessage) -> bool:
