@@ -51,7 +51,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
     new result larger than ``fresh`` tokens is shortened at once. ``tail`` tokens may bring back what
     the newest messages name. With ``recall`` the agent gets a tool that shows a shortened result
-    whole. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read one.
+    whole. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
 
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
     lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.
@@ -123,7 +123,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         except Exception as error:
             shown = self._fallback(messages, error)
         self._tell(shown.audit.timed(time.perf_counter() - started))
-        return {"llm_input_messages": list(shown.messages), _KEY: shown.decisions.plain()}
+        kept = shown.decisions or Decisions()
+        return {"llm_input_messages": list(shown.messages), _KEY: kept.plain()}
 
     def _work(self, request: ModelRequest[Any]) -> Callable[[], Shown]:
         state: Mapping[str, Any] = request.state

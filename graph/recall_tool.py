@@ -7,7 +7,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.prebuilt import InjectedState
 
-from envs.messages.history import key_of, short_name, text_of
+from envs.messages.history import name_of, text_of
 from nodes.retrieval.history import HistorySource, shown_text
 from stores.tokens import count_tokens, truncate
 
@@ -32,7 +32,7 @@ def recall_tool(budget: int) -> BaseTool:
 def recalled(wanted: str, messages: Sequence[BaseMessage], budget: int) -> str:
     """Return the result named ``wanted``, or the parts of results that share its words."""
     results = [
-        (short_name(key_of(message, place)), original_of(message))
+        (name_of(message, place), original_of(message))
         for place, message in enumerate(messages)
         if isinstance(message, ToolMessage) and message.name != "recall"
     ]

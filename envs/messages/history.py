@@ -26,9 +26,10 @@ def key_of(message: BaseMessage, place: int) -> str:
     return message.id or f"{place}-{zlib.crc32(repr(message.content).encode()):08x}"
 
 
-def short_name(key: str) -> str:
-    """Return the five letters by which a model can name a message."""
-    return f"{zlib.crc32(key.encode()):08x}"[:5]
+def name_of(message: BaseMessage, place: int) -> str:
+    """Return the five letters by which a model can name a message; a result goes by its call."""
+    call = getattr(message, "tool_call_id", None)
+    return f"{zlib.crc32(str(call or key_of(message, place)).encode()):08x}"[:5]
 
 
 def digest(text: str) -> int:
@@ -75,7 +76,9 @@ def tokens_of(message: BaseMessage, count: Count) -> int:
     if isinstance(message, AIMessage):
         for call in (*message.tool_calls, *message.invalid_tool_calls):
             args = call.get("args")
-            body = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
+            body = (
+                args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
+            )
             total += MESSAGE_TOKENS + count(f"{call.get('name')}{call.get('id')}") + count(body)
     if isinstance(message, ToolMessage):
         total += count(message.tool_call_id)
@@ -97,7 +100,7 @@ def _block_tokens(block: Any, count: Count) -> int:
     return min(size // 4, IMAGE_TOKENS * max(1, size // 200_000)) if size > 8000 else size // 4
 
 
-# Calls and results ----------------------------------------------------------------------------------------
+# Calls and results --------------------------------------------------------------------------------
 
 
 def calls_of(message: BaseMessage) -> list[str]:
@@ -221,7 +224,7 @@ def rounds_of(messages: Sequence[BaseMessage]) -> list[Round]:
 
 
 def events_of(messages: Sequence[BaseMessage], start: int = 0) -> list[Event]:
-    """Return what happened from ``start`` on: what was said or returned (OBS), what was called (ACT)."""
+    """Return what happened from ``start`` on: OBS was said or returned, ACT was called."""
     asked = instruction_of(messages)
     events: list[Event] = []
     for place in range(start, len(messages)):

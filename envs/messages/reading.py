@@ -1,8 +1,8 @@
 """A tool's result read as what it is: JSON, HTML, markdown, a table, a log, a diff, code, or text.
 
-``spans`` cuts it into parts that make sense by themselves (a record, a row, a line of a log, a hunk, a
-paragraph). A part that explains what comes after it (a key, a heading, a header row, the first line of a
-function) leads those parts: where one of them is shown, so are the parts that lead it.
+``spans`` cuts it into parts that make sense by themselves (a record, a row, a line of a log, a hunk,
+a paragraph). A part that explains what comes after it (a key, a heading, a header row, the first line
+of a function) leads those parts: where one of them is shown, so are the parts that lead it.
 """
 
 import html
@@ -110,7 +110,7 @@ def readable(text: str) -> str:
     return " ".join(html.unescape(_TAG.sub(" ", shown)).split())
 
 
-# Each format -----------------------------------------------------------------------------------------
+# Each format --------------------------------------------------------------------------------------
 
 
 def _is_json(body: str) -> bool:
@@ -266,7 +266,9 @@ def _diff_spans(text: str) -> list[Span]:
             continue
         if line.startswith("@@"):
             close(start)
-            heads = [place for place in leads if not text[parts.spans[place].start :].startswith("@@")]
+            heads = [
+                place for place in leads if not text[parts.spans[place].start :].startswith("@@")
+            ]
             leads = [*heads, parts.add(start, end, heads, True)]
             in_file_head = False
             continue
@@ -325,7 +327,7 @@ def _text_spans(text: str) -> list[Span]:
     return parts.spans
 
 
-# Common -------------------------------------------------------------------------------------------------
+# Common -------------------------------------------------------------------------------------------
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:

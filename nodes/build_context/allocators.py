@@ -63,7 +63,7 @@ def relevance(
     By words alone: no model is needed. What a chunk leads counts for it; among equals the chunks that
     a source lists first come first.
     """
-    query = {word: 1.0 for word in words_of(request.instruction)}
+    query = dict.fromkeys(words_of(request.instruction), 1.0)
     actions = [event for event in request.events if event.kind == "ACT"]
     for age, event in enumerate(reversed(actions)):
         for word in words_of(event.text):

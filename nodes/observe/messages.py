@@ -16,7 +16,9 @@ class MessagesEnv(EnvParams):
 
     def build(self, resources: Resources) -> World:
         """Raise ``UserError``: the agent that has these messages plays, not this graph."""
-        raise UserError("env.kind=messages is read by graph.middleware: give ContextMiddleware to your agent")
+        raise UserError(
+            "env.kind=messages is read by graph.middleware: give ContextMiddleware to your agent"
+        )
 
     def view(self) -> View:
         """Return how results are read: as what they are."""

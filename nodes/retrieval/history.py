@@ -45,7 +45,7 @@ class HistorySource:
 
     def find(self, query: str, k: int, how: str = "") -> list[tuple[Chunk, float]]:
         """Return up to ``k`` parts that share words with ``query``, best first."""
-        scores = word_scores({word: 1.0 for word in words_of(query)}, self._chunks)
+        scores = word_scores(dict.fromkeys(words_of(query), 1.0), self._chunks)
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self._chunks[i], float(scores[i])) for i in order if scores[i] > 0]
 

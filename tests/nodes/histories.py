@@ -8,7 +8,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from envs.messages.history import calls_of
 
-WORDS = "harbour gate seven kestrel ledger 8443 amber quarry 17.5 river_id Näh 数 error total".split()
+WORDS = (
+    "harbour gate seven kestrel ledger 8443 amber quarry 17.5 river_id Näh 数 error total".split()
+)
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join)
 
 
@@ -16,7 +18,9 @@ words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join)
 def results(draw: st.DrawFn) -> str:
     """Return a tool's result in one of its formats."""
     lines = draw(st.lists(words, min_size=0, max_size=30))
-    kind = draw(st.sampled_from(["text", "json", "table", "log", "markdown", "html", "code", "diff"]))
+    kind = draw(
+        st.sampled_from(["text", "json", "table", "log", "markdown", "html", "code", "diff"])
+    )
     if kind == "json":
         return json.dumps({"items": [{"id": i, "text": line} for i, line in enumerate(lines)]})
     if kind == "table":
@@ -26,9 +30,13 @@ def results(draw: st.DrawFn) -> str:
     if kind == "markdown":
         return "# Page\n" + "\n".join(f"## {line[:20]}\n{line}\n" for line in lines)
     if kind == "html":
-        return "<html><body>" + "".join(f"<p>{line} &amp; <b>x</b></p>" for line in lines) + "</body>"
+        return (
+            "<html><body>" + "".join(f"<p>{line} &amp; <b>x</b></p>" for line in lines) + "</body>"
+        )
     if kind == "code":
-        return "import os\n" + "\n".join(f"def f{i}():\n    return '{x}'" for i, x in enumerate(lines))
+        return "import os\n" + "\n".join(
+            f"def f{i}():\n    return '{x}'" for i, x in enumerate(lines)
+        )
     if kind == "diff":
         return "--- a\n+++ b\n@@ -1 +1 @@\n" + "\n".join(f"+{line}\n-{line[:5]}" for line in lines)
     return "\n".join(lines)
@@ -39,7 +47,9 @@ def histories(draw: st.DrawFn, valid: bool = False, most: int = 14) -> list[Base
     """Return messages with ids; ``valid`` ones have no orphans and no system message in between."""
     messages: list[BaseMessage] = [HumanMessage(draw(words), id="h0")]
     for number in range(draw(st.integers(0, most))):
-        kinds = ["round"] * 6 + ["human", "ai"] + ([] if valid else ["orphan", "unanswered", "system"])
+        kinds = (
+            ["round"] * 6 + ["human", "ai"] + ([] if valid else ["orphan", "unanswered", "system"])
+        )
         kind = draw(st.sampled_from(kinds))
         if kind == "human":
             messages.append(HumanMessage(draw(_contents()), id=f"h{number + 1}"))
@@ -48,7 +58,9 @@ def histories(draw: st.DrawFn, valid: bool = False, most: int = 14) -> list[Base
         elif kind == "system":
             messages.append(SystemMessage(draw(words), id=f"y{number}"))
         elif kind == "orphan":
-            messages.append(ToolMessage(draw(results()), tool_call_id=f"lost{number}", id=f"o{number}"))
+            messages.append(
+                ToolMessage(draw(results()), tool_call_id=f"lost{number}", id=f"o{number}")
+            )
         elif kind in ("round", "unanswered") and messages[-1].type != "ai":
             messages += draw(_round(number, answered=kind == "round"))
     if valid and messages[-1].type == "ai" and not calls_of(messages[-1]):
@@ -66,7 +78,10 @@ def _round(draw: st.DrawFn, number: int, answered: bool) -> list[BaseMessage]:
         content = [
             {"type": "thinking", "thinking": draw(words), "signature": "x"},
             {"type": "text", "text": draw(words)},
-            *({"type": "tool_use", "id": c["id"], "name": c["name"], "input": c["args"]} for c in calls),
+            *(
+                {"type": "tool_use", "id": c["id"], "name": c["name"], "input": c["args"]}
+                for c in calls
+            ),
         ]
     said = AIMessage(content, tool_calls=calls, id=f"a{number}")
     replies = [

@@ -74,4 +74,3 @@ class Audit:
 def untouched(kind: str, budget: int, tokens: int, problem: str) -> Audit:
     """Return the audit of a call whose messages went through as they are."""
     return Audit(kind, budget, tokens, tokens, over_by=max(tokens - budget, 0), problem=problem)
-

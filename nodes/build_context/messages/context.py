@@ -194,4 +194,3 @@ def _counter_named(name: str) -> Count:
         return len(encoding.encode_ordinary(text))
 
     return count
-

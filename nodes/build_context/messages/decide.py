@@ -25,9 +25,9 @@ from envs.messages.history import (
     events_of,
     instruction_of,
     key_of,
+    name_of,
     repaired,
     rounds_of,
-    short_name,
     text_of,
     tokens_of,
     with_text,
@@ -94,7 +94,9 @@ class Decisions:
         if not plain:
             return cls()
         frozen = {key: (int(row[0]), str(row[1])) for key, row in plain["frozen"].items()}
-        return cls(frozen, plain["tails"], plain["floor"], plain["cuts"], plain["recurrent"], plain["read"])
+        return cls(
+            frozen, plain["tails"], plain["floor"], plain["cuts"], plain["recurrent"], plain["read"]
+        )
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class _Slot:
 
     place: int
     key: str
+    name: str
     message: BaseMessage
     size: int  # tokens of the original
     text: str
@@ -169,7 +172,9 @@ class Decider:
         self._freeze(slots, decisions)
         self._leave_out(slots, floor)
         self._shorten_new(slots, messages, state)
-        tails = {key: text for key, text in decisions.tails.items() if any(s.key == key for s in slots)}
+        tails = {
+            key: text for key, text in decisions.tails.items() if any(s.key == key for s in slots)
+        }
         is_cut = False
         if self._total(slots, tails, fixed) > settings.budget:
             is_cut = True
@@ -185,8 +190,13 @@ class Decider:
                 if tail:
                     tails = {**tails, anchor: tail}
         shown = self._shown(slots, tails)
-        rows = (*_rows(slots), *_orphan_rows(messages, repair.places, repair.orphans, self._size_of))
-        before = sum(s.size for s in slots) + sum(r.tokens_before for r in rows if r.fate == "orphan")
+        rows = (
+            *_rows(slots),
+            *_orphan_rows(messages, repair.places, repair.orphans, self._size_of),
+        )
+        before = sum(s.size for s in slots) + sum(
+            r.tokens_before for r in rows if r.fate == "orphan"
+        )
         after = sum(slot.shown_size for slot in slots)
         after += self._tails_size(slots, tails)
         kept = replace(
@@ -231,10 +241,12 @@ class Decider:
                 break
             if self._size_of(message) > self.settings.fresh:
                 return None
-        audit = Audit(self.settings.kind, self.settings.budget, tokens, tokens, fixed, whole=len(messages))
+        audit = Audit(
+            self.settings.kind, self.settings.budget, tokens, tokens, fixed, whole=len(messages)
+        )
         return Shown(tuple(messages), decisions, audit)
 
-    # What stands already ---------------------------------------------------------------------------------
+    # What stands already --------------------------------------------------------------------------
 
     def _slots(
         self, messages: Sequence[BaseMessage], shown: Sequence[BaseMessage], places: Sequence[int]
@@ -247,7 +259,8 @@ class Decider:
                 text = text_of(message)
                 slots.append(
                     _Slot(
-                        places[i], key_of(messages[places[i]], places[i]), message,
+                        places[i], key_of(messages[places[i]], places[i]),
+                        name_of(messages[places[i]], places[i]), message,
                         self._size_of(message), text, self._count(text) if is_result else 0,
                         round_.turn, round_.role, is_result,
                         is_result and number == len(rounds) - 1,
@@ -291,7 +304,7 @@ class Decider:
                 size += MESSAGE_TOKENS + self._count(tail)
         return size
 
-    # What is decided now ------------------------------------------------------------------------------------
+    # What is decided now --------------------------------------------------------------------------
 
     def _shorten_new(
         self, slots: Sequence[_Slot], messages: Sequence[BaseMessage], state: Vector | None
@@ -353,7 +366,11 @@ class Decider:
         return floor
 
     def _hold(
-        self, slots: Sequence[_Slot], messages: Sequence[BaseMessage], fixed: int, state: Vector | None
+        self,
+        slots: Sequence[_Slot],
+        messages: Sequence[BaseMessage],
+        fixed: int,
+        state: Vector | None,
     ) -> None:
         """Bring the prompt under the budget by what may still be shortened: old results, then new."""
         for is_new in (False, True):
@@ -373,7 +390,7 @@ class Decider:
         return slot.text_size if slot.rendering is None else slot.rendering.size
 
     def _bare(self, slot: _Slot) -> Rendering:
-        return bare(slot.key, slot.text, slot.text_size, self.settings.with_recall, self._count)
+        return bare(slot.name, slot.text, slot.text_size, self.settings.with_recall, self._count)
 
     def _floor_for(self, slots: Sequence[_Slot], room: int, fixed: int) -> str:
         """Return the first message to show so that all but results' texts fits ``room`` tokens.
@@ -382,7 +399,9 @@ class Decider:
         """
 
         def least(slot: _Slot) -> int:
-            return slot.bare_size + min(slot.text_size, _NOTE_TOKENS) if slot.is_result else slot.size
+            return (
+                slot.bare_size + min(slot.text_size, _NOTE_TOKENS) if slot.is_result else slot.size
+            )
 
         needed = fixed + sum(least(slot) for slot in slots)
         if needed <= room or not slots:
@@ -414,7 +433,11 @@ class Decider:
         pieces = self._pieces(source, messages, budget, state, builder, before)
         return {
             slot.key: rendered(
-                slot.key, slot.text, source.by_result[slot.key], pieces, self.settings.with_recall,
+                slot.name,
+                slot.text,
+                source.by_result[slot.key],
+                pieces,
+                self.settings.with_recall,
                 self._count,
             )  # fmt: skip
             for slot in slots
@@ -456,14 +479,14 @@ class Decider:
         query = [s for s in slots if s.place >= last]
         calls = _calls(slots)
         return tail_for(
-            [(s.key, calls.get(s.message.tool_call_id, "result"), s.text,  # type: ignore[attr-defined]
+            [(s.key, s.name, calls.get(s.message.tool_call_id, "result"), s.text,  # type: ignore[attr-defined]
               "" if s.rendering is None else s.rendering.text)
              for s in hidden if not s.is_new],
             " ".join([*(s.text + " " + calls_text(s.message) for s in query)]),
             " ".join(tails.values()), room,
         )  # fmt: skip
 
-    # What comes out -----------------------------------------------------------------------------------------
+    # What comes out -------------------------------------------------------------------------------
 
     @staticmethod
     def _shown(slots: Sequence[_Slot], tails: Mapping[str, str]) -> tuple[BaseMessage, ...]:
@@ -479,7 +502,7 @@ class Decider:
                 message = with_text(message, slot.rendering.text)
             shown.append(message)
             if tail and not slot.is_result:
-                shown.append(HumanMessage(tail, id=f"{_TAIL_ID}{short_name(slot.key)}"))
+                shown.append(HumanMessage(tail, id=f"{_TAIL_ID}{slot.name}"))
         return tuple(shown)
 
 
@@ -529,7 +552,7 @@ def _rows(slots: Sequence[_Slot]) -> list[Row]:
         label = slot.text[:80] or calls_text(slot.message)[:80]
         rows.append(
             Row(
-                slot.key, short_name(slot.key), slot.message.type, " ".join(label.split()), fate,
+                slot.key, slot.name, slot.message.type, " ".join(label.split()), fate,
                 slot.size, slot.shown_size, parts, parts_shown, score, slot.why,
             )
         )  # fmt: skip
@@ -545,7 +568,7 @@ def _orphan_rows(
     shown = {*places}
     return [
         Row(
-            key_of(message, i), short_name(key_of(message, i)), message.type,
+            key_of(message, i), name_of(message, i), message.type,
             " ".join(text_of(message)[:80].split()), "orphan", size_of(message), 0, 1, 0,
             why="a call without its result, or a result without its call",
         )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from envs.messages.history import Count, short_name
+from envs.messages.history import Count
 from envs.protocols import Chunk
 from nodes.protocols import Piece
 from nodes.retrieval.history import shown_text
@@ -24,9 +24,9 @@ class Rendering:
     score: float | None = None
 
 
-def note(tokens: int, key: str, recallable: bool) -> str:
+def note(tokens: int, name: str, recallable: bool) -> str:
     """Return the note that closes a shortened result."""
-    way_back = f": recall {short_name(key)}" if recallable else ""
+    way_back = f": recall {name}" if recallable else ""
     return f"[cut {tokens} tokens{way_back}]"
 
 
@@ -36,7 +36,7 @@ def is_shortened(text: str) -> bool:
 
 
 def rendered(
-    key: str,
+    name: str,
     text: str,
     chunks: Sequence[Chunk],
     pieces: Mapping[str, Piece],
@@ -69,15 +69,15 @@ def rendered(
         last = i
     size = count(text)
     gone = max(size - count(body), 1)
-    shown = _broken(body.rstrip()) + note(gone, key, recallable)
+    shown = _broken(body.rstrip()) + note(gone, name, recallable)
     if (shown_size := count(shown)) >= size:
         return Rendering(text, size, len(chunks), len(chunks), best)
     return Rendering(shown, shown_size, len(chunks), len(places), best)
 
 
-def bare(key: str, text: str, size: int, recallable: bool, count: Count) -> Rendering:
+def bare(name: str, text: str, size: int, recallable: bool, count: Count) -> Rendering:
     """Return the shortest rendering: the note alone, or the text where that is shorter."""
-    alone = note(size, key, recallable)
+    alone = note(size, name, recallable)
     if (alone_size := count(alone)) >= size:
         return Rendering(text, size, 1, 1)
     return Rendering(alone, alone_size, 1, 0)

@@ -6,7 +6,6 @@ called or returned. What comes back is text of results, quoted with its source.
 
 from collections.abc import Sequence
 
-from envs.messages.history import short_name
 from nodes.retrieval.history import chunks_of, shown_text, word_scores, words_in
 from stores.text import words_of
 from stores.tokens import count_tokens
@@ -17,18 +16,18 @@ _QUERY_WORDS = 400
 
 
 def tail_for(
-    hidden: Sequence[tuple[str, str, str, str]], query: str, already: str, room: int
+    hidden: Sequence[tuple[str, str, str, str, str]], query: str, already: str, room: int
 ) -> str:
     """Return a few parts of ``hidden`` results that ``query`` names, in at most ``room`` tokens.
 
-    ``hidden`` is (key, source, text, what of it is shown), oldest first; "" where nothing fits.
+    ``hidden`` is (key, name, source, text, what of it is shown), oldest first; "" where nothing fits.
     """
     words = words_of(query)[:_QUERY_WORDS]
     if not words or room < 20:
         return ""
     candidates = [
-        (chunk, key, source, shown)
-        for key, source, text, shown in hidden
+        (chunk, key, f"{name} {source}:", shown)
+        for key, name, source, text, shown in hidden
         for chunk in chunks_of(key, text)
     ]
     chunks = [chunk for chunk, *_ in candidates]
@@ -48,7 +47,7 @@ def tail_for(
             continue
         if not words_in(chunk) - set(words):
             continue  # it says nothing that the query does not say
-        head = "" if key in lines else f"{short_name(key)} {source}:\n"
+        head = "" if key in lines else f"{source}\n"
         cost = count_tokens(f"{head}{text}\n")
         if cost > left:
             continue
@@ -59,6 +58,6 @@ def tail_for(
         return ""
     parts = [_LEAD]
     for key, found in lines.items():
-        parts.append(f"{short_name(key)} {names[key]}:")
+        parts.append(names[key])
         parts += [text for _, text in sorted(found)]
     return "\n".join(parts)
