@@ -31,7 +31,7 @@ from langgraph.types import Command
 from graph.recall_tool import recall_tool
 from nodes.build_context.messages.audit import Audit, untouched
 from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decide import Decisions, Shown
+from nodes.build_context.messages.decisions import Decisions, Shown
 from nodes.protocols import UpdaterParams
 
 _KEY = "stategate"
@@ -46,7 +46,7 @@ class ContextState(AgentState[Any]):
 class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     """Show each model call what a context builder keeps of the history, within a budget.
 
-    ``kind`` is any context kind (``stategate kinds``), ``options`` its parameters. ``budget`` counts
+    ``kind`` is any context kind (``stategate kinds``), ``parameters`` are its own. ``budget`` counts
     tokens of the whole prompt, tools and system message included; once it is passed, one cut goes
     down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
     new result larger than ``fresh`` tokens is shortened at once. ``tail`` tokens may bring back what
@@ -73,12 +73,12 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         recall: bool = True,
         timeout: float = 5.0,
         token_counter: Callable[[str], int] | None = None,
-        **options: Any,
+        **parameters: Any,
     ) -> None:
         super().__init__()
         self.context = HistoryContext(
             kind, budget, updater=updater, embedder=embedder, low=low, fresh=fresh, tail=tail,
-            recall=recall, token_counter=token_counter, options=options,
+            recall=recall, token_counter=token_counter, parameters=parameters,
         )  # fmt: skip
         self.timeout = timeout
         self.tools = [recall_tool(budget // 2)] if recall else []
@@ -173,7 +173,7 @@ def build_messages(
     recall = bool(settings.pop("recall", False))
     known = ("updater", "embedder", "low", "fresh", "tail", "token_counter")
     own = {name: settings.pop(name) for name in known if name in settings}
-    context = HistoryContext(kind, budget, recall=recall, options=settings, **own)
+    context = HistoryContext(kind, budget, recall=recall, parameters=settings, **own)
     return list(context(messages, Decisions(), system, tools, model).messages)
 
 

@@ -12,13 +12,13 @@ from langgraph.types import Command
 
 from envs.messages.history import text_of, with_text
 from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decide import Decisions
+from nodes.build_context.messages.decisions import Decisions
 
 Handler = Callable[[ToolCallRequest], "ToolMessage | Command[Any]"]
 
 
 def shorten_results(
-    tokens: int = 2000, kind: str = "compress", *, keep_original: bool = True, **options: Any
+    tokens: int = 2000, kind: str = "compress", *, keep_original: bool = True, **parameters: Any
 ) -> Callable[[ToolCallRequest, Handler], "ToolMessage | Command[Any]"]:
     """Return a ``wrap_tool_call`` that keeps what matters of a result of more than ``tokens``.
 
@@ -28,7 +28,7 @@ def shorten_results(
     """
     # The result is the only thing that may be cut, and the rest of the history is free.
     context = HistoryContext(
-        kind, 10**9, fresh=tokens, tail=0, recall=keep_original, options=options
+        kind, 10**9, fresh=tokens, tail=0, recall=keep_original, parameters=parameters
     )
 
     def wrap_tool_call(request: ToolCallRequest, handler: Handler) -> "ToolMessage | Command[Any]":

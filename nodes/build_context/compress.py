@@ -93,9 +93,8 @@ class Compress(FramedContext):
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
             if isinstance(request.source, HistorySource):
-                if query is not None:
-                    _, scores = rank_by(request, query, len(chunks))
-                weights = allocate(request, chunks, scores if query is not None else {})
+                ranked = {} if query is None else rank_by(request, query, len(chunks))[1]
+                weights = allocate(request, chunks, ranked)
                 frame = count_tokens(f"{INSTRUCTION}{one_line(request.instruction)}\n")
                 return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)

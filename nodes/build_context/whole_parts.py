@@ -1,7 +1,7 @@
 """``compress`` where parts are shown whole or not at all: the results that another agent's tools gave.
 
 Room goes, as everywhere in ``compress``, to the parts with the least cost for their weight; a part pays
-for those that lead it (``Chunk.data["leads"]``: places in the same result) unless they are shown already.
+for those that lead it (``Chunk.data["leads"]``: places in its result) unless they are shown already.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,11 +44,11 @@ def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) ->
     order.sort(key=lambda row: row[:2])
     taken: set[str] = set()
     left = budget
-    for _, _, chunks, place in order:
-        needed = [chunks[i] for i in (*chunks[place].data["leads"], place)]
+    for _, _, parts, place in order:
+        needed = [parts[i] for i in (*parts[place].data["leads"], place)]
         needed = [chunk for chunk in needed if chunk.id not in taken]
-        cost = sum(costs[chunk.id] for chunk in needed)
-        if cost <= left:
-            left -= cost
+        size = sum(costs[chunk.id] for chunk in needed)
+        if size <= left:
+            left -= size
             taken.update(chunk.id for chunk in needed)
     return taken

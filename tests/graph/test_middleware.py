@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import Field
 
 from graph.middleware import ContextMiddleware
 
@@ -20,7 +21,7 @@ class Recorder(BaseChatModel):
     """A fake model that asks for ``calls`` pages, then ends; it keeps every prompt that it read."""
 
     calls: int = 12
-    prompts: list[list[BaseMessage]] = []
+    prompts: list[list[BaseMessage]] = Field(default_factory=list)
     tool: str = "read_page"
 
     @property
@@ -87,7 +88,7 @@ def test_what_was_shown_is_shown_again_until_a_cut() -> None:
     model = Recorder(calls=20, prompts=[])
     agent = agent_of(model, [ContextMiddleware(budget=6000)], checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "t"}}
-    audits = [e for e in agent.stream(ASK, config=config, stream_mode="custom")]
+    audits = list(agent.stream(ASK, config=config, stream_mode="custom"))
     assert [a["type"] for a in audits] == ["stategate.context"] * 21
     cuts = [a["is_cut"] for a in audits]
     assert 2 <= sum(cuts) <= 6
@@ -302,3 +303,12 @@ def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
     assert "item 3-7 is blue" in result.text
     name = result.text.rpartition("recall ")[2].rstrip("]")
     assert recalled(name, out["messages"], 5000) == read_page.invoke({"number": 3})
+
+
+def test_recalled_parts_come_at_the_end() -> None:
+    model = Recorder(calls=14, prompts=[])
+    agent = agent_of(model, [ContextMiddleware("recall", 4000, tail=300, extractor="rules")])
+    audits = list(agent.stream(ASK, stream_mode="custom"))
+    assert not any(a["problem"] for a in audits)
+    assert any(a["tail"] for a in audits)
+    assert any(a["tail"] and a["tail"] in str(p[-1].content) for a, p in zip(audits, model.prompts))

@@ -1,5 +1,6 @@
 """What must hold of every call, whatever the history: pairs, roles, budget, order, no rewriting."""
 
+import os
 from copy import deepcopy
 from typing import Any
 
@@ -11,15 +12,17 @@ from langchain_core.messages.utils import convert_to_openai_messages
 
 from envs.messages.history import calls_of, tokens_of
 from nodes.build_context.messages.context import HistoryContext
-from nodes.build_context.messages.decide import Decisions, Shown
+from nodes.build_context.messages.decisions import Decisions, Shown
 from stores.tokens import count_tokens
 from tests.nodes.histories import histories
 
 KINDS = st.sampled_from(["compress", "full", "window"])
 BUDGETS = st.sampled_from([60, 200, 500, 1500, 6000])
 often = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)  # fmt: skip
+    max_examples=int(os.environ.get("STATEGATE_EXAMPLES", "100")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 _CONTEXTS: dict[Any, HistoryContext] = {}
 
 

@@ -12,7 +12,10 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from envs.messages.history import Count, events_of, tokens_of
-from nodes.build_context.messages.decide import Decider, Decisions, Settings, Shown
+from nodes.build_context.experience import AdvisedContext
+from nodes.build_context.messages.decide import Decider
+from nodes.build_context.messages.decisions import Decisions, Settings, Shown
+from nodes.build_context.recall import ConversationContext
 from nodes.observe.messages import MessagesEnv
 from nodes.protocols import ContextBuilder, ContextParams, UpdaterParams, Vector
 from nodes.registry import registry
@@ -42,13 +45,21 @@ class HistoryContext:
         tail: int | None = None,
         recall: bool = True,
         token_counter: Count | None = None,
-        options: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
         if not 0 < low <= 1 or budget < 1:
             raise UserError("budget is a number of tokens, and low a share of it between 0 and 1")
         self.kind = kind
-        chosen = dict(options or {})
-        self.params = _params(kind, budget, chosen, has_updater=updater is not None)
+        chosen = dict(parameters or {})
+        asked = _params(kind, budget, chosen, has_updater=updater is not None)
+        # A kind that adds to a prompt says what comes at its end; another what stays in place.
+        is_adding = isinstance(asked, ConversationContext | AdvisedContext)
+        self._advising = asked if is_adding else None
+        self.params = asked
+        if isinstance(asked, AdvisedContext):
+            self.params = asked.inner
+        elif is_adding:
+            self.params = _params("compress", budget, {}, has_updater=False)
         self._updater = None if updater is None else registry().parse("updater", updater)
         self._resources = Resources(
             embedder=registry().parse("embedder", embedder or "minilm"),  # type: ignore[arg-type]
@@ -88,6 +99,7 @@ class HistoryContext:
             lambda: self._resources.embedder,
             count,
             lambda message: self._size(message, count),
+            None if self._advising is None else self._advised,
         )
         return decide(messages, decisions, fixed, state)
 
@@ -100,6 +112,10 @@ class HistoryContext:
 
     def _builder(self, request: Any) -> Any:
         builder: ContextBuilder = self._resources.get(self.params)
+        return builder(request)
+
+    def _advised(self, request: Any) -> Any:
+        builder: ContextBuilder = self._resources.get(self._advising)  # type: ignore[arg-type]
         return builder(request)
 
     def _read(
@@ -143,17 +159,19 @@ class HistoryContext:
         return size
 
 
-def _params(kind: str, budget: int, options: dict[str, Any], has_updater: bool) -> ContextParams:
+def _params(kind: str, budget: int, parameters: dict[str, Any], has_updater: bool) -> ContextParams:
     """Return the kind's parameters; those that only pages need are set for histories."""
     known = registry().kinds("context").get(kind)
     fields = known.cls.model_fields if known is not None else {}
-    defaults: dict[str, Any] = {"history": 0}
+    defaults: dict[str, Any] = {"history": 0, "history_tokens": 0, "follow_ups": False}
     if "allocator" in fields and not has_updater:
         defaults["allocator"] = "relevance"
-    if "top_k" in fields:
+    if "top_k" in fields and "history_tokens" not in fields:
         defaults["top_k"] = 60
     chosen = {name: value for name, value in defaults.items() if name in fields}
-    params: Any = registry().parse("context", {"kind": kind, "budget": budget, **chosen, **options})
+    params: Any = registry().parse(
+        "context", {"kind": kind, "budget": budget, **chosen, **parameters}
+    )
     return params  # type: ignore[no-any-return]
 
 

@@ -5,16 +5,15 @@ was ever paid for) and when the prompt passes the budget, the high watermark: th
 anew, down to the low one. In between nothing that was shown changes, so that a provider's prefix cache
 holds. Which parts of results stay is asked of an ordinary context builder.
 
-What must hold (property-tested): a call and its results stand or go together; what people said last and
-calls that wait for results stay whole; ids and order never change; the budget holds, or the audit says by
-how much it does not.
+What must hold (property-tested): a call and its results stand or go together; what people said last
+and calls that wait for results stay whole; ids and order never change; the budget holds, or the audit
+says by how much it does not.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from envs.messages.history import (
     MESSAGE_TOKENS,
@@ -24,118 +23,35 @@ from envs.messages.history import (
     digest,
     events_of,
     instruction_of,
-    key_of,
-    name_of,
     repaired,
-    rounds_of,
-    text_of,
     tokens_of,
-    with_text,
 )
 from envs.messages.view import MessagesView
 from envs.protocols import Observation
-from nodes.build_context.messages.audit import Audit, Row
+from nodes.build_context.messages.audit import Audit
+from nodes.build_context.messages.decisions import Decisions, Settings, Shown
 from nodes.build_context.messages.render import Rendering, bare, is_shortened, rendered
+from nodes.build_context.messages.slots import (
+    Slot,
+    calls_in,
+    is_recalled,
+    is_tail,
+    joined,
+    orphan_rows,
+    rows_of,
+    shown_messages,
+    slots_of,
+)
 from nodes.build_context.messages.tail import tail_for
-from nodes.protocols import ContextBuilder, ContextRequest, Embedder, Piece, Vector
+from nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector
 from nodes.retrieval.history import HistorySource
-from stores.tokens import count_tokens
+from stores.tokens import count_tokens, truncate
 
+#: Kinds of pieces that are no part of what is in place: they go after everything else.
+TAIL_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
 _NOTE_TOKENS = 14
+_QUERY_TOKENS = 300
 _VIEW = MessagesView()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a history is shown.
-
-    ``budget`` (tokens, system message and tools included) is the high watermark, ``low`` the share of
-    it that one cut goes down to. ``fresh`` is what a new result may have at most. ``tail`` is what
-    may be brought back of earlier results after the newest. ``newest`` keeps only so many of the last
-    results in a cut. ``with_recall`` says whether notes name the way back.
-    """
-
-    kind: str
-    budget: int
-    low: float = 0.5
-    fresh: int = 1000
-    tail: int = 0
-    newest: int | None = None
-    with_recall: bool = True
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """What was decided so far, as plain values for a checkpoint; bounded by the budget.
-
-    ``frozen`` holds for results that are not shown whole the checksum of the original and the text
-    shown, ``tails`` the text after a message. Rounds before the message ``floor`` are left out.
-    ``recurrent`` is the state of an updater that has read ``read`` messages.
-    """
-
-    frozen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    tails: Mapping[str, str] = field(default_factory=dict)
-    floor: str = ""
-    cuts: int = 0
-    recurrent: Any = None
-    read: int = 0
-
-    def plain(self) -> dict[str, Any]:
-        """Return the form that is held in graph state."""
-        return {
-            "frozen": {key: [check, text] for key, (check, text) in self.frozen.items()},
-            "tails": dict(self.tails), "floor": self.floor, "cuts": self.cuts,
-            "recurrent": self.recurrent, "read": self.read,
-        }  # fmt: skip
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
-        """Read :meth:`plain` back; None is no decisions."""
-        if not plain:
-            return cls()
-        frozen = {key: (int(row[0]), str(row[1])) for key, row in plain["frozen"].items()}
-        return cls(
-            frozen, plain["tails"], plain["floor"], plain["cuts"], plain["recurrent"], plain["read"]
-        )
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The messages of one call, the decisions to keep for the next, and the audit."""
-
-    messages: tuple[BaseMessage, ...]
-    decisions: Decisions | None
-    audit: Audit
-
-
-@dataclass(eq=False)
-class _Slot:
-    """One message on its way into the prompt."""
-
-    place: int
-    key: str
-    name: str
-    message: BaseMessage
-    size: int  # tokens of the original
-    text: str
-    text_size: int  # tokens of the text alone
-    turn: int
-    role: str
-    is_result: bool = False
-    is_new: bool = False  # a result that no call has shown yet
-    rendering: Rendering | None = None  # None: whole
-    is_out: bool = False
-    why: str = ""
-
-    @property
-    def shown_size(self) -> int:
-        if self.is_out:
-            return 0
-        return self.size if self.rendering is None else self.bare_size + self.rendering.size
-
-    @property
-    def bare_size(self) -> int:
-        return self.size - self.text_size
 
 
 class Decider:
@@ -148,10 +64,10 @@ class Decider:
         embedder: Callable[[], Embedder] | None = None,
         count: Count = count_tokens,
         size_of: Callable[[BaseMessage], int] | None = None,
-        arrival: ContextBuilder | None = None,
+        advise: ContextBuilder | None = None,
     ) -> None:
         self.settings, self._builder, self._embedder = settings, builder, embedder
-        self._arrival = arrival or builder
+        self._advise = advise
         self._count = count
         self._size_of = size_of or (lambda message: tokens_of(message, count))
 
@@ -167,7 +83,7 @@ class Decider:
         if quick := self._untouched(messages, decisions, fixed):
             return quick
         repair = repaired(messages)
-        slots = self._slots(messages, repair.messages, repair.places)
+        slots = slots_of(messages, repair, self._size_of, self._count)
         floor = self._floor(slots, decisions.floor)
         self._freeze(slots, decisions)
         self._leave_out(slots, floor)
@@ -185,14 +101,14 @@ class Decider:
             room = min(settings.tail, settings.budget - self._total(slots, tails, fixed))
             anchor = slots[-1].key
             may_follow = slots[-1].message.type in ("human", "tool")  # nothing waits for an answer
-            if may_follow and anchor not in tails and not _is_tail(slots[-1].message):
-                tail = self._tail(slots, room - MESSAGE_TOKENS, tails)
+            if may_follow and anchor not in tails and not is_tail(slots[-1].message):
+                tail = self._tail(slots, messages, room - MESSAGE_TOKENS, state, tails)
                 if tail:
                     tails = {**tails, anchor: tail}
-        shown = self._shown(slots, tails)
+        shown = shown_messages(slots, tails)
         rows = (
-            *_rows(slots),
-            *_orphan_rows(messages, repair.places, repair.orphans, self._size_of),
+            *rows_of(slots),
+            *orphan_rows(messages, repair.places, repair.orphans, self._size_of),
         )
         before = sum(s.size for s in slots) + sum(
             r.tokens_before for r in rows if r.fate == "orphan"
@@ -248,27 +164,7 @@ class Decider:
 
     # What stands already --------------------------------------------------------------------------
 
-    def _slots(
-        self, messages: Sequence[BaseMessage], shown: Sequence[BaseMessage], places: Sequence[int]
-    ) -> list[_Slot]:
-        slots: list[_Slot] = []
-        for number, round_ in enumerate(rounds := rounds_of(shown)):
-            for i in range(round_.start, round_.end):
-                message = shown[i]
-                is_result = isinstance(message, ToolMessage)
-                text = text_of(message)
-                slots.append(
-                    _Slot(
-                        places[i], key_of(messages[places[i]], places[i]),
-                        name_of(messages[places[i]], places[i]), message,
-                        self._size_of(message), text, self._count(text) if is_result else 0,
-                        round_.turn, round_.role, is_result,
-                        is_result and number == len(rounds) - 1,
-                    )
-                )  # fmt: skip
-        return slots
-
-    def _freeze(self, slots: Sequence[_Slot], decisions: Decisions) -> None:
+    def _freeze(self, slots: Sequence[Slot], decisions: Decisions) -> None:
         for slot in slots:
             stored = decisions.frozen.get(slot.key)
             if stored is not None and slot.is_result and stored[0] == digest(slot.text):
@@ -277,11 +173,11 @@ class Decider:
                 slot.is_new = False
 
     @staticmethod
-    def _floor(slots: Sequence[_Slot], floor: str) -> str:
+    def _floor(slots: Sequence[Slot], floor: str) -> str:
         return floor if any(slot.key == floor for slot in slots) else ""
 
     @staticmethod
-    def _leave_out(slots: Sequence[_Slot], floor: str, why: str = "before the floor") -> None:
+    def _leave_out(slots: Sequence[Slot], floor: str, why: str = "before the floor") -> None:
         """Leave out what is before ``floor``: rounds of its turn, earlier turns whole; never system."""
         at = next((i for i, slot in enumerate(slots) if slot.key == floor), 0)
         turn = slots[at].turn if slots else 0
@@ -290,16 +186,16 @@ class Decider:
             if not stays:
                 slot.is_out, slot.rendering, slot.why = True, None, why
 
-    def _total(self, slots: Sequence[_Slot], tails: Mapping[str, str], fixed: int) -> int:
+    def _total(self, slots: Sequence[Slot], tails: Mapping[str, str], fixed: int) -> int:
         return fixed + sum(slot.shown_size for slot in slots) + self._tails_size(slots, tails)
 
-    def _tails_size(self, slots: Sequence[_Slot], tails: Mapping[str, str]) -> int:
+    def _tails_size(self, slots: Sequence[Slot], tails: Mapping[str, str]) -> int:
         size = 0
         for slot in slots if tails else ():
             if (tail := tails.get(slot.key)) is None or slot.is_out:
                 continue
             if slot.is_result:
-                size += self._count(_joined(slot, tail)) - self._text_size(slot)
+                size += self._count(joined(slot, tail)) - slot.shown_text_size
             else:
                 size += MESSAGE_TOKENS + self._count(tail)
         return size
@@ -307,26 +203,24 @@ class Decider:
     # What is decided now --------------------------------------------------------------------------
 
     def _shorten_new(
-        self, slots: Sequence[_Slot], messages: Sequence[BaseMessage], state: Vector | None
+        self, slots: Sequence[Slot], messages: Sequence[BaseMessage], state: Vector | None
     ) -> None:
         """Shorten new results that are larger than their share, by what they were asked for."""
         for slot in slots:
-            if slot.is_new and not slot.is_out and not is_shortened(slot.text):
-                if slot.text_size > self.settings.fresh and not _is_recalled(slot.message):
-                    self._shorten_one(slot, messages, self.settings.fresh, state)
-                    slot.why = "larger than a new result may be"
+            is_large = slot.is_new and not slot.is_out and slot.text_size > self.settings.fresh
+            if is_large and not is_shortened(slot.text) and not is_recalled(slot.message):
+                self._shorten_one(slot, messages, self.settings.fresh, state)
+                slot.why = "larger than a new result may be"
 
     def _shorten_one(
-        self, slot: _Slot, messages: Sequence[BaseMessage], room: int, state: Vector | None
+        self, slot: Slot, messages: Sequence[BaseMessage], room: int, state: Vector | None
     ) -> None:
         """Fit one result into ``room`` tokens, down to its note."""
         budget = room - _NOTE_TOKENS
         for _ in range(3):
             if budget <= 0:
                 break
-            found = self._select(
-                [slot], messages, budget, state, self._arrival, messages[: slot.place]
-            )
+            found = self._select([slot], messages, budget, state, messages[: slot.place])
             slot.rendering = found[slot.key]
             over = slot.rendering.size - room
             if over <= 0:
@@ -335,7 +229,7 @@ class Decider:
         slot.rendering = self._bare(slot)
 
     def _cut(
-        self, slots: list[_Slot], messages: Sequence[BaseMessage], fixed: int, state: Vector | None
+        self, slots: list[Slot], messages: Sequence[BaseMessage], fixed: int, state: Vector | None
     ) -> str:
         """Decide everything anew, down to the low watermark; returns the new floor."""
         settings = self.settings
@@ -355,7 +249,7 @@ class Decider:
             slot.why = "older than the newest results"
         room = low - held - _NOTE_TOKENS * len(old)
         if chosen and room > 0:
-            found = self._select(chosen, messages, room, state, self._builder, messages)
+            found = self._select(chosen, messages, room, state, messages)
             for slot in chosen:
                 slot.rendering = found[slot.key]
                 slot.why = f"by {settings.kind}"
@@ -367,7 +261,7 @@ class Decider:
 
     def _hold(
         self,
-        slots: Sequence[_Slot],
+        slots: Sequence[Slot],
         messages: Sequence[BaseMessage],
         fixed: int,
         state: Vector | None,
@@ -380,25 +274,21 @@ class Decider:
                 if over <= 0:
                     return
                 if is_new:
-                    self._shorten_one(slot, messages, self._text_size(slot) - over, state)
+                    self._shorten_one(slot, messages, slot.shown_text_size - over, state)
                 else:
                     slot.rendering = self._bare(slot)
                 slot.why = "to hold the budget"
 
-    @staticmethod
-    def _text_size(slot: _Slot) -> int:
-        return slot.text_size if slot.rendering is None else slot.rendering.size
-
-    def _bare(self, slot: _Slot) -> Rendering:
+    def _bare(self, slot: Slot) -> Rendering:
         return bare(slot.name, slot.text, slot.text_size, self.settings.with_recall, self._count)
 
-    def _floor_for(self, slots: Sequence[_Slot], room: int, fixed: int) -> str:
+    def _floor_for(self, slots: Sequence[Slot], room: int, fixed: int) -> str:
         """Return the first message to show so that all but results' texts fits ``room`` tokens.
 
         Rounds of the last turn go only when earlier turns are gone; its last round never goes.
         """
 
-        def least(slot: _Slot) -> int:
+        def least(slot: Slot) -> int:
             return (
                 slot.bare_size + min(slot.text_size, _NOTE_TOKENS) if slot.is_result else slot.size
             )
@@ -421,16 +311,16 @@ class Decider:
 
     def _select(
         self,
-        slots: Sequence[_Slot],
+        slots: Sequence[Slot],
         messages: Sequence[BaseMessage],
         budget: int,
         state: Vector | None,
-        builder: ContextBuilder,
         before: Sequence[BaseMessage],
     ) -> dict[str, Rendering]:
-        """Ask ``builder`` which parts of these results stay within ``budget`` tokens."""
+        """Ask the builder which parts of these results stay within ``budget`` tokens."""
         source = HistorySource([(s.key, s.text) for s in slots], self._embedder)
-        pieces = self._pieces(source, messages, budget, state, builder, before)
+        request = self._request(source, messages, budget, state, before)
+        pieces = {piece.id: piece for piece in self._builder(request).pieces}
         return {
             slot.key: rendered(
                 slot.name,
@@ -439,19 +329,18 @@ class Decider:
                 pieces,
                 self.settings.with_recall,
                 self._count,
-            )  # fmt: skip
+            )
             for slot in slots
         }
 
-    def _pieces(
+    def _request(
         self,
         source: HistorySource,
         messages: Sequence[BaseMessage],
         budget: int,
         state: Vector | None,
-        builder: ContextBuilder,
         before: Sequence[BaseMessage],
-    ) -> dict[str, Piece]:
+    ) -> ContextRequest:
         asked = instruction_of(messages)
         lead = self._count(f"Instruction: {' '.join(asked.split())}\n")
         calls = tuple(
@@ -462,7 +351,7 @@ class Decider:
                 for call in message.tool_calls
             )
         )
-        request = ContextRequest(
+        return ContextRequest(
             instruction=asked,
             observation=Observation("".join(c.text for c in source.all()), calls),
             source=source,
@@ -471,107 +360,39 @@ class Decider:
             state=state,
             view=_VIEW,
         )
-        return {piece.id: piece for piece in builder(request).pieces}
 
-    def _tail(self, slots: Sequence[_Slot], room: int, tails: Mapping[str, str]) -> str:
+    def _tail(
+        self,
+        slots: Sequence[Slot],
+        messages: Sequence[BaseMessage],
+        room: int,
+        state: Vector | None,
+        tails: Mapping[str, str],
+    ) -> str:
+        """Return what may help from elsewhere: by a kind that adds to a prompt, else by words."""
         hidden = [s for s in slots if s.is_result and (s.is_out or s.rendering is not None)]
+        hidden = [s for s in hidden if not s.is_new]
         last = max((slot.place for slot in slots if not slot.is_result), default=0)
-        query = [s for s in slots if s.place >= last]
-        calls = _calls(slots)
-        return tail_for(
-            [(s.key, s.name, calls.get(s.message.tool_call_id, "result"), s.text,  # type: ignore[attr-defined]
-              "" if s.rendering is None else s.rendering.text)
-             for s in hidden if not s.is_new],
-            " ".join([*(s.text + " " + calls_text(s.message) for s in query)]),
-            " ".join(tails.values()), room,
-        )  # fmt: skip
-
-    # What comes out -------------------------------------------------------------------------------
-
-    @staticmethod
-    def _shown(slots: Sequence[_Slot], tails: Mapping[str, str]) -> tuple[BaseMessage, ...]:
-        shown: list[BaseMessage] = []
-        for slot in slots:
-            tail = tails.get(slot.key, "")
-            if slot.is_out:
-                continue
-            message = slot.message
-            if slot.is_result and tail:
-                message = with_text(message, _joined(slot, tail))
-            elif slot.rendering is not None:
-                message = with_text(message, slot.rendering.text)
-            shown.append(message)
-            if tail and not slot.is_result:
-                shown.append(HumanMessage(tail, id=f"{_TAIL_ID}{slot.name}"))
-        return tuple(shown)
+        newest = " ".join(s.text + " " + calls_text(s.message) for s in slots if s.place >= last)
+        already = " ".join(tails.values())
+        if self._advise is None:
+            calls = calls_in(slots)
+            parts = [
+                (s.key, s.name, calls.get(getattr(s.message, "tool_call_id", ""), "result"), s.text,
+                 "" if s.rendering is None else s.rendering.text)
+                for s in hidden
+            ]  # fmt: skip
+            return tail_for(parts, newest, already, room)
+        source = HistorySource([(s.key, s.text) for s in hidden], self._embedder)
+        request = self._request(source, messages, max(room, 1), state, messages)
+        request = replace(request, instruction=truncate(newest, _QUERY_TOKENS), budget=max(room, 1))
+        pieces = [
+            p for p in self._advise(request).pieces if p.kind in TAIL_KINDS and p.text.strip()
+        ]
+        added = "".join(p.text for p in pieces if p.text.strip() not in already).strip()
+        return added if added and self._count(added) <= room else ""
 
 
-_TAIL_ID = "stategate-tail-"
-
-
-def _joined(slot: _Slot, tail: str) -> str:
-    text = slot.text if slot.rendering is None else slot.rendering.text
-    return f"{text}\n\n{tail}"
-
-
-def _is_tail(message: BaseMessage) -> bool:
-    return str(message.id or "").startswith(_TAIL_ID)
-
-
-def _is_recalled(message: BaseMessage) -> bool:
-    return isinstance(message, ToolMessage) and message.name == "recall"
-
-
-def _may_begin(slots: Sequence[_Slot], start: int, last_turn: int) -> bool:
+def _may_begin(slots: Sequence[Slot], start: int, last_turn: int) -> bool:
     """Say whether the shown messages may begin at ``start``: with a person, or within the last turn."""
     return slots[start].role == "human" or slots[start].turn == last_turn
-
-
-def _calls(slots: Sequence[_Slot]) -> dict[str, str]:
-    """Return each call, by its id, in short."""
-    return {
-        str(call["id"]): f"{call['name']}({', '.join(str(v) for v in call['args'].values())[:60]})"
-        for slot in slots
-        if isinstance(slot.message, AIMessage)
-        for call in slot.message.tool_calls
-    }
-
-
-def _rows(slots: Sequence[_Slot]) -> list[Row]:
-    """Return a row for each message that is not shown whole."""
-    rows: list[Row] = []
-    for slot in slots:
-        rendering = slot.rendering
-        if rendering is None and not slot.is_out:
-            continue
-        fate: Any = "left out"
-        parts, parts_shown, score = 1, 0, None
-        if rendering is not None:
-            fate = "shortened" if rendering.shown else "note"
-            parts, parts_shown, score = rendering.parts, rendering.shown, rendering.score
-        label = slot.text[:80] or calls_text(slot.message)[:80]
-        rows.append(
-            Row(
-                slot.key, slot.name, slot.message.type, " ".join(label.split()), fate,
-                slot.size, slot.shown_size, parts, parts_shown, score, slot.why,
-            )
-        )  # fmt: skip
-    return rows
-
-
-def _orphan_rows(
-    messages: Sequence[BaseMessage],
-    places: Sequence[int],
-    orphans: Sequence[str],
-    size_of: Callable[[BaseMessage], int],
-) -> list[Row]:
-    shown = {*places}
-    return [
-        Row(
-            key_of(message, i), name_of(message, i), message.type,
-            " ".join(text_of(message)[:80].split()), "orphan", size_of(message), 0, 1, 0,
-            why="a call without its result, or a result without its call",
-        )
-        for i, message in enumerate(messages)
-        if orphans and i not in shown
-    ]  # fmt: skip
