@@ -1,8 +1,9 @@
 """The deterministic agent: it follows its plan, and knows of earlier results only what it is shown.
 
-Where a fact is not in the prompt, it does what a careful model does: it recalls the shortened result (if
-there is such a tool and the call can be seen), else makes the call again, each once; then it gives up
-and guesses. It reads the newest mention of a fact; what is quoted from earlier counts as older.
+Where a fact is not in the prompt, it does what a careful model does: it says what it has so far, recalls
+the shortened result (if there is such a tool and the call can be seen), else makes the call again, each
+once; then it gives up and guesses. It reads the newest mention of a fact; what is quoted from earlier
+counts as older.
 """
 
 import re
@@ -68,35 +69,42 @@ class PlannedAgent(BaseChatModel):
             step = task.steps[self.at]
             self.at += 1
             return self._call(step.tool, step.argument, _THOUGHT)
-        values = []
-        for fact in task.facts:
-            value = read(fact, messages, task.entities)
-            if value is None and (again := self._look_again(fact, messages)) is not None:
+        values = [read(fact, messages, task.entities) for fact in task.facts]
+        noted = " ".join(
+            f"The {fact.attribute} of {fact.entity} is {value}."
+            for fact, value in zip(task.facts, values, strict=True)
+            if value is not None
+        )
+        for fact, value in zip(task.facts, values, strict=True):
+            if value is None and (again := self._look_again(fact, messages, noted)) is not None:
                 return again
-            values.append(value or "unknown")
-        return AIMessage("; ".join(values))
+        return AIMessage("; ".join(value or "unknown" for value in values))
 
-    def _look_again(self, fact: Fact, messages: Sequence[BaseMessage]) -> AIMessage | None:
+    def _look_again(
+        self, fact: Fact, messages: Sequence[BaseMessage], noted: str
+    ) -> AIMessage | None:
         step = self.task.steps[fact.step]
         key = f"{fact.entity}/{fact.attribute}"
         if self.can_recall:
             name = note_of(step.argument, messages)
             if name and f"recall {key}" not in self.tried:
                 self.tried.add(f"recall {key}")
-                return self._call("recall", name, "I need that result whole again.")
+                return self._call("recall", name, f"{noted} I need that result whole again.")
             if f"words {key}" not in self.tried:
                 self.tried.add(f"words {key}")
                 words = f"{fact.entity} {fact.attribute}"
-                return self._call("recall", words, "I look for it in earlier results.")
+                return self._call("recall", words, f"{noted} I look for it in earlier results.")
         if f"again {key}" not in self.tried:
             self.tried.add(f"again {key}")
-            return self._call(step.tool, step.argument, "I look it up again.")
+            return self._call(step.tool, step.argument, f"{noted} I look it up again.")
         return None
 
     def _call(self, tool: str, argument: str, thought: str) -> AIMessage:
         name = "id" if tool == "recall" else "argument"
         call = {"name": tool, "args": {name: argument}, "id": f"call_{self.calls}"}
-        return AIMessage(thought.format(tool=tool, argument=argument), tool_calls=[call])
+        return AIMessage(
+            thought.format(tool=tool, argument=argument).strip(), tool_calls=[call]
+        )
 
 
 def tools_of(task: AgentTask) -> list[BaseTool]:
@@ -150,7 +158,7 @@ def note_of(argument: str, messages: Sequence[BaseMessage]) -> str | None:
 
 def read(fact: Fact, messages: Sequence[BaseMessage], entities: Sequence[str]) -> str | None:
     """Return the newest value of ``fact`` that the messages show, None where none does."""
-    texts = [text_of(m) for m in messages if not isinstance(m, AIMessage)]
+    texts = [text_of(message) for message in messages]
     bodies = [text.partition(_TAIL)[0] for text in texts]
     tails = [tail for text in texts if (tail := text.partition(_TAIL)[2])]
     for text in (*reversed(bodies), *reversed(tails)):

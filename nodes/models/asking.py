@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
 
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
@@ -110,7 +110,7 @@ def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
         start = text.find(opening, start + 1)
 
 
-def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
+def call_model(resources: Resources, call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
     """Make one call of the configured model; its failures are put in the words of a user.
 
     Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and
@@ -125,9 +125,9 @@ def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMess
     except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as e:
         problem = " ".join(str(e).split())[:160]
         resources.forget(resources.llm_params)  # a retry starts a dead server anew
+        where = getattr(model, "openai_api_base", None) or "its default address"
         raise ModelUnavailable(
-            f"the model server at {_address(model)} does not answer ({problem}): "
-            "start it, or set llm.base_url"
+            f"the model server at {where} does not answer ({problem}): start it, or set llm.base_url"
         ) from e
     except openai.APIStatusError as e:
         problem = " ".join(str(e).split())[:200]
@@ -150,10 +150,6 @@ def cached_of(answer: Any) -> tuple[int, int]:
 
 #: What LangChain's clients call tokens written to a cache (some by how long they stay there).
 _WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
-
-
-def _address(model: "BaseChatModel") -> str:
-    return str(getattr(model, "openai_api_base", None) or "its default address")
 
 
 def cost_of(
