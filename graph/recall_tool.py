@@ -8,7 +8,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.prebuilt import InjectedState
 
 from envs.messages.history import name_of, text_of
-from nodes.retrieval.history import HistorySource, shown_text
+from nodes.retrieval.history import HistorySource, excerpt
 from stores.tokens import count_tokens, truncate
 
 _FOUND = 12  # parts that a search shows
@@ -37,17 +37,19 @@ def recalled(wanted: str, messages: Sequence[BaseMessage], budget: int) -> str:
         if isinstance(message, ToolMessage) and message.name != "recall"
     ]
     name = wanted.strip().strip("[]\"'").removeprefix("recall").strip().lower()
-    found = [text for known, text in results if known == name]
-    if found:
-        return _fitting("\n\n".join(found), budget)
-    lines = [
-        f"{chunk.id.rpartition('/')[0]}: {' '.join(shown_text(chunk).split())}"
-        for chunk, _ in HistorySource(results).find(wanted, _FOUND)
-    ]
-    if not lines:
-        known = ", ".join(key for key, _ in results[-20:]) or "none"
-        return f"no earlier result is called or holds '{wanted}'; the latest are: {known}"
-    return _fitting("\n".join(lines), budget)
+    whole = [text for known, text in results if known == name]
+    if whole:
+        return _fitting("\n\n".join(whole), budget)
+    source = HistorySource(results)
+    places: dict[str, list[int]] = {}
+    for chunk, _ in source.find(wanted, _FOUND):
+        result, _, place = chunk.id.rpartition("/")
+        places.setdefault(result, []).append(int(place))
+    if not places:
+        latest = ", ".join(known for known, _ in results[-20:]) or "none"
+        return f"no earlier result is called or holds '{wanted}'; the latest are: {latest}"
+    quoted = [f"{key}:\n{excerpt(source.by_result[key], found)}" for key, found in places.items()]
+    return _fitting("\n\n".join(quoted), budget)
 
 
 def original_of(message: ToolMessage) -> str:

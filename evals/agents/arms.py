@@ -1,6 +1,6 @@
 """What stands between an agent and its model in each arm: nothing, others' middleware, ours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from langchain.agents.middleware import (
@@ -25,7 +25,7 @@ _SUMMARY_TOKENS = 1000
 Make = Callable[[int, Bill], Sequence[AgentMiddleware[Any, Any, Any]]]
 
 
-def _sizes(messages: Sequence[Any]) -> int:
+def _sizes(messages: Iterable[Any]) -> int:
     return sum(tokens_of(message, count_tokens) for message in messages)
 
 
@@ -126,9 +126,9 @@ def arms_of(names: Sequence[str]) -> list[str]:
     """Check the names of arms. Raises ``UserError``, also for a compressor that is not installed."""
     for name in names:
         if name == "llmlingua":
-            raise UserError("llmlingua needs its package and weights: pip install llmlingua, and a hub")
+            raise UserError(
+                "llmlingua needs its package and weights: pip install llmlingua, and a hub"
+            )
         if name not in ARMS:
             raise UserError(f"no arm '{name}': there are {', '.join(ARMS)}")
     return list(names)
-
-

@@ -1,9 +1,9 @@
 """The deterministic agent: it follows its plan, and knows of earlier results only what it is shown.
 
-Where a fact is not in the prompt, it does what a careful model does: it says what it has so far, recalls
-the shortened result (if there is such a tool and the call can be seen), else makes the call again, each
-once; then it gives up and guesses. It reads the newest mention of a fact; what is quoted from earlier
-counts as older.
+Where a fact is not in the prompt, it does what a careful model does: it says what it has so far,
+recalls the shortened result (if there is such a tool and the call can be seen), else makes the call
+again, each once; then it gives up and guesses. It reads the newest mention of a fact; what is quoted
+from earlier counts as older.
 """
 
 import re
@@ -19,9 +19,9 @@ from pydantic import Field
 from envs.messages.history import text_of, tokens_of
 from evals.agents.billing import Bill
 from evals.agents.tasks import AgentTask, Fact
+from nodes.build_context.messages.tail import LEAD as TAIL_LEAD
 from stores.tokens import count_tokens
 
-_TAIL = "[from earlier results]"
 _NOTE = re.compile(r"\[cut \d+ tokens: recall (\w{5})\]\s*(?:\n|\Z)")
 _VALUE = r"[A-Z]\d{4}"
 _THOUGHT = (
@@ -102,9 +102,7 @@ class PlannedAgent(BaseChatModel):
     def _call(self, tool: str, argument: str, thought: str) -> AIMessage:
         name = "id" if tool == "recall" else "argument"
         call = {"name": tool, "args": {name: argument}, "id": f"call_{self.calls}"}
-        return AIMessage(
-            thought.format(tool=tool, argument=argument).strip(), tool_calls=[call]
-        )
+        return AIMessage(thought.format(tool=tool, argument=argument).strip(), tool_calls=[call])
 
 
 def tools_of(task: AgentTask) -> list[BaseTool]:
@@ -120,7 +118,9 @@ def tools_of(task: AgentTask) -> list[BaseTool]:
             asked.add(argument)
             return step.result
 
-        return StructuredTool.from_function(look, name=tool, description=f"{tool}: look one thing up.")
+        return StructuredTool.from_function(
+            look, name=tool, description=f"{tool}: look one thing up."
+        )
 
     return [made(tool) for tool in sorted({step.tool for step in task.steps})]
 
@@ -150,7 +150,7 @@ def note_of(argument: str, messages: Sequence[BaseMessage]) -> str | None:
     }
     for message in messages:
         if isinstance(message, ToolMessage) and message.tool_call_id in calls:
-            found = _NOTE.search(text_of(message).partition(_TAIL)[0])
+            found = _NOTE.search(text_of(message).partition(TAIL_LEAD)[0])
             if found:
                 return found[1]
     return None
@@ -159,8 +159,8 @@ def note_of(argument: str, messages: Sequence[BaseMessage]) -> str | None:
 def read(fact: Fact, messages: Sequence[BaseMessage], entities: Sequence[str]) -> str | None:
     """Return the newest value of ``fact`` that the messages show, None where none does."""
     texts = [text_of(message) for message in messages]
-    bodies = [text.partition(_TAIL)[0] for text in texts]
-    tails = [tail for text in texts if (tail := text.partition(_TAIL)[2])]
+    bodies = [text.partition(TAIL_LEAD)[0] for text in texts]
+    tails = [tail for text in texts if (tail := text.partition(TAIL_LEAD)[2])]
     for text in (*reversed(bodies), *reversed(tails)):
         if fact.entity in text and (value := _in_text(fact, text, entities)) is not None:
             return value
@@ -187,7 +187,11 @@ def _in_table(fact: Fact, text: str) -> str | None:
         cells = line.split(",")
         if cells[0] == "name":
             header = cells
-        elif cells[0].endswith(fact.entity) and fact.attribute in header and len(cells) == len(header):
+        elif (
+            cells[0].endswith(fact.entity)
+            and fact.attribute in header
+            and len(cells) == len(header)
+        ):
             value = cells[header.index(fact.attribute)]
             return value if re.fullmatch(_VALUE, value) else None
     return None

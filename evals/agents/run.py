@@ -1,6 +1,6 @@
 """The same generated tasks under each arm: success, billed cost, tokens, latency, orphans, checkpoints.
 
-    stategate eval agents --split dev --n 60 --out runs/agents-dev
+stategate eval agents --split dev --n 60 --out runs/agents-dev
 """
 
 import time
@@ -73,7 +73,8 @@ def play(task: AgentTask, arm: str, budget: int, is_saved: bool = False) -> Row:
     agent: Any = create_agent(model, tools, middleware=list(middleware), checkpointer=saver)
     config = {"configurable": {"thread_id": "t"}, "recursion_limit": 1000}
     asked = {"messages": [{"role": "user", "content": task.instruction}]}
-    spent, problems, last = 0.0, 0, asked["messages"]
+    last: list[Any] = []
+    spent, problems = 0.0, 0
     started = time.perf_counter()
     for mode, value in agent.stream(asked, config, stream_mode=["custom", "values"]):
         if mode == "values":
@@ -110,7 +111,9 @@ def _size(saver: InMemorySaver) -> int:
     """Return the bytes of all checkpoints of a thread."""
     values = sum(len(blob) for _, blob in saver.blobs.values())
     kept: Mapping[str, Any] = saver.storage["t"]
-    heads = sum(len(row[0][1]) + len(row[1][1]) for space in kept.values() for row in space.values())
+    heads = sum(
+        len(row[0][1]) + len(row[1][1]) for space in kept.values() for row in space.values()
+    )
     return values + heads
 
 
@@ -132,7 +135,9 @@ def scored(rows: Sequence[Row]) -> Summary:
     for arm, units in by_arm.items():
         for family in dict.fromkeys(name for name, _ in units):
             own = {unit: values for unit, values in units.items() if unit[0] == family}
-            parts.append({**summary_row(arm, own, ("success", "dollars_anthropic")), "family": family})
+            parts.append(
+                {**summary_row(arm, own, ("success", "dollars_anthropic")), "family": family}
+            )
     tests = [
         test
         for arm in by_arm

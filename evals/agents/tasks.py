@@ -213,7 +213,11 @@ def _text(rng: random.Random, split: Split, records: Sequence[Record], size: int
 def _json(rng: random.Random, split: Split, records: Sequence[Record], size: int) -> str:
     notes = prose(rng, split, size)
     items = [
-        {"name": entity, **{k.replace(" ", "_"): v for k, v in values.items()}, "notes": notes[i % len(notes)]}
+        {
+            "name": entity,
+            **{name.replace(" ", "_"): value for name, value in values.items()},
+            "notes": notes[i % len(notes)],
+        }
         for i, (entity, values) in enumerate(records)
     ]  # fmt: skip
     return json.dumps({"status": "ok", "items": items, "remarks": notes})
@@ -235,7 +239,8 @@ def _log(rng: random.Random, split: Split, records: Sequence[Record], size: int)
     lines = [f"INFO worker: {' '.join(words[i : i + 12])}" for i in range(0, len(words), 12)]
     for entity, values in records:
         for name, value in values.items():
-            lines.insert(rng.randrange(len(lines) + 1), f"INFO registry: {entity} reports {name} {value}")
+            line = f"INFO registry: {entity} reports {name} {value}"
+            lines.insert(rng.randrange(len(lines) + 1), line)
     return "\n".join(f"{_clock(rng)} {line}" for line in lines)
 
 
@@ -268,7 +273,8 @@ def _yaml(rng: random.Random, split: Split, records: Sequence[Record], size: int
 
 
 def _clock(rng: random.Random) -> str:
-    return f"2026-0{rng.randint(1, 9)}-{rng.randint(10, 28)} {rng.randint(10, 23)}:{rng.randint(10, 59)}:07"
+    day = f"2026-0{rng.randint(1, 9)}-{rng.randint(10, 28)}"
+    return f"{day} {rng.randint(10, 23)}:{rng.randint(10, 59)}:07"
 
 
 _FORMS: dict[str, Callable[[random.Random, Split, Sequence[Record], int], str]] = {

@@ -66,7 +66,7 @@ class Compress(FramedContext):
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
         from nodes.build_context.allocators import learned, relevance, uniform
 
-        allocate: "Allocator" = relevance if self.allocator == "relevance" else uniform
+        allocate: Allocator = relevance if self.allocator == "relevance" else uniform
         if self.allocator == "learned":
             allocate = learned(resources, self.checkpoint, self.kind)
 

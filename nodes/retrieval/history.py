@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -52,8 +53,15 @@ class HistorySource:
 
 @lru_cache(maxsize=2048)
 def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
-    """Return the parts of a result."""
-    return tuple(result_chunks(name, text))
+    """Return the parts of a result; ``data["words"]`` are the stems of a part and of its leads."""
+    parts = result_chunks(name, text)
+    own = [frozenset(words_of(shown_text(part))) for part in parts]
+    return tuple(
+        replace(
+            part, data={**part.data, "words": own[i].union(*(own[j] for j in part.data["leads"]))}
+        )
+        for i, part in enumerate(parts)
+    )  # fmt: skip
 
 
 def shown_text(chunk: Chunk) -> str:
@@ -61,14 +69,34 @@ def shown_text(chunk: Chunk) -> str:
     return readable(chunk.text) if chunk.kind == "html" else chunk.text.strip()
 
 
-@lru_cache(maxsize=65536)
-def _words(chunk_text: str, is_html: bool) -> frozenset[str]:
-    return frozenset(words_of(readable(chunk_text) if is_html else chunk_text))
+def with_leads(chunks: Sequence[Chunk], places: Iterable[int]) -> list[int]:
+    """Return the places in a result with those of the parts that lead them, in order."""
+    chosen = set(places)
+    return sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen)))
+
+
+def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
+    """Return parts of a result as lines, led by what leads them; "…" stands for what is between."""
+    lines: list[str] = []
+    last = -1
+    for i in with_leads(chunks, places):
+        if i > last + 1 and lines:
+            lines.append("…")
+        if line := " ".join(shown_text(chunks[i]).split()):
+            lines.append(line)
+        last = i
+    return "\n".join(lines)
 
 
 def words_in(chunk: Chunk) -> frozenset[str]:
-    """Return the stems of a part."""
-    return _words(chunk.text, chunk.kind == "html")
+    """Return the stems of a part; of a part of a result with those of its leads."""
+    known = chunk.data.get("words")
+    return known if isinstance(known, frozenset) else _words(chunk.text)
+
+
+@lru_cache(maxsize=65536)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(words_of(text))
 
 
 def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
@@ -78,8 +106,9 @@ def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
     divided by a slowly growing length.
     """
     scores = np.zeros(len(chunks), dtype=np.float32)
-    asked = query.keys()
-    shared = [asked & words_in(chunk) for chunk in chunks]
+    asked = frozenset(query)
+    every = [words_in(chunk) for chunk in chunks]
+    shared = [asked & words for words in every]
     counts: dict[str, int] = {}
     for words in shared:
         for word in words:
@@ -88,6 +117,6 @@ def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
     worth = {w: query[w] * math.log(1 + (total - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
     for i, words in enumerate(shared):
         if words:
-            length = max(len(words_in(chunks[i])), _SHORTEST) / _SHORTEST
+            length = max(len(every[i]), _SHORTEST) / _SHORTEST
             scores[i] = sum(worth[word] for word in words) / length**0.5
     return scores

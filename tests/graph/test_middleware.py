@@ -311,4 +311,7 @@ def test_recalled_parts_come_at_the_end() -> None:
     audits = list(agent.stream(ASK, stream_mode="custom"))
     assert not any(a["problem"] for a in audits)
     assert any(a["tail"] for a in audits)
-    assert any(a["tail"] and a["tail"] in str(p[-1].content) for a, p in zip(audits, model.prompts))
+    assert any(
+        a["tail"] and a["tail"] in str(p[-1].content)
+        for a, p in zip(audits, model.prompts, strict=True)
+    )

@@ -42,7 +42,7 @@ from nodes.build_context.messages.slots import (
     shown_messages,
     slots_of,
 )
-from nodes.build_context.messages.tail import tail_for
+from nodes.build_context.messages.tail import Hidden, tail_for
 from nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector
 from nodes.retrieval.history import HistorySource
 from stores.tokens import count_tokens, truncate
@@ -378,8 +378,10 @@ class Decider:
         if self._advise is None:
             calls = calls_in(slots)
             parts = [
-                (s.key, s.name, calls.get(getattr(s.message, "tool_call_id", ""), "result"), s.text,
-                 "" if s.rendering is None else s.rendering.text)
+                Hidden(
+                    s.key, s.name, calls.get(getattr(s.message, "tool_call_id", ""), "result"),
+                    s.text, "" if s.rendering is None else s.rendering.text,
+                )
                 for s in hidden
             ]  # fmt: skip
             return tail_for(parts, newest, already, room)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from envs.messages.history import Count
 from envs.protocols import Chunk
 from nodes.protocols import Piece
-from nodes.retrieval.history import shown_text
+from nodes.retrieval.history import shown_text, with_leads
 
 _GAP = "…\n"
 _NOTE = re.compile(r"\[cut \d+ tokens(?:: recall \w{5})?\]\Z")
@@ -47,16 +47,15 @@ def rendered(
 
     It is ``text`` itself where everything is shown, or where the note would cost more than it saves.
     """
-    places = {i for i, chunk in enumerate(chunks) if _is_shown(pieces.get(chunk.id))}
-    for i in tuple(places):
-        places.update(chunks[i].data.get("leads", ()))
+    shown_places = [i for i, chunk in enumerate(chunks) if _is_shown(pieces.get(chunk.id))]
+    places = with_leads(chunks, shown_places)
     scores = [s for i, c in enumerate(chunks) if (s := _score(pieces.get(c.id))) is not None]
     best = max(scores, default=None)
     if len(places) == len(chunks) and not any(_is_partial(pieces.get(c.id)) for c in chunks):
         return Rendering(text, count(text), len(chunks), len(chunks), best)
     body = ""
     last = -1
-    for i in sorted(places):
+    for i in places:
         if i > last + 1:
             body = _broken(body) + _GAP
         chunk, piece = chunks[i], pieces.get(chunks[i].id)
