@@ -50,7 +50,7 @@ from stores.tokens import count_tokens, truncate
 #: Kinds of pieces that are no part of what is in place: they go after everything else.
 TAIL_KINDS = ("passage", "memory", "fact", "entity", "relation", "experience")
 _NOTE_TOKENS = 14
-_QUERY_TOKENS = 300
+_QUERY_TOKENS = 120
 _VIEW = MessagesView()
 
 
@@ -386,8 +386,12 @@ class Decider:
             ]  # fmt: skip
             return tail_for(parts, newest, already, room)
         source = HistorySource([(s.key, s.text) for s in hidden], self._embedder)
-        request = self._request(source, messages, max(room, 1), state, messages)
-        request = replace(request, instruction=truncate(newest, _QUERY_TOKENS), budget=max(room, 1))
+        if room < 20:
+            return ""
+        query = truncate(newest, _QUERY_TOKENS)
+        request = self._request(source, messages, room, state, messages)
+        budget = room + self._count(query) + _NOTE_TOKENS  # its own line of the query is not shown
+        request = replace(request, instruction=query, budget=budget)
         pieces = [
             p for p in self._advise(request).pieces if p.kind in TAIL_KINDS and p.text.strip()
         ]
