@@ -56,9 +56,7 @@ def build(
     episodes = read.found[:limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
-        raise UserError(
-            "no episode to learn from: give other traces, or --include-incorrect for failures"
-        )
+        raise UserError("no episode to learn from: give other traces, or --include-incorrect")
     if any(episode.images for episode in episodes):
         from trainers.bank.captions import Captions
 
