@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 bank_app = command_group(
     "Make, look at, and tend banks of experience.",
-    "stategate bank build traces.jsonl --out banks/state",
     "stategate bank search banks/state 'Find me a red wool scarf'",
     "stategate run webshop-experience --goal 3 --set context.bank=banks/state",
 )

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from graph.session import Session, StepResult
 
 EXAMPLES = (
-    "stategate run webshop --goal 3 --set context.kind=window --budget 300",
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run webshop --episodes 50 --start 100 --out runs/first",
     "stategate run demo --thread mine --resume",
