@@ -21,8 +21,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evals.memory.published import Conversation, Question, Session, Utterance
-from nodes.models.embedders import HashingEmbedder, MiniLMEmbedder
+from nodes.models.embedders import HashingEmbedder, MiniLM
 from nodes.protocols import Embedder
+from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval, TextIndex
 from nodes.retrieval.ranking import bm25_over, cosine
 from nodes.retrieval.remember import Memory
@@ -158,7 +159,7 @@ def ranker_named(name: str) -> Ranker:
 @lru_cache(maxsize=2)
 def embedder_named(name: str) -> Embedder:
     """Return the embedder, once in a process."""
-    return HashingEmbedder() if name == "hashing" else MiniLMEmbedder()
+    return HashingEmbedder() if name == "hashing" else Resources(None, MiniLM()).embedder
 
 
 def remembered(conversation: Conversation, embedder: Embedder, weights: str = "") -> Ranking:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nodes.protocols import Embedder
+from nodes.resources import Resources
 from nodes.retrieval.corpus import sentences_of
 from nodes.retrieval.memory import MemoryPlace
 from stores.errors import UserError
@@ -163,6 +164,6 @@ def end_of(at: Moment) -> float:
 
 
 def _minilm() -> Embedder:
-    from nodes.models.embedders import MiniLMEmbedder
+    from nodes.models.embedders import MiniLM
 
-    return MiniLMEmbedder()
+    return Resources(None, MiniLM()).embedder
