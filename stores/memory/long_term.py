@@ -162,6 +162,20 @@ class LongTerm(Database):
         with self.transaction(namespace, writes=False) as db:
             return [dict(row._mapping) for row in db.execute(query)]
 
+    def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
+        """Return every state and denial: of whom, what, from when to when and by which fact."""
+        s = tables.statements.c
+        columns = (
+            s.subject, s.relation, s.value, s.negated, s.valid_from, s.valid_to, s.closed_by,
+            s.fact_id,
+        )  # fmt: skip
+        query = sa.select(*columns).where(
+            *within(tables.statements, namespace), sa.or_(s.is_state, s.negated)
+        )
+        with self.transaction(namespace, writes=False) as db:
+            rows = db.execute(query.order_by(s.subject, s.relation, s.valid_from, s.id))
+            return [dict(row._mapping) for row in rows]
+
     def namespaces(self) -> list[Namespace]:
         """Return every user and agent of whom facts are remembered."""
         f = tables.facts.c

@@ -102,6 +102,34 @@ def why(
 
 
 @memory_app.command()
+def timeline(
+    db: _Db = None, user: _User = "default", agent: _Agent = "stategate", as_json: AsJson = False
+) -> None:
+    """Show what was stated of whom, from when to when, and which fact ended it."""
+    place = _place(db, user, agent)
+    rows = place.open().timeline(place.namespace)
+    if as_json:
+        write_json("-", rows)
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("of", "what", "value", "from", "until", "fact", box=None, pad_edge=False)
+    for row in rows:
+        value = f"{'not ' if row['negated'] else ''}{row['value']}"
+        until = (
+            "holds" if row["valid_to"] is None else f"{_day(row['valid_to'])} ({row['closed_by']})"
+        )
+        cells = [row["subject"], row["relation"], value, _day(row["valid_from"]), until]
+        table.add_row(*(escape(cell) for cell in (*cells, str(row["fact_id"]))))
+    console().print(table)
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
+
+
+@memory_app.command()
 def remember(
     text: Annotated[str, typer.Argument(show_default=False)],
     at: Annotated[str | None, opt("When it was said: 2024-03-05.")] = None,
