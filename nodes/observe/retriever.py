@@ -21,7 +21,7 @@ class CorpusRetriever(BaseRetriever):
     """Passages of a corpus: ``CorpusRetriever(corpus="notes", k=3)``.
 
     ``CorpusRetriever.from_texts(texts)`` searches texts as they are, in this process alone. Documents
-    have the metadata ``title``, ``document`` (its id), ``start`` and ``end`` (characters) and ``score``.
+    have the metadata ``title``, ``document`` (its id), ``start``, ``end`` (characters) and ``score``.
     ``where`` filters by metadata, such as ``{"title": "Brinicle"}``. ``resources`` of another retriever
     share its models.
     """
