@@ -36,6 +36,11 @@ _MIGRATIONS = (
 _DICTIONARY = 32768  # bytes of the first game against which the others are compressed
 
 
+def is_archive(path: Path) -> bool:
+    """Say whether a path is an archive by its name."""
+    return path.name.endswith(_ARCHIVES) and path.is_file()
+
+
 class Library(Protocol):
     """Names of games, and the file of each."""
 
@@ -54,7 +59,9 @@ def open_library(folder: str | Path) -> Library:
         return Sample()
     path = Path(folder).expanduser()
     if not path.is_dir():
-        raise UserError(f"there is no folder '{folder}': fetch games with `stategate data alfworld`")
+        raise UserError(
+            f"there is no folder '{folder}': fetch games with `stategate data alfworld`"
+        )
     library = _Folder(path)
     if not library.names():
         raise UserError(
@@ -90,7 +97,7 @@ class _Folder:
             if not _LEFT_OUT.search("/".join(parts)) and _is_solvable(_tail(path)):
                 found.setdefault(("/".join(parts[:-3]), "/".join(parts[-3:])), path)
         for path in sorted(folder.iterdir()):
-            if path.name.endswith(_ARCHIVES) and path.is_file():
+            if is_archive(path):
                 for root, name in _indexed(path):
                     found.setdefault((root, name), str(path))
         self._where = {_name(key, found): (key, place) for key, place in found.items()}
@@ -102,7 +109,9 @@ class _Folder:
     def text(self, name: str) -> str:
         """Return a game's file."""
         if name not in self._where:
-            raise UserError(f"no game '{name}' in '{self._folder}': games are named split/task/trial")
+            raise UserError(
+                f"no game '{name}' in '{self._folder}': games are named split/task/trial"
+            )
         (root, short), place = self._where[name]
         if isinstance(place, str):
             return _from_archive(place, root, short)
@@ -184,7 +193,14 @@ def _read_through(store: SqliteFile, path: Path, key: str, look: str) -> None:
                     "insert or replace into games values (?, ?, ?, ?)",
                     (key, "/".join(parts[:-3]), "/".join(parts[-3:]), packed),
                 )
-        except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+        except (
+            OSError,
+            EOFError,
+            lzma.LZMAError,
+            tarfile.TarError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
             raise UserError(f"cannot read '{path}' ({error}): give an undamaged copy") from None
         db.execute("insert into archives values (?, ?, ?)", (key, look, dictionary))
 

@@ -12,7 +12,6 @@ ones, ``walkthrough``. The rules are those of TextWorld's planner behind ALFWorl
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -40,14 +39,6 @@ _TASK = "Your task is to: "
 Move = tuple[int, Row]
 
 
-@dataclass(frozen=True)
-class Change:
-    """A fact as people read it, and whether it became true."""
-
-    fact: tuple[str, ...]
-    holds: bool
-
-
 class Game:
     """The rules of one game; nothing in it ever changes, so threads and episodes share it."""
 
@@ -67,7 +58,7 @@ class Game:
             [Thing(things[i], id_, self._kinds[i]) for i, id_ in enumerate(self._ids)],
             lambda number, kind: kind in self._lines[number] or kind == OBJECT,
         )
-        self._effects = [_ordered(action) for action in domain.actions]
+        self._effects = [action.effects for action in domain.actions]
         changing = {effect.atom.predicate for effects in self._effects for effect in effects}
         read = {predicate for action in domain.actions for predicate in _reads(action)}
         read |= predicates_of(problem.goal) | {p.removeprefix(NOT) for p in grammar.reads}
@@ -183,7 +174,7 @@ class Game:
             action = self.domain.actions[number]
             template = self._grammar.actions[action.name].template
             known = self._teller.tell(template, state, _slots(action, row))
-            if not self._grammar.reads_for(template) & self.fluents:
+            if number in self._fixed:
                 self._commands[move] = known
         return known
 
@@ -193,6 +184,16 @@ class Game:
             (self._compiler.solutions(action.parameters, action.precondition), _idle_test(action))
             for action in self.domain.actions
         ]
+
+    @cached_property
+    def _fixed(self) -> frozenset[int]:
+        """Actions whose commands read the same in every state."""
+        return frozenset(
+            number
+            for number, action in enumerate(self.domain.actions)
+            if not self._grammar.reads_for(self._grammar.actions[action.name].template)
+            & {name for fluent in self.fluents for name in (fluent, NOT + fluent)}
+        )
 
     @cached_property
     def _read_by(self) -> list[frozenset[str]]:
@@ -352,10 +353,6 @@ def _slots(action: Action, row: Row) -> dict[Slot, int]:
 def _reads(action: Action) -> set[str]:
     conditions = [effect.condition for effect in action.effects]
     return set().union(predicates_of(action.precondition), *map(predicates_of, conditions))
-
-
-def _ordered(action: Action) -> list[Effect]:
-    return list(action.effects)
 
 
 def _idle_test(action: Action) -> Any:

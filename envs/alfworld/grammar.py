@@ -141,9 +141,7 @@ class Teller:
             else:
                 yield from self._each(node, state, binding, depth)
 
-    def _rule(
-        self, name: str, state: State, binding: dict[Slot, int], depth: int
-    ) -> Iterator[str]:
+    def _rule(self, name: str, state: State, binding: dict[Slot, int], depth: int) -> Iterator[str]:
         self._grammar.require(name)
         for alternative in self._grammar.rules[name]:
             if next(self.answers(alternative.condition, state, binding), None) is not None:
@@ -251,9 +249,7 @@ def read_grammar(text: str) -> Grammar:
             if found := _FIELD.match(text, place):
                 said[found[1]] = found[2]
             elif found := _GRAMMAR.match(text, place):
-                kept = (
-                    line for line in found[1].split("\n") if not line.lstrip().startswith("#")
-                )
+                kept = (line for line in found[1].split("\n") if not line.lstrip().startswith("#"))
                 rules.update(_rules("\n".join(kept)))
             else:
                 found = _CODE.match(text, place)
@@ -261,7 +257,9 @@ def read_grammar(text: str) -> Grammar:
                 raise UserError(f"the game's grammar cannot be read in its action {action[1]}")
             place = _skip(text, found.end())
         if set(said) != {"template", "feedback"}:
-            raise UserError(f"the game's grammar: action {action[1]} lacks a template or a feedback")
+            raise UserError(
+                f"the game's grammar: action {action[1]} lacks a template or a feedback"
+            )
         actions[action[1].lower()] = Wording(said["template"], said["feedback"])
         place = _skip(text, place + 1)
     for wording in actions.values():
@@ -375,4 +373,6 @@ def _mentions(nodes: Sequence[_Node]) -> Iterator[tuple[str, Query]]:
         elif isinstance(node, _Each):
             yield (node.part.name if isinstance(node.part, _Symbol) else ""), node.query or ()
             if node.is_list:
-                yield from ((f"list_{name}", ()) for name in ("empty", "separator", "last_separator"))
+                yield from (
+                    (f"list_{name}", ()) for name in ("empty", "separator", "last_separator")
+                )

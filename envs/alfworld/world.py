@@ -69,7 +69,9 @@ class AlfWorld:
         if "goal" in wanted and "game" not in wanted:
             wanted["game"] = wanted.pop("goal")
         if "game" not in wanted or not set(wanted) <= {"game", "split"}:
-            raise UserError('an ALFWorld task is {"game": name or number}, with "split" if you like')
+            raise UserError(
+                'an ALFWorld task is {"game": name or number}, with "split" if you like'
+            )
         session = {"game": self._named(**wanted), "changes": (), "last": None}
         return session, self.observe(session)
 
