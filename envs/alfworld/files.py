@@ -1,7 +1,7 @@
 """Where games are: the sample, an unpacked folder, or one with archives (``.tar.xz``, ``.zip``).
 
-Games are named ``split/task/trial`` after their folders. Archives are read through once; what they hold is
-kept game by game, compressed, in the cache, so that nothing large is ever unpacked again.
+Games are named ``split/task/trial`` after their folders. Archives are read through once; what they
+hold is kept game by game, compressed, in the cache, so that nothing large is ever unpacked again.
 """
 
 import json
@@ -30,9 +30,10 @@ _SOLVABLE = re.compile(rb'"solvable":\s*(true|false)')
 _ARCHIVES = (".tar.xz", ".tar.gz", ".tar", ".zip")
 _MIGRATIONS = (
     "create table archives (path text primary key, look text not null, dictionary blob not null);"
-    "create table games (path text not null, root text not null, name text not null, body blob not null,"
-    " primary key (path, root, name)) without rowid;",
+    "create table games (path text not null, root text not null, name text not null,"
+    " body blob not null, primary key (path, root, name)) without rowid;",
 )
+_DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 _DICTIONARY = 32768  # bytes of the first game against which the others are compressed
 
 
@@ -65,7 +66,8 @@ def open_library(folder: str | Path) -> Library:
     library = _Folder(path)
     if not library.names():
         raise UserError(
-            f"'{folder}' holds no {GAME} and no archive of them: fetch games with `stategate data alfworld`"
+            f"'{folder}' holds no {GAME} and no archive of them: fetch games with "
+            "`stategate data alfworld`"
         )
     return library
 
@@ -122,7 +124,7 @@ class _Folder:
 
 
 def _name(key: tuple[str, str], found: Mapping[tuple[str, str], object]) -> str:
-    """Return ``split/task/trial``, with the folder above it where the current format has that game too."""
+    """Return ``split/task/trial``; below its folder where the current format has that game too."""
     root, name = key
     above = sorted(other for other, same in found if same == name)
     first = _MAIN if _MAIN in above else above[0]
@@ -147,7 +149,7 @@ def _tail(path: Path) -> bytes:
         return stream.read()
 
 
-# Archives ----------------------------------------------------------------------------------------------
+# Archives -----------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)
@@ -193,14 +195,7 @@ def _read_through(store: SqliteFile, path: Path, key: str, look: str) -> None:
                     "insert or replace into games values (?, ?, ?, ?)",
                     (key, "/".join(parts[:-3]), "/".join(parts[-3:]), packed),
                 )
-        except (
-            OSError,
-            EOFError,
-            lzma.LZMAError,
-            tarfile.TarError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
+        except _DAMAGES as error:
             raise UserError(f"cannot read '{path}' ({error}): give an undamaged copy") from None
         db.execute("insert into archives values (?, ?, ?)", (key, look, dictionary))
 

@@ -1,11 +1,13 @@
 """One game: what its file says, what can be done in it, and what comes of that.
 
-A game file (``game.tw-pddl``) is a JSON object with ``pddl_domain``, ``pddl_problem``, ``grammar`` and, in newer
-ones, ``walkthrough``. The rules are those of TextWorld's planner behind ALFWorld (Shridhar et al., 2021):
+A game file (``game.tw-pddl``) is a JSON object with ``pddl_domain``, ``pddl_problem``, ``grammar`` and,
+in newer ones, ``walkthrough``. The rules are those of TextWorld's planner behind ALFWorld (Shridhar et
+al., 2021):
 
-- An action is possible wherever its precondition holds; one that could change nothing (going where one is) is
-  left out, as planners leave it out.
-- Names are numbered within their kind: among the sorted ids of one kind the first has the highest number.
+- An action is possible wherever its precondition holds; one that could change nothing (going where one
+  is) is left out, as planners leave it out.
+- Names are numbered within their kind: among the sorted ids of one kind the first has the highest
+  number.
 - Conditions of the grammar read facts, and of a fact that a step made false also ``not_fact``.
 """
 
@@ -197,7 +199,10 @@ class Game:
 
     @cached_property
     def _read_by(self) -> list[frozenset[str]]:
-        return [predicates_of(action.precondition) & self.fluents for action in self.domain.actions]
+        return [
+            frozenset(predicates_of(action.precondition) & self.fluents)
+            for action in self.domain.actions
+        ]
 
     @cached_property
     def _goal_check(self) -> Any:
@@ -266,7 +271,7 @@ class Game:
         solve = self._compiler.solutions(effect.variables, effect.condition, action.parameters)
         return lambda state, row: [row_of(found) for found in solve(state, row)]
 
-    # What is said ---------------------------------------------------------------------------------------
+    # What is said -------------------------------------------------------------------------------
 
     def intro(self) -> str:
         """Return the first page."""
@@ -352,14 +357,15 @@ def _slots(action: Action, row: Row) -> dict[Slot, int]:
 
 def _reads(action: Action) -> set[str]:
     conditions = [effect.condition for effect in action.effects]
-    return set().union(predicates_of(action.precondition), *map(predicates_of, conditions))
+    formulas = [action.precondition, *conditions]
+    return {predicate for formula in formulas for predicate in predicates_of(formula)}
 
 
 def _idle_test(action: Action) -> Any:
     """Return a test of bindings that could change nothing, None where every one could.
 
-    What an effect makes true is no change where the precondition has it; what it makes false is none where
-    another effect makes it true, or the precondition says that it is false.
+    What an effect makes true is no change where the precondition has it; what it makes false is none
+    where another effect makes it true, or the precondition says that it is false.
     """
     needed = _conjuncts(action.precondition)
     made = [effect.atom for effect in action.effects if effect.is_plain and effect.holds]

@@ -2,11 +2,14 @@
 
 The format is TextWorld's for PDDL games (``textworld.envs.pddl``), written anew from what it does:
 
-    action open { template :: "open {r}"; feedback :: "#open.feedback#"; }
-    grammar :: \"\"\" {"open.feedback": [{"condition": "locked(r:box)", "rhs": "It is locked."}, {"rhs": "…"}]} \"\"\";
+    action open { template :: "open {r}"; feedback :: "#open.said#"; }
+    grammar :: \"\"\"
+        {"open.said": [{"condition": "locked(r:box)", "rhs": "It is locked."}, {"rhs": "It opens."}]}
+    \"\"\";
 
-A rule's first alternative whose condition holds is said. ``#symbol#`` is another rule, ``{o.name}`` a word of a
-thing, ``{… | query}`` one for every answer to a query over the facts, ``[{… | query}]`` those as a list.
+A rule's first alternative whose condition holds is said. ``#symbol#`` is another rule, ``{o.name}`` a
+word of a thing, ``{… | query}`` one for every answer to a query over the facts, and in square brackets
+those are a list with commas.
 """
 
 import ast
@@ -210,7 +213,7 @@ def _evaluate(tree: ast.expr, things: Mapping[str, Thing]) -> Any:
     return next((value for value in values if value), values[-1])
 
 
-# Reading -----------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------------------
 
 _SPACE = re.compile(r"(?:\s+|#[^\n]*)+")
 _GRAMMAR = re.compile(r'grammar\s*::\s*"""(.*?)"""\s*;', re.DOTALL)
@@ -230,7 +233,7 @@ _PREDICATE = re.compile(r"\s*([!$]?)\s*([\w@-]+)\s*\(([^()]*)\)\s*")
 
 @lru_cache(maxsize=64)
 def read_grammar(text: str) -> Grammar:
-    """Read a game's grammar; equal texts, and equal parts of texts, are read once. Raises ``UserError``."""
+    """Read a game's grammar; equal parts of texts are read once. Raises ``UserError``."""
     actions: dict[str, Wording] = {}
     rules: dict[str, tuple[_Alternative, ...]] = {}
     place = _skip(text, 0)

@@ -15,9 +15,9 @@ _LONGEST = 1 << 16  # characters; no page has as many
 class AlfWorldGym(gymnasium.Env[str, str]):
     """One episode at a time over a shared :class:`AlfWorld`.
 
-    ``gymnasium.make("stategate/ALFWorld-v0", folder="sample", split="train")``. Observations and actions are text;
-    the possible commands are in ``info["actions"]``. ``reset(options={"game": 3})`` picks a game by number or
-    name, a seed draws one.
+    ``gymnasium.make("stategate/ALFWorld-v0", folder="sample", split="train")``. Observations and
+    actions are text; the possible commands are in ``info["actions"]``. ``reset(options={"game": 3})``
+    picks a game by number or name, a seed draws one.
     """
 
     metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - gymnasium's own convention

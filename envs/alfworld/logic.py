@@ -1,7 +1,7 @@
 """What is true, and what follows: facts with indexes, and formulas made into searches over them.
 
-A state never changes; the next one shares every predicate that the step did not touch. Objects are numbers
-(their place among the sorted ids), so that everything is listed in the order of the ids.
+A state never changes; the next one shares every predicate that the step did not touch. Objects are
+numbers (their place among the sorted ids), so that everything is listed in the order of the ids.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,10 @@
 """PDDL domains and problems with ADL conditions and effects, read into plain values.
 
-Reads what planners read of a game's ``:types``, ``:constants``, ``:predicates``, ``:action``, ``:objects``,
-``:init`` and ``:goal``: and, or, not, imply, exists, forall, when, ``=`` and types; costs are left out.
-Everything is lower case, as in PDDL. A type that nobody declared has no members, as in Fast Downward: ALFWorld's
-own domain has ``(?l - location, ?r - receptacle)``, so nothing is of type ``location,``.
+Reads what planners read of a game's ``:types``, ``:constants``, ``:predicates``, ``:action``,
+``:objects``, ``:init`` and ``:goal``: and, or, not, imply, exists, forall, when, ``=`` and types; costs
+are left out. Everything is lower case, as in PDDL. A type that nobody declared has no members, as in
+Fast Downward: ALFWorld's own domain has ``(?l - location, ?r - receptacle)``, and nothing is of type
+``location,``.
 """
 
 import re
@@ -78,7 +79,7 @@ def forall(variables: Variables, part: Formula) -> Formula:
 
 @dataclass(frozen=True)
 class Effect:
-    """``atom`` becomes true (or, not ``holds``, false) for all ``variables`` that meet ``condition``."""
+    """``atom`` becomes true (else false) for all ``variables`` that meet ``condition``."""
 
     atom: Atom
     holds: bool = True

@@ -1,7 +1,8 @@
 """ALFWorld as a pure function from (session, action) to (session, observation).
 
-Plays the text games of ALFWorld (Shridhar et al., 2021) without TextWorld, planner or interpreter: a room is seen
-in part, an answer is one line, a game is won when its goal holds. A world never changes after loading.
+Plays the text games of ALFWorld (Shridhar et al., 2021) without TextWorld, planner or interpreter: a
+room is seen in part, an answer is one line, a game is won when its goal holds. A world never changes
+after loading.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ _FIELDS = {"game", "changes", "last"}
 
 
 class AlfWorld:
-    """The world. ``games`` are the names ``split/task/trial``, split by split; ``split`` narrows its tasks."""
+    """The world. ``games`` are named ``split/task/trial``; ``split`` narrows its tasks."""
 
     name = "alfworld"
 
@@ -91,8 +92,9 @@ class AlfWorld:
             stays = {"game": name, "changes": game.changes(state), "last": ()}
             return stays, self._page(game, state, ())
         after = game.after(state, move)
-        told = {"game": name, "changes": game.changes(after), "last": tuple(game.spelled(move))}
-        return told, self._page(game, after, told["last"])
+        taken = tuple(game.spelled(move))
+        there = {"game": name, "changes": game.changes(after), "last": taken}
+        return there, self._page(game, after, taken)
 
     def observe(self, session: Session) -> Observation:
         """Draw the page of ``session``."""

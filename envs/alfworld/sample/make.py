@@ -1,8 +1,8 @@
 """Invent households: ``python -m envs.alfworld.sample.make`` writes the games that ship.
 
-Rooms are drawn from ``recipe.yaml``; things lie where they usually do, and sometimes elsewhere. Games to train
-on and ``valid_seen`` share rooms, ``valid_unseen`` has rooms of its own. The same seed gives the same games;
-:func:`invent` makes as many more as wanted, of rooms that no other seed has.
+Rooms are drawn from ``recipe.yaml``; things lie where they usually do, and sometimes elsewhere. Games
+to train on and ``valid_seen`` share rooms, ``valid_unseen`` has rooms of its own. The same seed gives
+the same games; :func:`invent` makes as many more as wanted, of rooms that no other seed has.
 """
 
 import json
@@ -231,7 +231,7 @@ def _plan(
 
 
 def _names(ids: Mapping[str, Any]) -> dict[str, str]:
-    """Number ids as the engine does: of one kind the first has the highest number."""
+    """Return names by id, numbered as the engine numbers them."""
     by_kind: dict[str, list[str]] = {}
     for id_ in sorted(ids):
         by_kind.setdefault(id_.partition("_bar_")[0], []).append(id_)
