@@ -33,6 +33,7 @@ class PlainView:
 
     name = "plain"
     actions: ActionVocabulary = ActionVocabulary()
+    recalls = False
     brief = (
         "You act in a world that you see as text, one page at a time, to do what the instruction "
         "asks. Answer with one JSON action."

@@ -77,8 +77,9 @@ def tasks_of(world: World) -> Sequence[Mapping[str, Any]]:
 #: What kind of part a chunk is, whatever its world calls it: shown by the frame of every prompt
 #: ("frame"), text ("text"), what the page is about ("subject"), one of several things that compete
 #: ("entry"), values of which one is chosen ("choice"), commands ("commands"), commands without which
-#: nothing can be done, which no builder may drop ("pinned").
-Role = Literal["frame", "text", "subject", "entry", "choice", "commands", "pinned"]
+#: nothing can be done, which no builder may drop ("pinned"), an earlier step with what came of it
+#: ("past").
+Role = Literal["frame", "text", "subject", "entry", "choice", "commands", "pinned", "past"]
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,9 @@ class View(Protocol):
     actions: ActionVocabulary
     #: How the world is played, as a language model's system message.
     brief: str
+    #: Whether pages tell only what is here and now, so that what was seen before is nowhere but in
+    #: memory: then earlier steps are candidates for the prompt, beside the page's chunks.
+    recalls: bool
 
     def __hash__(self) -> int:
         """Return a hash by which what was read is remembered."""

@@ -1,8 +1,9 @@
 """A searcher: knows the sort of goal, not where things are; looks, remembers, acts.
 
-All that it goes by is the instruction, past commands with their answers, and the commands of the page. Given
-a whole history it is the expert whose episodes train others; given what a prompt shows of one
-(``nodes.act.seeker``) it shows what the prompt has lost: it looks again where it does not know that it looked.
+All that it goes by is the instruction, past commands with their answers, and the commands of the page.
+Given a whole history it is the expert whose episodes train others; given what a prompt shows of one
+(``nodes.act.seeker``) it shows what the prompt has lost: it looks again where it does not know that it
+looked.
 """
 
 import re
@@ -155,9 +156,9 @@ class _Options:
         goal, known = self._goal, self._known
         done = self._delivered()
         for action, command in self._commands.items():
-            if command.verb == "take" and kind_of(command.thing) == goal.thing:
-                if command.thing not in done:
-                    return action, "this is asked for"
+            is_asked = command.verb == "take" and kind_of(command.thing) == goal.thing
+            if is_asked and command.thing not in done:
+                return action, "this is asked for"
         for thing, place in known.where(goal.thing):
             if thing not in done:
                 found = self._reach(place, f"{thing} was seen there")
@@ -182,9 +183,9 @@ class _Options:
         goal, known = self._goal, self._known
         first = self._chosen()
         for action, command in self._commands.items():
-            if command.verb == "put" and kind_of(command.place) == goal.target:
-                if first in ("", command.place):
-                    return action, "this is where it is to go"
+            is_there = command.verb == "put" and kind_of(command.place) == goal.target
+            if is_there and first in ("", command.place):
+                return action, "this is where it is to go"
         if known.at and kind_of(known.at) == goal.target and first in ("", known.at):
             opening = f"open {known.at}"
             if opening in self._commands:

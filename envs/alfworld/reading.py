@@ -1,7 +1,7 @@
 """What pages and commands say, as far as their wording goes: commands, lists of things, the goal.
 
-Things are words with a number ("desk 1"). Both wordings of the published games are read ("move X to Y", and
-before "put X in/on Y"), and what is near to them.
+Things are words with a number ("desk 1"). Both wordings of the published games are read ("move X to Y",
+and before "put X in/on Y"), and what is near to them.
 """
 
 import re
@@ -37,8 +37,11 @@ STATES = {
     "cool": ("cool", "cooled", "cold", "chilled", "chill", "cooler"),
 }
 _SMALL = frozenset(
-    "a an the some of it them its that this to and then two both one is be put place find get take look "
-    "leave move bring at examine in on into onto under with for piece pair using turn by please".split()
+    [
+        *"a an the some of it them its that this to and then two both one is be put place find".split(),
+        *"get take look leave move bring at examine in on into onto under with for using by".split(),
+        *"turn please".split(),
+    ]
 )
 _TO = re.compile(r"\b(?:in/on|into|onto|in|on|to|inside)\b")
 _LIGHT = re.compile(r"\b(?:under|with|by|using|beneath)\b")
@@ -57,8 +60,8 @@ class Command:
 class Goal:
     """What an instruction asks: kinds of things, not where they are.
 
-    ``state`` is the verb that brings it about ("" for none); ``target`` the kind of place, or of lamp where
-    ``is_light``.
+    ``state`` is the verb that brings it about ("" for none); ``target`` the kind of place, or of lamp
+    where ``is_light``.
     """
 
     thing: str

@@ -30,10 +30,10 @@ from stores.traces import Event
 _BANNER = re.compile(r"\A\s*-=.*?=-\s*", re.DOTALL)
 _TASK = re.compile(r"\s*Your task is to: [^\n]*\s*\Z")
 _SEEN = 8  # things of a page that a state model reads one by one
-_BRIEF = """You are in a room and see it in text. Do what the instruction asks: find the thing (go to \
-places, open what is closed), take it, clean, heat or cool it if that is asked, and put it where it is to \
-go; under a lamp, hold the thing where the lamp is and use the lamp. You carry one thing at a time. Answer \
-with one JSON action, one of the commands that are listed, word for word."""
+_BRIEF = """You are in a room and see it in text. Do what the instruction asks: find the thing (go \
+to places, open what is closed), take it, clean, heat or cool it if that is asked, and put it where it \
+is to go; under a lamp, hold the thing where the lamp is and use the lamp. You carry one thing at a \
+time. Answer with one JSON action, one of the commands that are listed, word for word."""
 
 
 class AlfWorldView(PlainView):
@@ -52,7 +52,7 @@ class AlfWorldView(PlainView):
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return what the page says, sentence by sentence, and its commands by what they are about.
 
-        Commands: places to go to, by kind; what can be done here; what with the thing in hand; the rest.
+        Commands: what can be done here, what with the thing in hand, places to go to by kind, the rest.
         """
         text = observation.text
         banner = _BANNER.match(text)
@@ -131,7 +131,7 @@ class AlfWorldView(PlainView):
 _ORDER = ("here", "hand", "places", "self", "other")
 _LEADS = {
     "here": "Here:",
-    "hand": "In hand:",
+    "hand": "With it:",
     "places": "Places:",
     "self": "Also:",
     "other": "Also:",

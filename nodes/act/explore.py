@@ -18,7 +18,7 @@ from stores.text import one_line, overlap, words_of
 if TYPE_CHECKING:
     from nodes.resources import Resources
 
-_ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
+ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _NEAR = 0.25  # what the text beside a command counts, beside the command's own words
 
@@ -36,7 +36,7 @@ class Explore(ActorParams):
         safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
-            found = _ASKED.search(context.text)
+            found = ASKED.search(context.text)
             asked = found[1] if found else ""
             taken = Counter(_ACTED.findall(context.text))
             scores: dict[str, float] = {}

@@ -3,6 +3,8 @@
 Every builder of ours makes the same frame, so that builders differ in nothing but their choice::
 
     Instruction: ...            leads, so the model server's prompt cache holds it for the episode
+    So far:                     where pages do not tell: earlier steps, with what came of them
+    1. go north => A wood.
     (the chosen chunks)         in page order; a choice made changes none of these lines
     Chosen: color = black       what the page itself marks (the view's status)
     Actions so far:             the latest few, from short-term memory
@@ -10,11 +12,12 @@ Every builder of ours makes the same frame, so that builders differ in nothing b
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from envs.protocols import Chunk, Fragment
+from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
 from nodes.retrieval.page import render, text_of
 from stores.text import one_line
@@ -26,6 +29,11 @@ class FramedContext(ContextParams):
     """Parameters that all of our page-reading builders share."""
 
     history: int = Field(default=10, ge=0, description="how many of the latest actions to list")
+    past: Literal["world", "events", "actions"] = Field(
+        default="world",
+        description="of earlier steps: events, to choose among with what came of them; actions, the "
+        "latest by name; world: events where its pages do not tell what was seen before",
+    )
 
 
 def assemble(
@@ -42,6 +50,8 @@ def assemble(
     are dropped. ``events`` are further pieces for the tail, dropped from the front when too many.
     """
     scores = scores or {}
+    past = [chunk for chunk in request.source.all() if chunk.role == "past"]
+    history = 0 if past else history  # its lines hold the actions
     pinned = {chunk.id for chunk in request.source.all() if chunk.role == "pinned"}
     ids = {chunk.id for chunk in shown} | pinned
     lead = f"Instruction: {one_line(request.instruction)}\n"
@@ -54,8 +64,22 @@ def assemble(
         page_pieces, used = _page(request, ids, scores, left, reserve=tail_tokens)
     spare = left - used - tail_tokens
     extra = newest_within(events, spare)
-    pieces = (instruction, *page_pieces, *extra, *tail)
-    return built(pieces)
+    spare -= sum(piece.tokens_after for piece in extra)
+    before = past_pieces(request.view, [c for c in past if c.id in ids], scores, spare)
+    dropped = [page_piece(c, render(request.view, c), (), None) for c in past if c.id not in ids]
+    return built((instruction, *before, *dropped, *page_pieces, *extra, *tail))
+
+
+def past_pieces(
+    view: View, past: Sequence[Chunk], scores: Mapping[str, float], budget: int
+) -> list[Piece]:
+    """Return "So far:" and the lines of earlier steps, the latest that fit ``budget`` tokens."""
+    if not past:
+        return []
+    header = _line_piece("past", "past", "So far:\n", budget)
+    lines = [page_piece(c, w, w, scores.get(c.id)) for c in past for w in (render(view, c),)]
+    newest = newest_within(lines, budget - header.tokens_after)
+    return [header, *newest] if any(piece.text for piece in newest) else newest
 
 
 def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
@@ -121,6 +145,8 @@ def _page(
     used = 0
     is_full = False
     for chunk in request.source.all():
+        if chunk.role == "past":
+            continue
         whole = render(request.view, chunk)
         shown = fit(whole, room - used) if chunk.id in ids and not is_full else []
         piece = page_piece(chunk, whole, shown, scores.get(chunk.id))

@@ -23,6 +23,7 @@ from nodes.build_context.detail import (
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.page import render, text_of
+from nodes.retrieval.past import done_before, marked
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -177,6 +178,8 @@ def _ladder(
         return instruction_ladder(view, piece.text, list(chunks.values()))
     if piece.id in chunks:
         return chunk_ladder(view, chunks[piece.id], asked)
+    if piece.kind == "past":
+        return plain_ladder(piece, -1)
     if piece.kind == "history":
         tier = -1 if piece.id == "history" else _age_tier(request, pieces, i, chunks)
         return plain_ladder(piece, tier)
@@ -202,11 +205,13 @@ def _shown(
 ) -> BuiltContext:  # fmt: skip
     """Build the context in which each piece shows its ``chosen`` units."""
     shown: list[Piece] = []
+    done = done_before(list(chunks.values()))
     for piece, ladder, places in zip(pieces, ladders, chosen, strict=True):
         fragments = ladder.show(places)
         if piece.id in chunks:
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
+            fragments = marked(fragments, done) if done else fragments
             shown.append(page_piece(chunk, whole, fragments, scores.get(chunk.id)))
         else:
             text = text_of(fragments)

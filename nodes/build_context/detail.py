@@ -25,6 +25,7 @@ from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import Piece
 from nodes.retrieval.align import Asked, headed, stretches, wish_of
 from nodes.retrieval.page import render
+from nodes.retrieval.past import ARROW
 from stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
@@ -83,6 +84,8 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Asked) -> Ladder:
     parts: list[_Part] = []
     units: list[Unit] = []
     groups = 0
+    if chunk.role == "past":
+        return _past_ladder(chunk, asked)
     for fragment in render(view, chunk):
         if fragment.action is not None:
             parts.append(_Part(fragment.text, fragment.action))
@@ -102,6 +105,22 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Asked) -> Ladder:
         parts.append(_Part("\n", group=groups))
     order = sorted(units, key=lambda u: (u.tier, u.place))
     return Ladder(parts, order)
+
+
+def _past_ladder(chunk: Chunk, asked: Asked) -> Ladder:
+    """Take an earlier step apart: the step, then of what came of it what is asked, then the rest."""
+    step, answer = str(chunk.data["step"]), str(chunk.data["answer"])
+    texts = [step, *stretches(answer)]
+    # A step that shows what is asked is worth its line; of any other it is enough that it was.
+    tiers = [asked.tier(text) for text in texts]
+    parts = [_Part(step, unit=0)]
+    units = [Unit(0, min(tiers), _cost(step) + 1)]
+    for i, (text, tier) in enumerate(zip(texts[1:], tiers[1:], strict=True), start=1):
+        lead = ARROW if i == 1 else ""
+        parts.append(_Part(lead + text, unit=i))
+        units.append(Unit(i, tier, _cost(lead + text)))
+    parts.append(_Part("\n", unit=0))
+    return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
 def instruction_ladder(view: View, text: str, chunks: Collection[Chunk]) -> Ladder:
