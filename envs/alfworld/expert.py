@@ -84,11 +84,12 @@ class Knowledge:
         if closed := closed_in(page):
             self.closed.add(closed)
             self.at = self.at or closed
-        if "you see" in page:
-            place = place_in(page)
-            if place and command_of(f"go to {place}").verb == "go" and place[-1].isdigit():
-                self.seen[place] = things_in(page)
-                self.closed.discard(place)
+        things = things_in(page)
+        place = place_in(page) or (self.at if things else "")
+        if place:
+            self.at = self.at or place
+            self.seen[place] = things
+            self.closed.discard(place)
         self.hand = carried_in(page) or self.hand
 
     def where(self, kind: str) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """``seeker``: looks for things in rooms by fixed rules, and knows only what the prompt shows.
 
 It makes context builders comparable over hundreds of games: what a builder drops of the past, this
-actor does not know. It reads the instruction, the lines of earlier steps, the page and the commands, and
-decides as the expert does (``envs.alfworld.expert``). A place marked as done counts as one that was
+actor does not know. It reads the instruction, the lines of earlier steps, the page and the commands,
+and decides as the expert does (``envs.alfworld.expert``). A place marked as done counts as one that was
 looked at, where nothing asked for was seen.
 """
 

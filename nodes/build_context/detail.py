@@ -111,14 +111,16 @@ def _past_ladder(chunk: Chunk, asked: Asked) -> Ladder:
     """Take an earlier step apart: the step, then of what came of it what is asked, then the rest."""
     step, answer = str(chunk.data["step"]), str(chunk.data["answer"])
     texts = [step, *stretches(answer)]
+    arrow = _Part(ARROW.rstrip(), group=0)  # with the first of what came of it
     # A step that shows what is asked is worth its line; of any other it is enough that it was.
-    tiers = [asked.tier(text) for text in texts]
-    parts = [_Part(step, unit=0)]
+    is_start = chunk.id == "event:start"  # what the first page offered, commands offer still
+    tiers = [3 if is_start else asked.tier(text) for text in texts]
+    parts = [_Part(step, unit=0), arrow]
     units = [Unit(0, min(tiers), _cost(step) + 1)]
     for i, (text, tier) in enumerate(zip(texts[1:], tiers[1:], strict=True), start=1):
-        lead = ARROW if i == 1 else ""
-        parts.append(_Part(lead + text, unit=i))
-        units.append(Unit(i, tier, _cost(lead + text)))
+        said = " " + text.lstrip()
+        parts.append(_Part(said, unit=i, group=0))
+        units.append(Unit(i, tier, _cost(said) + 1))
     parts.append(_Part("\n", unit=0))
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
@@ -138,6 +140,8 @@ def instruction_ladder(view: View, text: str, chunks: Collection[Chunk]) -> Ladd
     first = next(iter(starts), limit if limit > 0 else len(text))
     roles = {chunk.role for chunk in chunks}
     asks = "choice" in roles, "entry" in roles or "text" in roles
+    if view.recalls:  # what is asked may hang on any earlier step
+        asks = False, False
     rest = 2 if "text" in roles else 0
     cuts = sorted({0, min(head, first), *starts, *([limit] if limit > 0 else []), len(text)})
     parts: list[_Part] = []

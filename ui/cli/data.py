@@ -57,6 +57,31 @@ def webshop(
     out.print(f"in {folder}: use them with [bold]--set env.data={value}[/bold]", soft_wrap=True)
 
 
+@data_app.command(epilog=examples("stategate data alfworld --from ~/alfworld"))
+def alfworld(
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Copy them from here, download nothing."),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
+    ] = None,
+) -> None:
+    """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
+    from envs.alfworld.data import fetch
+    from stores.home import home
+
+    folder = target.expanduser() if target else home() / "data" / "alfworld"
+    records, games = fetch(folder, source)
+    out = console()
+    for record in records:
+        out.print(f"{record.name}  {record.bytes / 1e6:.1f} MB  SHA-256 {record.sha256[:12]}")
+    counts = ", ".join(f"{count} {split}" for split, count in games.items())
+    value = f"'{folder}'" if target else "official"
+    out.print(f"{counts} games in {folder}: use them with --set env.data={value}", soft_wrap=True)
+
+
 @data_app.command(epilog=_TRAJECTORIES)
 def trajectories(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the JSON lines go.")],
