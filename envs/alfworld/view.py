@@ -14,7 +14,6 @@ from envs.alfworld.reading import (
     sentences,
     things_in,
 )
-from envs.plain import PlainView
 from envs.protocols import (
     ActionVocabulary,
     Chunk,
@@ -23,6 +22,7 @@ from envs.protocols import (
     Observation,
     StateInput,
     StatusLine,
+    View,
 )
 from stores.text import one_line, overlap, words_of
 from stores.traces import Event
@@ -36,7 +36,7 @@ is to go; under a lamp, hold the thing where the lamp is and use the lamp. You c
 time. Answer with one JSON action, one of the commands that are listed, word for word."""
 
 
-class AlfWorldView(PlainView):
+class AlfWorldView(View):
     """ALFWorld's pages in either wording."""
 
     name = "alfworld"

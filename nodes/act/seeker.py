@@ -7,17 +7,15 @@ looked at, where nothing asked for was seen.
 """
 
 import re
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from envs.alfworld.actions import AlfWorldActions
 from envs.alfworld.expert import decide, knowledge_of
 from envs.alfworld.reading import command_of
-from nodes.act.explore import ASKED
+from nodes.act.simple import ASKED
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 from nodes.retrieval.past import ARROW, DONE
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
@@ -29,7 +27,7 @@ class Seeker(ActorParams):
     kind: Literal["seeker"] = "seeker"
     worlds: ClassVar[tuple[str, ...]] = ("alfworld",)
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
         return seek
 
