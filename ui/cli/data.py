@@ -17,6 +17,7 @@ _TRAJECTORIES = examples(
     "stategate data trajectories --data official --out runs/trajectories/real",
     "stategate data trajectories --practice --data official --out runs/trajectories/practice",
 )
+
 _CONVERT = examples(
     "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
     "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",

@@ -164,13 +164,13 @@ def _tokens() -> Iterator[Finding]:
 
 
 def _assets() -> Iterator[Finding]:
-    from stores.assets.fetch import status
+    from stores.assets.fetch import ASSETS
 
-    for asset in status():
-        size = f"{asset.bytes / 1e6:,.0f} MB"
-        if not asset.present:
+    for asset in ASSETS.values():
+        size = f"{asset.size / 1e6:,.0f} MB"
+        if not asset.is_present:
             yield Finding(asset.name, None, f"not here yet; {size}, fetched on first use")
-        elif not asset.verified:
+        elif not asset.is_verified:
             yield Finding(asset.name, None, f"here, {size}; its SHA-256 is checked on first use")
         else:
             yield Finding(asset.name, True, f"here and checked, {size}")

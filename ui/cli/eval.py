@@ -149,7 +149,7 @@ def qa(
         str, opt("'sample', or a folder with corpus/ and evaluation_dataset.json.")
     ] = "sample",
     experiments: Annotated[
-        str, opt("A chunk size, B chunking, C embedding and retrieval, D memory, E reranking.")
+        str, opt("A chunk size, B chunking, C embedding and retrieval, D memory.")
     ] = "A,B,C,D",
     only: _Only = "",
     limit: Limit = None,
