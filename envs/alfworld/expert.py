@@ -125,19 +125,19 @@ def decide(
     """
     goal = goal_of(instruction)
     commands = {action: command_of(action) for action in actions}
-    options = _Options(goal, known, commands, usual or {})
+    moment = _Moment(goal, known, commands, usual or {})
     if goal.is_light:
-        return options.light()
+        return moment.light()
     if known.hand and kind_of(known.hand) == goal.thing:
         if goal.state and goal.state not in known.states.get(known.hand, set()):
-            return options.change()
-        return options.deliver()
+            return moment.change()
+        return moment.deliver()
     if known.hand:
-        return options.let_go()
-    return options.fetch()
+        return moment.let_go()
+    return moment.fetch()
 
 
-class _Options:
+class _Moment:
     """The choices of one moment."""
 
     def __init__(
