@@ -36,10 +36,14 @@ HOUSEHOLD = re.compile(
     re.IGNORECASE,
 )
 HOUSE = re.compile(
-    r"envs/alfworld/|nodes/observe/alfworld|nodes/act/seeker|evals/alfworld|evals/bench|trainers/.*alfworld|ui/cli/"
+    r"envs/alfworld/|nodes/observe/alfworld|nodes/act/seeker|evals/alfworld|evals/bench|"
+    r"trainers/.*alfworld|ui/cli/"
 )
 #: What other people's libraries are called.
 LIBRARY = re.compile(
+    r"\boptions(?=: dict|\[|=\{| or \{\})|typer\.Option|genai_prices|calc_price|add_options|"
+    r"ChromeOptions|\bOption\("
+)
     r"\boptions(?=: dict|\[|=\{| or \{\})|typer\.Option|genai_prices|calc_price|add_options|ChromeOptions|\bOption\("
 )
 

@@ -79,6 +79,7 @@ def alfworld(
 @data_app.command(epilog=_TRAJECTORIES)
 def trajectories(
     out: Annotated[Path, opt("Where the JSON lines go.", metavar="FOLDER")],
+    world: Annotated[str, opt("webshop or alfworld.")] = "webshop",
     practice: Annotated[bool, opt("Goals to practise on: for policy.", "--practice")] = False,
     source: Annotated[str, opt("'sample', 'official' or a folder.", "--data")] = "sample",
     episodes: Annotated[
@@ -88,8 +89,21 @@ def trajectories(
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     seed: int = 0,
 ) -> None:
-    """Let WebShop's expert play, to train from; nothing that a test goal aims at is played."""
+    """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
     from stores.errors import UserError
+
+    counts = {"n": episodes, "heldout": heldout}
+    known = {name: count for name, count in counts.items() if count is not None}
+    if world == "alfworld":
+        from nodes.observe.alfworld import AlfWorldEnv
+        from trainers.alfworld.collect import collect as search
+        from ui.cli.output import write_json
+
+        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, **known)
+        write_json("-", played["splits"])
+        return
+    if world != "webshop":
+        raise UserError(f"--world is webshop or alfworld, not '{world}'")
     from trainers.webshop.collect import collect, collect_practice
     from trainers.webshop.goals import MODES
     from ui.cli.output import write_json
@@ -97,8 +111,6 @@ def trajectories(
     if observation not in (*MODES, "both"):
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
-    counts = {"n": episodes, "heldout": heldout}
-    known = {name: count for name, count in counts.items() if count is not None}
     play = collect_practice if practice else collect
     write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
 
