@@ -44,8 +44,6 @@ LIBRARY = re.compile(
     r"\boptions(?=: dict|\[|=\{| or \{\})|typer\.Option|genai_prices|calc_price|add_options|"
     r"ChromeOptions|\bOption\("
 )
-    r"\boptions(?=: dict|\[|=\{| or \{\})|typer\.Option|genai_prices|calc_price|add_options|ChromeOptions|\bOption\("
-)
 
 
 def name_of(path: Path) -> str:
