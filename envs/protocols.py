@@ -200,6 +200,10 @@ class ActionVocabulary:
         """Return the class of ``action`` taken on the page with the text ``page``: its verb."""
         return verb_of(action).lower()
 
+    def label(self, action: str) -> str:
+        """Return what a prompt line must spell, case aside, for ``action`` to be readable there."""
+        return verb_of(action) if takes_text(action) else target_of(action)
+
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the world takes ``action`` on this page: here, what the page lists."""
         return is_legal(action, observation.actions)

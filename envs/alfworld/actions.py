@@ -55,6 +55,11 @@ class AlfWorldActions(ActionVocabulary):
         """Return the command's verb."""
         return command_of(action.lower()).verb
 
+    def label(self, action: str) -> str:
+        """Return the place of "go to …", since a line of places says that once; else the command."""
+        command = command_of(action)
+        return command.place if command.verb == "go" else action
+
     def safe(self, actions: Sequence[str], instruction: str) -> str:
         """Return "look" where it can be done, else what changes least."""
         for wanted in ("look", "inventory", "help"):

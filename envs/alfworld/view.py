@@ -85,10 +85,10 @@ class AlfWorldView(View):
             return []
         if not chunk.actions:
             return [Fragment(one_line(chunk.text))] if chunk.text.strip() else []
-        lead = _LEADS.get(chunk.kind, "")
+        lead, label = _LEADS.get(chunk.kind, ""), self.actions.label
         shown = [Fragment(lead, role="lead")] if lead else []
         shown += [
-            Fragment((" | " if i else " " if lead else "") + one_line(action), action)
+            Fragment((" | " if i else " " if lead else "") + label(one_line(action)), action)
             for i, action in enumerate(chunk.actions)
         ]
         return shown
@@ -132,7 +132,7 @@ _ORDER = ("here", "hand", "places", "self", "other")
 _LEADS = {
     "here": "Here:",
     "hand": "With it:",
-    "places": "Places:",
+    "places": "Go to",
     "self": "Also:",
     "other": "Also:",
 }

@@ -39,7 +39,7 @@ def seek(context: BuiltContext, step: int) -> Decision:
     known = knowledge_of(_events(context), _page(context), context.actions)
     for action in context.actions:
         command = command_of(action)
-        if command.verb == "go" and f"{action}{DONE}" in context.text:
+        if command.verb == "go" and f"{command.place}{DONE}" in context.text:
             known.seen.setdefault(command.place, [])
             known.tried.setdefault(action, 1)
     held = _HELD.search(context.text)

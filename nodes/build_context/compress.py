@@ -18,7 +18,7 @@ from nodes.build_context.detail import Ladder, chunk_ladder, instruction_ladder,
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.page import render, text_of
-from nodes.retrieval.past import done_before, marked
+from nodes.retrieval.past import LEGEND, done_before, marked
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ def _order(
     total = sum(weights.values()) or 1.0
     order: list[tuple[int, float, int, int, int]] = []
     past: dict[int, float] = {}  # history lines wait for each other, newest first
+    steps: dict[int, float] = {}  # and so do earlier steps
+    count = sum(piece.kind == "event" for piece in pieces)
     newest_first = sorted(
         range(len(ladders)),
         key=lambda i: (pieces[i].kind == "history", pieces[i].id != "history", -i),
@@ -130,6 +132,8 @@ def _order(
         is_history = piece.kind == "history"
         weight = weights.get(piece.id, total / 3 if is_history else 1.0)
         used = past if is_history else {}
+        if piece.kind == "event":
+            used, weight = steps, weight * count
         for unit in ladders[i].units:
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
             order.append((unit.tier, used[unit.tier] / weight, unit.cost, i, unit.place))
@@ -149,7 +153,7 @@ def _ladder(
     if piece.id in chunks:
         return chunk_ladder(view, chunks[piece.id], asked)
     if piece.kind == "past":
-        return plain_ladder(piece, -1)
+        return plain_ladder(replace(piece, text=LEGEND), -1)
     if piece.kind == "history":
         tier = -1 if piece.id == "history" else _age_tier(request, pieces, i, chunks)
         return plain_ladder(piece, tier)

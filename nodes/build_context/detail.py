@@ -26,6 +26,7 @@ from nodes.protocols import Piece
 from nodes.retrieval.align import Asked, headed, stretches, wish_of
 from nodes.retrieval.page import render
 from nodes.retrieval.past import ARROW
+from stores.text import words_of
 from stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
@@ -108,19 +109,30 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Asked) -> Ladder:
 
 
 def _past_ladder(chunk: Chunk, asked: Asked) -> Ladder:
-    """Take an earlier step apart: the step, then of what came of it what is asked, then the rest."""
+    """Take an earlier step apart: the step with the news in what came of it, then the rest.
+
+    First come steps that say a thing that is asked, or that showed one; then those that showed a value
+    that is asked. That one was at such a place is no news: marked commands tell.
+    """
     step, answer = str(chunk.data["step"]), str(chunk.data["answer"])
-    texts = [step, *stretches(answer)]
-    arrow = _Part(ARROW.rstrip(), group=0)  # with the first of what came of it
-    # A step that shows what is asked is worth its line; of any other it is enough that it was.
-    is_start = chunk.id == "event:start"  # what the first page offered, commands offer still
-    tiers = [3 if is_start else asked.tier(text) for text in texts]
-    parts = [_Part(step, unit=0), arrow]
-    units = [Unit(0, min(tiers), _cost(step) + 1)]
-    for i, (text, tier) in enumerate(zip(texts[1:], tiers[1:], strict=True), start=1):
-        said = " " + text.lstrip()
-        parts.append(_Part(said, unit=i, group=0))
-        units.append(Unit(i, tier, _cost(said) + 1))
+    told = list(stretches(answer))
+    tier, news = 3, []
+    if chunk.id != "event:start":  # what the first page offered, commands offer still
+        said = frozenset(words_of(step))
+        things = frozenset(asked.wish.words if asked.wish is not None else ())
+        shows = [asked.words.intersection(words_of(text)) - said for text in told]
+        first = [i for i, words in enumerate(shows) if words & things]
+        news = [] if said & things else first or [i for i, words in enumerate(shows) if words]
+        tier = 1 if said & things or first else 2 if news else 3
+    parts = [_Part(step, unit=0), _Part(ARROW.rstrip(), group=0)]
+    head = step + "".join(told[i] for i in news)
+    units = [Unit(0, tier, _cost(head) + 1 + bool(news))]
+    for i, text in enumerate(told):
+        line = " " + text.lstrip()
+        place = 0 if i in news else len(units)
+        parts.append(_Part(line, unit=place, group=0))
+        if place:
+            units.append(Unit(place, 3, _cost(line) + 1))
     parts.append(_Part("\n", unit=0))
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 

@@ -16,8 +16,10 @@ from stores.traces import Event
 
 #: Between a step's action and what came of it.
 ARROW = " => "
-#: What a command that was taken before is marked with, where a builder drops the steps themselves.
-DONE = " (done)"
+#: What marks a command that was taken before, where a builder may drop the step itself.
+DONE = "*"
+#: The line that says so.
+LEGEND = f"So far ({DONE} marks what was done before):\n"
 
 
 def past_chunks(events: Sequence[Event]) -> list[Chunk]:
