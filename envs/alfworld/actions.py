@@ -56,9 +56,9 @@ class AlfWorldActions(ActionVocabulary):
         return command_of(action.lower()).verb
 
     def label(self, action: str) -> str:
-        """Return the place of "go to …", since a line of places says that once; else the command."""
+        """Return the number of a place to go to, whose line says its kind once; else the command."""
         command = command_of(action)
-        return command.place if command.verb == "go" else action
+        return command.place.rpartition(" ")[2] if command.verb == "go" else action
 
     def safe(self, actions: Sequence[str], instruction: str) -> str:
         """Return "look" where it can be done, else what changes least."""

@@ -85,10 +85,12 @@ class AlfWorldView(View):
             return []
         if not chunk.actions:
             return [Fragment(one_line(chunk.text))] if chunk.text.strip() else []
-        lead, label = _LEADS.get(chunk.kind, ""), self.actions.label
+        if chunk.kind == "places":
+            return _places(chunk)
+        lead = _LEADS.get(chunk.kind, "")
         shown = [Fragment(lead, role="lead")] if lead else []
         shown += [
-            Fragment((" | " if i else " " if lead else "") + label(one_line(action)), action)
+            Fragment((" | " if i else " " if lead else "") + one_line(action), action)
             for i, action in enumerate(chunk.actions)
         ]
         return shown
@@ -136,6 +138,16 @@ _LEADS = {
     "self": "Also:",
     "other": "Also:",
 }
+
+
+def _places(chunk: Chunk) -> list[Fragment]:
+    """Return "Go to cabinet 1 | 2 | 3": the first says the kind, so that it is never lost."""
+    shown = [Fragment("Go to", role="lead")]
+    for i, action in enumerate(chunk.actions):
+        place = one_line(command_of(action).place)
+        text = f" | {place.rpartition(' ')[2]}" if i else f" {place}"
+        shown.append(Fragment(text, action))
+    return shown
 
 
 def _group(action: str, held: str) -> tuple[str, str]:

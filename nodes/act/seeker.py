@@ -7,17 +7,19 @@ looked at, where nothing asked for was seen.
 """
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from envs.alfworld.actions import AlfWorldActions
 from envs.alfworld.expert import decide, knowledge_of
-from envs.alfworld.reading import command_of
+from envs.alfworld.reading import command_of, kind_of
 from nodes.act.simple import ASKED
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
 from nodes.retrieval.past import ARROW, DONE
 
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+_MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
 _HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
 
 
@@ -37,11 +39,9 @@ def seek(context: BuiltContext, step: int) -> Decision:
     found = ASKED.search(context.text)
     instruction = found[1] if found else ""
     known = knowledge_of(_events(context), _page(context), context.actions)
-    for action in context.actions:
-        command = command_of(action)
-        if command.verb == "go" and f"{command.place}{DONE}" in context.text:
-            known.seen.setdefault(command.place, [])
-            known.tried.setdefault(action, 1)
+    for place in _marked(context):
+        known.seen.setdefault(place, [])
+        known.tried.setdefault(f"go to {place}", 1)
     held = _HELD.search(context.text)
     known.hand = held[1] if held else known.hand
     action, reason = decide(instruction, known, context.actions)
@@ -54,6 +54,15 @@ def seek(context: BuiltContext, step: int) -> Decision:
 
 def _page(context: BuiltContext) -> str:
     return " ".join(piece.text.strip() for piece in context.pieces if piece.kind == "said")
+
+
+def _marked(context: BuiltContext) -> Iterator[str]:
+    """Yield the places that are marked as those where one has been."""
+    for piece in context.pieces:
+        if piece.kind == "places":
+            kind = kind_of(command_of(piece.actions[0]).place) if piece.actions else ""
+            for number in _MARKED.findall(piece.text):
+                yield f"{kind} {number}"
 
 
 def _events(context: BuiltContext) -> list[tuple[str, str]]:

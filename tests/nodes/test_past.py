@@ -120,8 +120,9 @@ def test_compress_marks_places_that_were_seen_and_says_what_is_in_hand(moments, 
         done = {e.text for e in events if e.kind == "ACT" and e.text.startswith("go to ")}
         for command in seen.actions:
             if command.startswith("go to "):
-                place = command.removeprefix("go to ")
-                is_marked = f"{place}{DONE}" in context.text
+                kind, _, number = command.removeprefix("go to ").rpartition(" ")
+                piece = next(p for p in context.pieces if p.id == f"places:{kind}")
+                is_marked = f" {number}{DONE}" in piece.text
                 assert is_marked == (command in done), command
         holds = [a for a in seen.actions if a.startswith("move ")]
         if holds:
