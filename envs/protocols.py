@@ -357,6 +357,10 @@ class View:
         text, asked = one_line(page), one_line(instruction)
         return text.replace(asked, "", 1).strip() if asked and asked != text else text
 
+    def known(self, events: Sequence[Event], observation: Observation) -> Sequence[tuple[str, str]]:
+        """Return what was found out so far, as (of what, what), for people to see: here nothing."""
+        return []
+
     def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
         """Return which of the readable ``actions`` to put before a language model, and how: all."""
         return Offer(tuple(actions))

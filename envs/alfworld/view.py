@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from envs.alfworld.actions import AlfWorldActions
+from envs.alfworld.expert import knowledge_of
 from envs.alfworld.reading import (
     STATES,
     command_of,
@@ -124,6 +125,23 @@ class AlfWorldView(View):
             match = overlap(words, event.instruction) if words and event.instruction else 0.0
             return [StateInput("ACT", event.text, match)]
         return [StateInput(event.kind, event.text or event.kind.lower())]
+
+    def known(self, events: Sequence[Event], observation: Observation) -> Sequence[tuple[str, str]]:
+        """Return what is in hand, and of every place what was seen there last."""
+        pages = {event.t: event.text for event in events if event.kind == "OBS"}
+        pairs = [
+            (event.text, pages.get(event.t + 1, "")) for event in events if event.kind == "ACT"
+        ]
+        known = knowledge_of(pairs, observation.text, observation.actions)
+        places = {command_of(action).place for action in observation.actions} - {""}
+        places |= {known.at, *known.seen, *known.closed} - {""}
+        rows = [("in hand", known.hand or "nothing")]
+        for place in sorted(places, key=lambda p: (kind_of(p), len(p), p)):
+            if place in known.seen:
+                rows.append((place, ", ".join(known.seen[place]) or "nothing"))
+            else:
+                rows.append((place, "closed" if place in known.closed else "not seen"))
+        return rows
 
     def gist(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line, without banner and task."""
