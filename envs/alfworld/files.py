@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
+from stores.assets.downloads import progress, sha256
 from stores.errors import UserError
 from stores.sqlite import SqliteFile
 
@@ -29,9 +30,9 @@ _LEFT_OUT = re.compile(r"movable|Sliced")
 _SOLVABLE = re.compile(rb'"solvable":\s*(true|false)')
 _ARCHIVES = (".tar.xz", ".tar.gz", ".tar", ".zip")
 _MIGRATIONS = (
-    "create table archives (path text primary key, look text not null, dictionary blob not null);"
-    "create table games (path text not null, root text not null, name text not null,"
-    " body blob not null, primary key (path, root, name)) without rowid;",
+    "create table archives (sha256 text primary key, dictionary blob not null);"
+    "create table games (sha256 text not null, root text not null, name text not null,"
+    " body blob not null, primary key (sha256, root, name)) without rowid;",
 )
 _DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 _DICTIONARY = 32768  # bytes of the first game against which the others are compressed
@@ -58,7 +59,7 @@ def open_library(folder: str | Path) -> Library:
     """Open "sample", or a folder with games or archives of games. Raises ``UserError``."""
     if str(folder) == "sample":
         return Sample()
-    path = Path(folder).expanduser()
+    path = Path(folder).expanduser().resolve()
     if not path.is_dir():
         raise UserError(
             f"there is no folder '{folder}': fetch games with `stategate data alfworld`"
@@ -160,28 +161,33 @@ def _cache(path: Path) -> SqliteFile:
 def _store() -> SqliteFile:
     from stores.home import cache
 
-    return _cache(cache() / "alfworld.sqlite")
+    return _cache(cache() / "alfworld-games.sqlite")
 
 
 def _indexed(path: Path) -> list[tuple[str, str]]:
     """Return (folder above, name) of an archive's games, which is read through if it is new."""
-    stat = path.stat()
-    look, key = f"{stat.st_size} {stat.st_mtime_ns}", str(path.resolve())
-    store = _store()
-    known = store.query("select look from archives where path = ?", (key,))
-    if not known or known[0]["look"] != look:
-        _read_through(store, path, key, look)
-    rows = store.query("select root, name from games where path = ?", (key,))
+    store, key = _store(), _hash(path)
+    if not store.query("select 1 from archives where sha256 = ?", (key,)):
+        _read_through(store, path, key)
+    rows = store.query("select root, name from games where sha256 = ?", (key,))
     return [(row["root"], row["name"]) for row in rows]
 
 
-def _read_through(store: SqliteFile, path: Path, key: str, look: str) -> None:
-    from stores.assets.downloads import progress
+def _hash(path: Path) -> str:
+    try:
+        return _hash_of(path, path.stat().st_size, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise UserError(f"cannot read '{path}' ({error.strerror or error})") from None
 
+
+@lru_cache(maxsize=64)
+def _hash_of(path: Path, size: int, changed: int) -> str:
+    return sha256(path)
+
+
+def _read_through(store: SqliteFile, path: Path, key: str) -> None:
     dictionary = b""
     with store.transaction() as db, progress(path.stat().st_size, f"reading {path.name}") as bar:
-        db.execute("delete from archives where path = ?", (key,))
-        db.execute("delete from games where path = ?", (key,))
         try:
             for member, body in _members(path):
                 parts = member.split("/")[:-1]
@@ -197,7 +203,7 @@ def _read_through(store: SqliteFile, path: Path, key: str, look: str) -> None:
                 )
         except _DAMAGES as error:
             raise UserError(f"cannot read '{path}' ({error}): give an undamaged copy") from None
-        db.execute("insert into archives values (?, ?, ?)", (key, look, dictionary))
+        db.execute("insert or replace into archives values (?, ?)", (key, dictionary))
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -216,11 +222,10 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _from_archive(path: str, root: str, name: str) -> str:
-    key = str(Path(path).resolve())
     rows = _store().query(
-        "select body, dictionary from games join archives using (path) "
-        "where path = ? and root = ? and name = ?",
-        (key, root, name),
+        "select body, dictionary from games join archives using (sha256) "
+        "where sha256 = ? and root = ? and name = ?",
+        (_hash(Path(path)), root, name),
     )
     if not rows:
         raise UserError(f"no game '{name}' in '{path}': was the archive replaced? load it again")
