@@ -128,7 +128,11 @@ class BoundAgent:
     def build_context(self, state: State) -> dict[str, Any]:
         """Build what the model gets to read."""
         context = self.context(state)
-        self._tell("build_context", state, kind=self.config.context.kind, tokens=context.tokens)
+        facts = [p for p in context.pieces if p.kind == "fact"]
+        told = [{"id": p.id, "score": p.score, "left_out": p.reason} for p in facts]
+        recalled = {"recalled": told} if told else {}
+        kind = self.config.context.kind
+        self._tell("build_context", state, kind=kind, tokens=context.tokens, **recalled)
         return {"context": context}
 
     def act(self, state: State) -> dict[str, Any]:

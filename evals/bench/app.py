@@ -82,6 +82,30 @@ def bank(
     _run("bank", parts, out, bank=bank, sizes=sizes, seed=seed)
 
 
+@bench_app.command(epilog=_EXAMPLES)
+def memory(
+    out: _Out,
+    sizes: Annotated[str, typer.Option(help="Turns written, comma-separated.")] = (
+        "500,1000,2000,4000,6000,8000,10000"
+    ),
+    db: Annotated[
+        str | None, typer.Option(metavar="URL", help="A PostgreSQL database; else SQLite.")
+    ] = None,
+    seed: _Seed = 0,
+) -> None:
+    """Write and recall as one user's long-term memory grows, with a plot; no model is timed."""
+    from pathlib import Path
+
+    from evals.bench.memory import memory_parts, plot_growth
+    from stores.runs import read_rows
+
+    parts = memory_parts(parse_numbers(sizes), db, seed)
+    _run("memory", parts, out, sizes=sizes, db="PostgreSQL" if db else None, seed=seed)
+    rows = [row for part in read_rows(Path(out) / "parts.jsonl") for row in part["rows"]]
+    if rows:
+        plot_growth(rows, Path(out) / "growth.png")
+
+
 def _run(
     what: str,
     parts: Any,
