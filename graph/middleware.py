@@ -49,8 +49,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     ``kind`` is any context kind (``stategate kinds``), ``parameters`` are its own. ``budget`` counts
     tokens of the whole prompt, tools and system message included; once it is passed, one cut goes
     down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
-    new result larger than ``fresh`` tokens is shortened at once. ``tail`` tokens may bring back what
-    the newest messages name. With ``recall`` the agent gets a tool that shows a shortened result
+    new result larger than ``fresh`` tokens (by default a fortieth of the budget) is shortened at
+    once. ``tail`` tokens may bring back what the newest messages name (by default none where the
+    agent can recall it). With ``recall`` the agent gets a tool that shows a shortened result
     whole. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
 
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or

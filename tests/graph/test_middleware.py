@@ -86,7 +86,7 @@ def test_async_reads_the_same() -> None:
 
 def test_what_was_shown_is_shown_again_until_a_cut() -> None:
     model = Recorder(calls=20, prompts=[])
-    agent = agent_of(model, [ContextMiddleware(budget=6000)], checkpointer=InMemorySaver())
+    agent = agent_of(model, [ContextMiddleware(budget=6000, fresh=3000)], checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "t"}}
     audits = list(agent.stream(ASK, config=config, stream_mode="custom"))
     assert [a["type"] for a in audits] == ["stategate.context"] * 21
@@ -229,7 +229,7 @@ class Listener(BaseCallbackHandler):
 
 def test_traces_carry_the_numbers_of_their_own_call() -> None:
     listener = Listener()
-    agent = agent_of(Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000)])
+    agent = agent_of(Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000, fresh=2000)])
     agent.invoke(ASK, config={"callbacks": [listener]})
     before = [m["stategate_tokens_before"] for m in listener.metadata]
     assert before == sorted(set(before))
@@ -269,7 +269,7 @@ def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> Non
 
     model = Recorder(calls=14, prompts=[])
     builder = StateGraph(State)
-    builder.add_node("shorten", ContextMiddleware(budget=4000, recall=False).hook)
+    builder.add_node("shorten", ContextMiddleware(budget=4000, fresh=3000, recall=False).hook)
     builder.add_node("model", lambda s: {"messages": [model.invoke(s["llm_input_messages"])]})
     builder.add_node("tools", ToolNode([read_page]))
     builder.add_edge(START, "shorten")
