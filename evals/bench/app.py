@@ -24,7 +24,7 @@ bench_app = typer.Typer(
 _Out = Annotated[
     str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
 ]
-_Data = Annotated[str, typer.Option(help="'sample', or a WebShop folder.")]
+_Data = Annotated[str, typer.Option(help="'sample', or a folder of the world's data.")]
 _Seed = Annotated[int, typer.Option(help="Of whatever is drawn at random.")]
 
 
@@ -41,6 +41,18 @@ def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
     from evals.webshop.bench import measure_world
 
     _run("webshop", {"world": lambda: measure_world(data, seed=seed)}, out, data=data, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def alfworld(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
+    """Load ALFWorld's games and walk them at random; play every walkthrough."""
+    from evals.alfworld.speed import measure_games, play_walkthroughs
+
+    parts = {
+        "speed": lambda: measure_games(data, seed=seed),
+        "walkthroughs": lambda: play_walkthroughs(data),
+    }
+    _run("alfworld", parts, out, data=data, seed=seed)
 
 
 @bench_app.command(epilog=_EXAMPLES)
@@ -92,6 +104,20 @@ def memory(
     rows = [row for part in read_rows(Path(out) / "parts.jsonl") for row in part["rows"]]
     if rows:
         plot_growth(rows, Path(out) / "growth.png")
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def middleware(
+    out: _Out,
+    messages: Annotated[int, typer.Option(help="Length of the history.")] = 200,
+    budget: Annotated[int, typer.Option(help="Tokens that force a cut.")] = 16_000,
+    seed: _Seed = 0,
+) -> None:
+    """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
+    from evals.bench.middleware import middleware_parts
+
+    parts = middleware_parts(messages, budget, seed)
+    _run("middleware", parts, out, messages=messages, budget=budget, seed=seed)
 
 
 def _run(
