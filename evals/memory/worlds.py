@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
+
 from envs.protocols import View
 from evals.core.statistics import paired_tests, summary_row
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
@@ -96,8 +98,8 @@ def _play(base: Any, url: str, user: str, tasks: Sequence[Any]) -> None:
     values["memory"] = [*(m for m in values["memory"] if m["kind"] == "short_term"), writer]
     graph = build_graph(load_config(values), checkpointer=False)
     for place, task in enumerate(tasks):
-        where = {"configurable": {"thread_id": f"{user}-{place}"}}
-        graph.invoke({"task": task}, where)  # type: ignore[arg-type]
+        where: RunnableConfig = {"configurable": {"thread_id": f"{user}-{place}"}}
+        graph.invoke({"task": task}, where)
 
 
 def _without_values(view: View, instruction: str) -> tuple[str, list[str]]:

@@ -95,7 +95,9 @@ def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
     view, page, now = resources.view, record.observation, time.time()
     lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
     texts = [f"{line} (when asked: {one_line(record.instruction)})" for line in lines]
-    vectors = resources.embedder.embed(texts) if texts else []
+    if not texts:
+        return []
+    vectors = resources.embedder.embed(texts)
     turns = []
     for place, (line, text) in enumerate(zip(lines, texts, strict=True)):
         name, equals, value = line.partition(": ")[2].partition(" = ")
