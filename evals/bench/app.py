@@ -106,6 +106,20 @@ def memory(
         plot_growth(rows, Path(out) / "growth.png")
 
 
+@bench_app.command(epilog=_EXAMPLES)
+def middleware(
+    out: _Out,
+    messages: Annotated[int, typer.Option(help="Length of the history.")] = 200,
+    budget: Annotated[int, typer.Option(help="Tokens that force a cut.")] = 16_000,
+    seed: _Seed = 0,
+) -> None:
+    """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
+    from evals.bench.middleware import middleware_parts
+
+    parts = middleware_parts(messages, budget, seed)
+    _run("middleware", parts, out, messages=messages, budget=budget, seed=seed)
+
+
 def _run(
     what: str,
     parts: Any,

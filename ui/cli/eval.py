@@ -172,6 +172,23 @@ def entities(
     measure(out, json_target, lambda: run_entities(out, *what, command_line()))
 
 
+@command(eval_app, "stategate eval agents --split dev --n 60 --out runs/agents-dev")
+def agents(
+    out: _Out,
+    split: _Split = "dev",
+    n: Annotated[int, opt("Tasks, as many of each family.", min=1)] = 60,
+    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
+    budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 8000,
+    seed: Annotated[int, opt("Of the first task of each family.")] = 0,
+    json_target: JsonFile = None,
+) -> None:
+    """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
+    from evals.agents.run import DEFAULT_ARMS, run_agents
+
+    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line())
+    measure(out, json_target, lambda: run_agents(out, *what))
+
+
 @command(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
 def rerank(
     out: _Out,

@@ -10,7 +10,7 @@ from nodes.retrieval.remember import asked_of
 from stores.errors import UserError
 from stores.memory.long_term import open_long_term
 from stores.memory.recall import Limits
-from stores.memory.records import Namespace
+from stores.memory.records import Candidate, Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts, render_timeline, render_why
@@ -91,7 +91,8 @@ class MemoryTab:
         """Show facts (all, or the nearest to ``words``, or those that tell of ``name``)."""
         memory, namespace = open_long_term(), _read(whose)
         every = memory.facts(namespace)
-        facts, candidates = every[::-1], []
+        facts = every[::-1]
+        candidates: list[Candidate] = []
         if (words or "").strip():
             asked = asked_of(words, self._embedder())
             facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
