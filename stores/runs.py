@@ -26,7 +26,7 @@ from stores.errors import UserError
 from stores.files import write_text
 
 _PACKAGES = (
-    "stategate", "langgraph", "langchain-core", "langchain-openai", "torch",
+    "stategate", "langgraph", "langchain", "langchain-core", "langchain-openai", "torch",
     "sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy",
 )  # fmt: skip
 #: What may differ between a run and its resumption.

@@ -15,6 +15,7 @@ from ui.cli import demo as cli_demo
 from ui.cli import doctor as cli_doctor
 from ui.cli import ingest as cli_ingest
 from ui.cli import kinds as cli_kinds
+from ui.cli import mcp as cli_mcp
 from ui.cli import rank as cli_rank
 from ui.cli import run as cli_run
 from ui.cli import ui as cli_ui
@@ -125,6 +126,7 @@ app.add_typer(bank_app, name="bank")
 app.add_typer(traces_app, name="traces")
 command(app, *cli_rank.EXAMPLES)(cli_rank.rank)
 command(app, *cli_ui.EXAMPLES)(cli_ui.ui)
+command(app, *cli_mcp.EXAMPLES)(cli_mcp.mcp)
 command(app, "stategate doctor --json")(cli_doctor.doctor)
 
 
