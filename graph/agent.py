@@ -26,6 +26,7 @@ from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
 from stores.errors import MissingExtra, UserError
+from stores.text import storable
 from stores.traces import Event
 
 _OVERRIDABLE = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
@@ -83,15 +84,17 @@ class BoundAgent:
             observation = self.world.observe(state["session"])
             self._tell("observe", state, page=observation.text[:200])
             return {"observation": observation}
-        task = require_task(task, self.config.env)
+        task = thaw(require_task(task, self.config.env))
         session, observation = self.world.reset({k: v for k, v in task.items() if k != "env"})
         episodes = state.get("episodes", 0) + 1
-        thread = str((config.get("configurable") or {}).get("thread_id") or uuid.uuid4().hex)
+        # Of its own, not the thread's: a thread may be named twice, in other processes too. A caller
+        # who keeps the ledger of its episodes names them (``configurable: {"episode_id": ...}``).
+        named = (config.get("configurable") or {}).get("episode_id")
         started: dict[str, Any] = {
             "task": None,
             "episode": {"env": self.config.env.kind, **task},
             "episodes": episodes,
-            "episode_id": thread if episodes == 1 else f"{thread}#{episodes}",
+            "episode_id": uuid.uuid4().hex if named is None else str(named),
             "session": thaw(session),
             "before": None,
             "recurrent": pack_vector(self._updater.initial()),
@@ -142,6 +145,9 @@ class BoundAgent:
 
     def taken(self, state: State, decision: Decision, context: BuiltContext) -> dict[str, Any]:
         """Return the update that ``decision`` makes (also used for a person's own action)."""
+        decision = replace(
+            decision, action=storable(decision.action), reason=storable(decision.reason)
+        )
         session, outcome = self.world.step(state["session"], decision.action)
         parts = outcome.info.get("reward")
         return {
@@ -261,9 +267,14 @@ def require_fit(config: Config) -> None:
 
 
 def thaw(value: Any) -> Any:
-    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints."""
+    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints.
+
+    Its texts are such that every store takes them (see ``stores.text.storable``).
+    """
+    if isinstance(value, str):
+        return storable(value)
     if isinstance(value, Mapping):
-        return {str(key): thaw(item) for key, item in value.items()}
+        return {storable(str(key)): thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [thaw(item) for item in value]
     return value

@@ -132,9 +132,17 @@ class Session:
         """
         self._require_running()
         started = time.perf_counter()
-        seen = self._half_done()
-        seen.update(self._advance(on_text, interrupt_after=["write_memory"]))
-        return self._result(seen, started)
+        with self.graph.alone(self.config):
+            self.graph.settle(self.config)
+            seen = self._half_done()
+            seen.update(self._advance(on_text, interrupt_after=["write_memory"]))
+            return self._result(seen, started)
+
+    def last(self) -> StepResult:
+        """Return the step taken last, drawn again. Raises ``UserError`` where none was."""
+        if not self.values.get("steps"):
+            raise UserError("no step was taken on this thread")
+        return self._result({}, time.perf_counter())
 
     def run(self) -> list[StepResult]:
         """Take steps until the episode is over; returns those taken."""
@@ -149,16 +157,17 @@ class Session:
         """Take a person's own action instead of the actor's. Raises ``UserError`` if illegal."""
         self._require_running()
         started = time.perf_counter()
-        self._to_act()
-        state = self.values
-        observation = self._bound.observation(state)
-        action = self._settle(action, observation)
-        context = self._bound.context(state)
-        decision = Decision(action, reason="a person's own action")
-        update = self._bound.taken(state, decision, context)
-        self.graph.update_state(self.config, update, as_node="act")
-        self._advance(interrupt_after=["write_memory"])
-        return self._result({"observation": observation, "context": context}, started)
+        with self.graph.alone(self.config):
+            self._to_act()
+            state = self.values
+            observation = self._bound.observation(state)
+            action = self._settle(action, observation)
+            context = self._bound.context(state)
+            decision = Decision(action, reason="a person's own action")
+            update = self._bound.taken(state, decision, context)
+            self.graph.update_state(self.config, update, as_node="act")
+            self._advance(interrupt_after=["write_memory"])
+            return self._result({"observation": observation, "context": context}, started)
 
     def look(
         self,
@@ -242,12 +251,13 @@ class Session:
 
     def back(self, n: int = 1) -> "Session":
         """Undo the last ``n`` steps; the undone ones stay in the checkpoint history."""
-        taken = self.values.get("steps", 0)
-        if n < 1 or taken - n < 0:
-            raise UserError(f"cannot go back {n} steps: {taken} were taken")
-        self._boundary(taken - n).write(self.graph, self.config)
-        self._task = None
-        return self
+        with self.graph.alone(self.config):
+            taken = self.values.get("steps", 0)
+            if n < 1 or taken - n < 0:
+                raise UserError(f"cannot go back {n} steps: {taken} were taken")
+            self._boundary(taken - n).write(self.graph, self.config)
+            self._task = None
+            return self
 
     def fork(
         self,
@@ -268,7 +278,7 @@ class Session:
         snapshot = self.graph.get_state(self.config)
         if "session" not in snapshot.values:
             raise UserError("nothing to fork: start a task first")
-        own = {"episode_id": new.thread_id, "episodes": 1}
+        own = {"episode_id": uuid.uuid4().hex, "episodes": 1}
         last = snapshot.values["steps"] if step is None else step
         known = boundaries(self.graph, self.config)
         for number, boundary in known.items():
@@ -282,7 +292,7 @@ class Session:
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
             if hasattr(writer, "fork"):
-                writer.fork(snapshot.values["episode_id"], new.thread_id, last)
+                writer.fork(snapshot.values["episode_id"], own["episode_id"], last, new.thread_id)
         return new
 
     def _boundary(self, step: int) -> Boundary:
@@ -344,14 +354,19 @@ class Session:
         return {"observation": bound.observation(state), "context": bound.context(state)}
 
     def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
-        values = self.values
+        values, bound = self.values, self._bound
         decision = Decision(**(values["decision"] or {"action": values["action"] or ""}))
+        step = values["steps"] - 1
+        if "context" not in seen or "observation" not in seen:
+            # Nodes that had written before a kill do not run again: their step is drawn once more.
+            state = ready(bound, self._boundary(step))
+            seen = {"observation": bound.observation(state), "context": bound.context(state)}
         return StepResult(
-            step=values["steps"] - 1,
+            step=step,
             observation=seen["observation"],
             context=seen["context"],
             decision=decision,
-            outcome=self._bound.world.observe(values["session"]),
+            outcome=bound.world.observe(values["session"]),
             seconds=time.perf_counter() - started,
         )
 

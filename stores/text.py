@@ -39,3 +39,10 @@ def stem(word: str) -> str:
 def one_line(text: str) -> str:
     """Fold all white space, so that a fact never breaks a format of lines."""
     return " ".join(text.split())
+
+
+def storable(text: str) -> str:
+    """Return ``text`` as every database and file takes it: no NUL, no lone surrogate (a broken emoji)."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")

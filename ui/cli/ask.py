@@ -61,7 +61,8 @@ def ask(
         out.print(result.context.text, markup=False, style="dim")
         show_scores(out, result.context.pieces, titles)
     if json_target is not None:
-        write_json(json_target, _as_json(question, session, result, titles))
+        reply = _as_json(question, session, result, titles)
+        write_json(json_target, {**reply, "thread": name})
 
 
 def chat(
@@ -101,7 +102,7 @@ def open_session(
     from graph.session import Session
     from stores.errors import UserError
     from ui.cli.run import durable
-    from ui.memory import of_user
+    from ui.memory import of_user, thread_of
 
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
@@ -110,7 +111,8 @@ def open_session(
             f"config '{config}' is no conversation: its env is {settled.env.kind}, use qa"
         )
     settled = of_user(settled, user) if user is not None else settled
-    return Session(build_graph(durable(settled) if is_kept else settled), thread)
+    graph = build_graph(durable(settled) if is_kept else settled)
+    return Session(graph, thread_of(settled, thread))
 
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
@@ -160,7 +162,6 @@ def _as_json(
     return {
         "question": question,
         "answer": _answer_of(result),
-        "thread": session.thread_id,
         "pieces": [{**vars(piece), **title} for piece, title in zip(pieces, named, strict=True)],
         "tokens": result.tokens,
         "decision": pack_decision(result.decision),
