@@ -5,6 +5,7 @@ Ingesting again changes what changed and removes what is gone from the same orig
 """
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -100,7 +101,12 @@ class Corpus:
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
-        cuts = (cut(d.id, d.title, d.text, chunking) for d in self.documents())
+        cuts = []
+        for d in self.documents():
+            try:
+                cuts.append(cut(d.id, d.title, d.text, chunking))
+            except ValueError as error:  # one document must not take the others with it
+                logging.getLogger("stategate").warning("%s: not searched (%s)", d.id, error)
         return list({passage.id: passage for part in cuts for passage in part}.values())
 
     def fingerprint(self) -> str:

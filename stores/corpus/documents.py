@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, needs
+from stores.corpus import reader
+from stores.corpus.reader import Unreadable
+from stores.errors import UserError
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
@@ -135,22 +137,18 @@ def from_bytes(
     """
     try:
         if suffix == ".pdf":
-            own, text = _pdf(raw)
+            own, text = reader.shared.read(raw, suffix)
         elif suffix in (".html", ".htm"):
-            own, text = _html(raw, charset)
+            own, text = reader.shared.read(raw, suffix, charset)
         else:
             content = decode(raw, charset)
             own, text = {".json": _json, ".md": _markdown}.get(suffix, _plain)(content)
-    except _Unreadable as problem:
+    except Unreadable as problem:
         return Skipped(id_, str(problem))
     text = text.replace("\r\n", "\n").replace("\x00", "")
     if not text.strip():
         return Skipped(id_, "there is no text in it")
     return Document(id_, origin, own or title, text, url)
-
-
-class _Unreadable(Exception):
-    """Why a file gives no text."""
 
 
 def decode(raw: bytes, charset: str | None = None) -> str:
@@ -159,12 +157,12 @@ def decode(raw: bytes, charset: str | None = None) -> str:
         charset = "utf-16"
     is_wide = _codec(charset).startswith(("utf-16", "utf-32"))
     if b"\x00" in raw[:8192] and not is_wide:
-        raise _Unreadable("a binary file")
+        raise Unreadable("a binary file")
     if is_wide:
         try:
             return raw.decode(_codec(charset))
         except ValueError:
-            raise _Unreadable(f"says it is {_codec(charset).upper()}, but is not") from None
+            raise Unreadable(f"says it is {_codec(charset).upper()}, but is not") from None
     with suppress(ValueError):
         return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else _codec(charset))
     if _codec(charset) not in ("utf-8", "cp1252"):
@@ -173,7 +171,7 @@ def decode(raw: bytes, charset: str | None = None) -> str:
     odd = sum(byte < 32 and byte not in (9, 10, 12, 13) for byte in raw[:8192])
     high = sum(byte > 126 for byte in raw[:8192])
     if odd or high > 0.3 * len(raw[:8192]):
-        raise _Unreadable("neither UTF-8 nor readable as Windows-1252: save it as UTF-8")
+        raise Unreadable("neither UTF-8 nor readable as Windows-1252: save it as UTF-8")
     return raw.decode("cp1252", "replace")
 
 
@@ -198,11 +196,10 @@ def _markdown(content: str) -> tuple[str, str]:
     return "", content
 
 
-def _html(raw: bytes, charset: str | None) -> tuple[str, str]:
-    """Read a page in the charset that came with it, else in the one that it declares."""
-    with needs("qa"):
-        from bs4 import BeautifulSoup
-        from bs4.dammit import EncodingDetector
+def html_text(raw: bytes, charset: str | None) -> tuple[str, str]:
+    """Return title and text of a page, in the charset that came with it, else as it declares."""
+    from bs4 import BeautifulSoup
+    from bs4.dammit import EncodingDetector
 
     declared = EncodingDetector.find_declared_encoding(raw, is_html=True) or ""
     if declared.lower().startswith("utf-16"):  # then it could not have been read here
@@ -221,32 +218,40 @@ def _json(content: str) -> tuple[str, str]:
     try:
         value: Any = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise _Unreadable(f"broken JSON ({error})") from None
+        raise Unreadable(f"broken JSON ({error})") from None
     article = value if isinstance(value, dict) else {}
     texts = (article.get(key) for key in ("content", "text", "body"))
     text = next((text for text in texts if isinstance(text, str)), None)
     if text is None:
-        raise _Unreadable('no article: one is {"title": …, "content": …}')
+        raise Unreadable('no article: one is {"title": …, "content": …}')
     return str(article.get("title") or "").strip(), text
 
 
-def _pdf(raw: bytes) -> tuple[str, str]:
+def pdf_text(raw: bytes, most_pages: int, most_characters: int) -> tuple[str, str]:
+    """Return title and text of a PDF of at most so many pages and characters."""
     import io
     import logging
 
-    with needs("qa"):
-        from pypdf import PdfReader
+    from pypdf import PdfReader
 
     # What is wrong with a file is told by its reason, once; pypdf's own remarks are noise beside it.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
-        reader = PdfReader(io.BytesIO(raw))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise _Unreadable("an encrypted PDF")
-        pages = [page.extract_text() or "" for page in reader.pages]
-        title = str((reader.metadata.title if reader.metadata else "") or "")
-    except _Unreadable:
+        document = PdfReader(io.BytesIO(raw))
+        if document.is_encrypted and not document.decrypt(""):
+            raise Unreadable("an encrypted PDF")
+        pages: list[str] = []
+        left = most_characters
+        for number, page in enumerate(document.pages, 1):
+            if number > most_pages:
+                raise Unreadable(f"more than {most_pages} pages")
+            pages.append(page.extract_text() or "")
+            left -= len(pages[-1])
+            if left < 0:
+                raise Unreadable(f"more than {most_characters / 1e6:.0f} million characters of text")
+        title = str((document.metadata.title if document.metadata else "") or "")
+    except (Unreadable, MemoryError):
         raise
     except Exception as error:  # pypdf raises many kinds for broken files
-        raise _Unreadable(f"a broken PDF ({type(error).__name__})") from None
+        raise Unreadable(f"a broken PDF ({type(error).__name__})") from None
     return title, "\n\n".join(pages)

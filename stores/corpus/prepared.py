@@ -19,7 +19,7 @@ from stores.errors import UserError
 from stores.files import replacing
 
 _FORMAT = "1"
-_MAKERS = ("bm25s", "langchain-text-splitters", "PyStemmer", "tiktoken")
+_MAKERS = ("bm25s", "PyStemmer", "tiktoken")
 _PASSAGES, _WORDS = "passages.jsonl", "bm25"
 
 
