@@ -47,7 +47,7 @@ class Extract(ActorParams):
             texts = list(reversed(sentences))
             if not texts:
                 return unanswered(resources, context, "the context holds nothing to answer from")
-            about = " ".join(_ABOUT.findall(context.text)[-1:])
+            about = " ".join(_ABOUT.findall(context.part("question"))[-1:])
             embedder = resources.embedder
             rows = embedder.embed([f"{sentences[text]}{text}" for text in texts])
             near = rows @ embedder.embed([f"{about} {question}".strip()])[0]

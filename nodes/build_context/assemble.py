@@ -17,7 +17,7 @@ from pydantic import Field
 from envs.protocols import Chunk, Fragment
 from nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
 from nodes.retrieval.page import render, text_of
-from stores.text import one_line
+from stores.text import one_line, unbroken
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
@@ -152,7 +152,7 @@ def page_piece(
 def _tail(request: ContextRequest, ids: set[str], history: int, budget: int) -> list[Piece]:
     shown = [chunk for chunk in request.source.all() if chunk.id in ids]
     lines = request.view.status(request.observation, shown)
-    text = "".join(f"{line.text}\n" for line in lines)
+    text = "".join(f"{unbroken(line.text)}\n" for line in lines)
     pieces: list[Piece] = []
     if text and count_tokens(text) <= budget:
         pieces.append(_line_piece("status", "status", text, budget))

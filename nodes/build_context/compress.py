@@ -23,6 +23,8 @@ from nodes.build_context.detail import (
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.page import render, text_of
+from nodes.retrieval.quoting import shielded
+from stores.text import unbroken
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -182,7 +184,7 @@ def _ladder(
         return plain_ladder(piece, tier)
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
-    settled = {line.text for line in lines if line.is_settled}
+    settled = {unbroken(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 1 for x in piece.text.splitlines()))
 
 
@@ -207,7 +209,8 @@ def _shown(
         if piece.id in chunks:
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
-            shown.append(page_piece(chunk, whole, fragments, scores.get(chunk.id)))
+            # What is left of a line may begin as lines of the frame do.
+            shown.append(page_piece(chunk, whole, shielded(fragments), scores.get(chunk.id)))
         else:
             text = text_of(fragments)
             shown.append(replace(piece, text=text, tokens_after=count_tokens(text)))

@@ -215,11 +215,11 @@ def _remembered(
     entities, relations = store.graph(namespace, query, facts, reader.entities, reader.relations)
     lines = [_piece(f"fact:{fact.id}", "fact", _fact(fact), fact.score) for fact in facts]
     if entities:
-        names = ", ".join(f"{one_line(e.name)} ({e.kind})" for e in entities)
+        names = ", ".join(f"{one_line(e.name)} ({one_line(e.kind)})" for e in entities)
         lines.append(_piece("entities", "entity", f"Known names: {names}.\n"))
     if relations:
         listed = "; ".join(
-            f"{one_line(r.subject.name)} {r.relation.replace('_', ' ')} {one_line(r.object.name)}"
+            f"{one_line(r.subject.name)} {one_line(r.relation.replace('_', ' '))} {one_line(r.object.name)}"
             for r in relations
         )
         lines.append(_piece("relations", "relation", f"Known relations: {listed}.\n"))
@@ -238,7 +238,8 @@ def _fact(fact: "Fact") -> str:
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
     also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
-    return f'On {day} the user asked{times}: "{one_line(fact.question)}" Answer{also}: {answer}\n'
+    asked = one_line(fact.question).replace('"', "'")
+    return f'On {day} the user asked{times}: "{asked}" Answer{also}: {answer}\n'
 
 
 def _accounted(pieces: Sequence[Piece], request: ContextRequest) -> list[Piece]:

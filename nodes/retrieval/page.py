@@ -7,6 +7,7 @@ import numpy as np
 
 from envs.protocols import Chunk, Fragment, Observation, View
 from nodes.protocols import Embedder, Vector
+from nodes.retrieval.quoting import shielded
 
 
 class PageSource:
@@ -40,7 +41,7 @@ class PageSource:
 @lru_cache(maxsize=4096)
 def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
-    fragments = tuple(view.fragments(chunk))
+    fragments = shielded(view.fragments(chunk))
     if not any(fragment.text.strip() for fragment in fragments):
         return ()
     return (*fragments, Fragment("\n", role="lead"))

@@ -93,25 +93,29 @@ class Trail:
 
 
 def read(context: BuiltContext) -> Reading:
-    """Read ``context`` line by line; lines of an unknown form are passed over."""
+    """Read ``context`` line by line; lines of an unknown form are passed over.
+
+    What was asked, done and chosen is read from the context's own frame, never from what a page says.
+    """
     legal = {" ".join(action.split()): action for action in context.actions}
-    instruction, title, number = "", "", 1
+    title, number = "", 1
     price: float | None = None
     products: list[Product] = []
     options: list[tuple[str, tuple[tuple[str, str], ...]]] = []
     detail: list[str] = []
     chosen: dict[str, str] = {}
-    history: list[str] = []
-    acting = numbered = False
-    for line in context.text.split("\n"):
+    numbered = False
+    after = context.part("history").partition("Actions so far")[2]
+    history = [acted[2] for line in after.split("\n") if (acted := _ACTED.match(line))]
+    wish = context.part("instruction").partition("Instruction: ")
+    instruction = wish[2].partition("\n")[0] if wish[0] in ("", "\n") else ""
+    for line in context.part("status").split("\n"):
+        if line.startswith("Chosen: "):
+            group, _, value = line.removeprefix("Chosen: ").partition(" = ")
+            chosen[group] = value
+    for line in context.part("page").split("\n"):
         head, _, rest = line.partition(": ")
-        if line.startswith("Actions so far"):
-            acting = True
-        elif acting and (acted := _ACTED.match(line)):
-            history.append(acted[2])
-        elif head == "Instruction" and not instruction:
-            instruction = rest
-        elif head == "Text":
+        if head == "Text":
             detail.append(rest)
         elif head == "Product":
             title = rest
@@ -119,9 +123,6 @@ def read(context: BuiltContext) -> Reading:
             price = dollars(rest)
         elif head.startswith("Option ") and not any(g == head[7:] for g, _ in options):
             options.append((head[7:], _values(rest, legal)))
-        elif head == "Chosen":
-            group, _, value = rest.partition(" = ")
-            chosen[group] = value
         elif found := _PAGE.match(line):
             number, numbered = int(found[1]), True
         elif (product := _PRODUCT.fullmatch(line)) and f"click[{product[1]}]" in legal:

@@ -38,7 +38,7 @@ from stores.text import overlap, words_of
 if TYPE_CHECKING:
     from nodes.resources import Resources
 
-_LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE)
+_LINE = re.compile(r"^Experience: .*Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
@@ -245,7 +245,7 @@ class Follower(RuleActor):
     ) -> tuple[str, str] | None:
         """Choose as the rule does, unless advice says otherwise."""
         own = super().choose(context, page, trail, step)
-        move = suggested(context.text, page)
+        move = suggested(context.part("experience"), page)
         if move is None or step >= self._params.patience:
             return own
         if page.page == "item" and own is not None and own[0] == PREV:
