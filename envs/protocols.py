@@ -1,7 +1,7 @@
 """The vocabulary of worlds: what a step shows, what a world offers, and how an agent reads it.
 
 A world is its rules (:class:`World`) and its :class:`View`, the one place where anything is said of
-what its pages, actions and instructions mean. ``envs.plain`` has a view that does for any text world.
+what its pages, actions and instructions mean.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from stores.text import one_line
+from stores.text import one_line, overlap, words_of
 from stores.traces import Event
 
 #: A world's whole situation as a small JSON-serialisable mapping. Worlds never change one in place.
@@ -21,6 +21,9 @@ ANSWER = "answer[<text>]"
 UNKNOWN = "I do not know."
 _SLOT = re.compile(r"([\w-]+)\[<[^<>\[\]]+>\]")
 _BRACKETS = re.compile(r"([\w-]+)\[(.*)\]", re.DOTALL)
+_MAX_CLAUSES = 6
+_SUMMARY_WORDS = 120
+_CUT = re.compile(r"(?<=[,;.!?])\s+|\s+(?=(?:and|with|then|but)\s)")
 
 
 @dataclass(frozen=True)
@@ -246,45 +249,113 @@ class ActionVocabulary:
         return ()
 
 
-class View(Protocol):
-    """What a world means to an agent; all methods are pure."""
+class View:
+    """What a world means to an agent; all methods are pure.
 
-    name: str
-    actions: ActionVocabulary
+    As it stands it reads any text world that lists its legal actions: line by line, commands by verb,
+    what is asked matching what shares its words. Override what your world says better
+    (``docs/writing-a-world.md``).
+    """
+
+    name = "plain"
+    actions: ActionVocabulary = ActionVocabulary()
     #: How the world is played, as a language model's system message.
-    brief: str
-
-    def __hash__(self) -> int:
-        """Return a hash by which what was read is remembered."""
-        ...
+    brief = (
+        "You act in a world that you see as text, one page at a time, to do what the instruction "
+        "asks. Answer with one JSON action."
+    )
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
-        """Return the parts of what is asked, in order."""
-        ...
+        """Return the parts of what is asked, in order: here cut at punctuation and joining words."""
+        clauses: list[Clause] = []
+        start = 0
+        for end in (*(cut.end() for cut in _CUT.finditer(instruction)), len(instruction)):
+            text = instruction[start:end].strip(" ,;.!?")
+            if text and len(clauses) < _MAX_CLAUSES:
+                clauses.append(Clause(text, start, end))
+                start = end
+        return clauses
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
-        """Split a page into chunks; joined, their texts are the page."""
-        ...
+        """Split a page into chunks whose texts, joined, are the page: lines, and commands by verb."""
+        lines: list[str] = []
+        for line in observation.text.splitlines(keepends=True):
+            if line.strip() or not lines:
+                lines.append(line)
+            else:
+                lines[-1] += line
+        texts = [Chunk(f"line:{i + 1}", "line", line) for i, line in enumerate(lines)]
+        verbs: dict[str, list[str]] = {}
+        for action in observation.actions:
+            verbs.setdefault(verb_of(action), []).append(action)
+        commands = [
+            Chunk(f"commands:{verb}", "commands", "", tuple(actions), {}, _role_of(actions))
+            for verb, actions in verbs.items()
+        ]
+        return [*texts, *commands]
 
     def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
-        """Return the prompt line(s) of a chunk in pieces that can go, () where the frame shows it."""
-        ...
+        """Return the prompt line(s) of a chunk in pieces that can go, () where the frame shows it.
+
+        Here that is its text on one line, then its commands as they are written.
+        """
+        text = one_line(chunk.text)
+        shown = [Fragment(text + "\n" * bool(chunk.actions))] if text else []
+        if chunk.actions:
+            lead = "To answer:" if chunk.role == "pinned" else "Commands:"
+            shown.append(Fragment(lead, role="lead"))
+            shown += [
+                Fragment((" | " if i else " ") + one_line(action), action)
+                for i, action in enumerate(chunk.actions)
+            ]
+        return shown
 
     def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
-        """Return what the page itself marks of the chunks ``shown``."""
-        ...
+        """Return what the page itself marks of the chunks ``shown``: here, the choices made."""
+        choices = [chunk.choice for chunk in shown if chunk.choice is not None]
+        return [
+            StatusLine(f"Chosen: {one_line(choice.name)} = {one_line(choice.chosen)}")
+            for choice in choices
+            if choice.chosen is not None
+        ]
 
     def inputs(self, event: Event) -> Sequence[StateInput]:
-        """Return what a state model reads of an event; O(1) an event."""
-        ...
+        """Return what a state model reads of an event; O(1) an event.
+
+        Here that is the instruction and its clauses at the start, then each page's first words.
+        """
+        rows: list[StateInput] = []
+        if event.kind == "OBS" and event.t == 0 and event.instruction:
+            rows.append(StateInput("GOAL", event.instruction))
+            rows += [StateInput("CLAUSE", c.text) for c in self.clauses(event.instruction)]
+        if event.kind in ("OBS", "ACT"):
+            text = " ".join(event.text.split()[:_SUMMARY_WORDS])
+            return [*rows, StateInput(event.kind, text, self._shared(event))]
+        return [StateInput(event.kind, event.text or event.kind.lower())]
+
+    def _shared(self, event: Event) -> float:
+        """Return the share of a page's asked words, or of an action's words that are asked."""
+        asked = words_of(event.instruction)
+        if event.kind == "OBS":
+            return overlap(asked, event.text) if asked else 0.0
+        words = words_of(event.text)
+        return overlap(words, event.instruction) if words and asked else 0.0
 
     def gist(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
-        """Return a page's text as one line without the instruction; ``bare``: and without marks."""
-        ...
+        """Return the page on one line, without the first place where it repeats the instruction.
+
+        ``bare``: and without its marks (here there are none).
+        """
+        text, asked = one_line(page), one_line(instruction)
+        return text.replace(asked, "", 1).strip() if asked and asked != text else text
 
     def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
-        """Return which of the readable ``actions`` to put before a language model, and how."""
-        ...
+        """Return which of the readable ``actions`` to put before a language model, and how: all."""
+        return Offer(tuple(actions))
+
+
+def _role_of(actions: Sequence[str]) -> Role:
+    return "pinned" if ANSWER in actions else "commands"
 
 
 # Actions as text -----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -13,23 +13,14 @@ from langgraph.runtime import Runtime
 from envs.protocols import Observation, World
 from graph.config import Config
 from graph.messages import asked, spoken, turns_before
-from graph.state import (
-    State,
-    pack_decision,
-    pack_vector,
-    read_events,
-    require_task,
-    unpack_vector,
-)
-from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
+from graph.state import State, pack_decision, pack_vector, read_events, require_task, unpack_vector
+from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
 from stores.errors import MissingExtra, UserError
 from stores.text import storable
 from stores.traces import Event
-
-_OVERRIDABLE = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
 
 class Agent:
@@ -42,33 +33,56 @@ class Agent:
         )
         require_fit(config)
 
-    def bind(self, runtime: Runtime[Any]) -> "BoundAgent":
-        """Return the agent as this call wants it (``runtime.context`` is None for most)."""
-        return self.bound(runtime.context, runtime)
+    def node(self, name: str) -> Callable[..., dict[str, Any]]:
+        """Return the graph's node ``name``: its body, on the agent that the call asks for."""
 
-    def bound(self, overrides: Any = None, runtime: Runtime[Any] | None = None) -> "BoundAgent":
-        """Return the agent with ``overrides`` (an ``AgentContext`` or None) applied."""
-        changes = {slot: getattr(overrides, slot, None) for slot in _OVERRIDABLE}
+        def node(state: State, runtime: Runtime[Any], config: RunnableConfig) -> dict[str, Any]:
+            # A caller who keeps the ledger of its episodes names them, beside the thread.
+            named = config.get("configurable") or {}
+            bound = self.bound(
+                runtime.context, runtime, named.get("thread_id"), named.get("episode_id")
+            )
+            update: dict[str, Any] = getattr(bound, name)(state)
+            return update
+
+        return node
+
+    def bound(
+        self,
+        overrides: Any = None,
+        runtime: Runtime[Any] | None = None,
+        thread: Any = None,
+        episode: Any = None,
+    ) -> "BoundAgent":
+        """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied."""
+        changes = {slot: getattr(overrides, slot, None) for slot in SLOTS}
         changes = {slot: params for slot, params in changes.items() if params is not None}
-        if not changes:
-            return BoundAgent(self.config, self.resources, runtime)
-        config = self.config.model_copy(update=changes)
-        require_fit(config)
-        resources = self.resources.with_models(
-            config.llm, config.embedder, config.updater, config.env
-        )
-        return BoundAgent(config, resources, runtime)
+        config, resources = self.config, self.resources
+        if changes:
+            config = config.model_copy(update=changes)
+            require_fit(config)
+            resources = resources.with_models(
+                config.llm, config.embedder, config.updater, config.env
+            )
+        return BoundAgent(config, resources, runtime, thread, episode)
 
 
 class BoundAgent:
     """Node bodies: state in, update out; everything heavy comes from ``resources``."""
 
     def __init__(
-        self, config: Config, resources: Resources, runtime: Runtime[Any] | None = None
+        self,
+        config: Config,
+        resources: Resources,
+        runtime: Runtime[Any] | None,
+        thread: Any,
+        episode: Any,
     ) -> None:
         self.config = config
         self.resources = resources
         self._runtime = runtime
+        self._thread = thread
+        self._episode = episode
 
     @property
     def world(self) -> World:
@@ -76,7 +90,7 @@ class BoundAgent:
         world: World = self.resources.get(self.config.env)
         return world
 
-    def observe(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+    def observe(self, state: State) -> dict[str, Any]:
         """Start the task that was passed, or draw the current page again."""
         talks = self.config.env.conversational
         task = state.get("task") or (asked(state) if talks else None)
@@ -87,9 +101,8 @@ class BoundAgent:
         task = thaw(require_task(task, self.config.env))
         session, observation = self.world.reset({k: v for k, v in task.items() if k != "env"})
         episodes = state.get("episodes", 0) + 1
-        # Of its own, not the thread's: a thread may be named twice, in other processes too. A caller
-        # who keeps the ledger of its episodes names them (``configurable: {"episode_id": ...}``).
-        named = (config.get("configurable") or {}).get("episode_id")
+        # Of its own, not the thread's: a thread may be named twice, in other processes too.
+        named = self._episode
         started: dict[str, Any] = {
             "task": None,
             "episode": {"env": self.config.env.kind, **task},
@@ -100,15 +113,10 @@ class BoundAgent:
             "recurrent": pack_vector(self._updater.initial()),
             "turns": turns_before(state) if talks else 0,
             "events": state.get("events") or [] if talks else [],
-            "decision": None,
-            "action": None,
-            "reward": 0.0,
+            **dict.fromkeys(("decision", "action")),
+            **dict.fromkeys(("steps", "tokens", "model_tokens", "fallbacks"), 0),
+            **dict.fromkeys(("reward", "cost"), 0.0),
             "done": observation.done,
-            "steps": 0,
-            "tokens": 0,
-            "model_tokens": 0,
-            "cost": 0.0,
-            "fallbacks": 0,
             "info": {},
             "observation": observation,
         }
@@ -164,9 +172,9 @@ class BoundAgent:
             "info": {"reward": thaw(parts)} if outcome.done and parts is not None else {},
         }
 
-    def write_memory(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+    def write_memory(self, state: State) -> dict[str, Any]:
         """Give the finished step to every writer; counts the step."""
-        record = self.record(state, config)
+        record = self.record(state)
         events = read_events(state)
         for params in self.config.memory:
             recent = self.resources.get(params)(record)
@@ -180,16 +188,15 @@ class BoundAgent:
             "before": None,
         }
 
-    def record(self, state: State, config: RunnableConfig) -> StepRecord:
+    def record(self, state: State) -> StepRecord:
         """Describe the step just taken, drawing again what a resumed run no longer has."""
         earlier: State = {**state, "session": state["before"] or state["session"]}
         earlier.pop("observation", None)
         earlier.pop("context", None)
         observation = state.get("observation") or self.observation(earlier)
         decision = Decision(**(state["decision"] or {"action": state["action"] or ""}))
-        thread = (config.get("configurable") or {}).get("thread_id")
         return StepRecord(
-            thread_id=str(thread or state["episode_id"]),
+            thread_id=str(self._thread or state["episode_id"]),
             episode_id=state["episode_id"],
             step=state["steps"],
             task=state["episode"],

@@ -1,18 +1,17 @@
 """The graph: observe → update_state → build_context → act → write_memory, until done.
 
-Nodes are plain functions ``verb_noun(state, runtime)``. They never hold a model or a world: they
-ask for what the config (or the caller's per-call context) names, built once and shared.
+Nodes never hold a model or a world: they ask for what the config (or the caller's per-call context)
+names, built once and shared. Their bodies are the methods of :class:`graph.agent.BoundAgent`.
 """
 
+import itertools
 import os
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import RetryPolicy
 
 from graph.agent import Agent
@@ -62,55 +61,17 @@ def make_builder(agent: Agent) -> StateGraph[Any, Any, Any, Any]:
         State, context_schema=context_schema(), input_schema=Input, output_schema=Output
     )
     retry = RetryPolicy(initial_interval=0.5, max_attempts=3, retry_on=ModelUnavailable)
-    builder.add_node("observe", partial(observe, agent))
-    builder.add_node("update_state", partial(update_state, agent))
-    builder.add_node("build_context", partial(build_context, agent))
-    builder.add_node("act", partial(act, agent), retry_policy=retry)
-    builder.add_node("write_memory", partial(write_memory, agent))
-    builder.add_edge(START, "observe")
-    builder.add_conditional_edges("observe", partial(route_observed, agent), ["update_state", END])
-    builder.add_edge("update_state", "build_context")
-    builder.add_edge("build_context", "act")
-    builder.add_edge("act", "write_memory")
-    builder.add_conditional_edges("write_memory", partial(route_written, agent), ["observe", END])
+    for name in NODES:
+        builder.add_node(name, agent.node(name), retry_policy=retry if name == "act" else None)
+    for name, following in itertools.pairwise((START, *NODES)):
+        if name != "observe":
+            builder.add_edge(name, following)
+
+    def unless_over(state: State, onward: str) -> str:
+        """Go on to ``onward`` until the world says done or the step cap is reached."""
+        over = state["done"] or state["steps"] >= agent.config.max_steps
+        return END if over else onward
+
+    for name, onward in (("observe", "update_state"), ("write_memory", "observe")):
+        builder.add_conditional_edges(name, partial(unless_over, onward=onward), [onward, END])
     return builder
-
-
-def observe(
-    agent: Agent, state: State, runtime: Runtime[Any], config: RunnableConfig
-) -> dict[str, Any]:
-    """Start the task if one was passed, else draw the session's page again."""
-    return agent.bind(runtime).observe(state, config)
-
-
-def update_state(agent: Agent, state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Fold the new events into the recurrent state."""
-    return agent.bind(runtime).update_state(state)
-
-
-def build_context(agent: Agent, state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Decide what the model gets to read."""
-    return agent.bind(runtime).build_context(state)
-
-
-def act(agent: Agent, state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Let the actor choose, and take the step in the world."""
-    return agent.bind(runtime).act(state)
-
-
-def write_memory(
-    agent: Agent, state: State, runtime: Runtime[Any], config: RunnableConfig
-) -> dict[str, Any]:
-    """Hand the finished step to the memory writers."""
-    return agent.bind(runtime).write_memory(state, config)
-
-
-def route_observed(agent: Agent, state: State) -> str:
-    """Stop at once where the episode is over already."""
-    over = state["done"] or state["steps"] >= agent.config.max_steps
-    return END if over else "update_state"
-
-
-def route_written(agent: Agent, state: State) -> str:
-    """Go on until the world says done or the step cap is reached."""
-    return END if state["done"] or state["steps"] >= agent.config.max_steps else "observe"

@@ -2,18 +2,13 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -30,48 +25,22 @@ class AsyncInThreads(BaseCheckpointSaver[Any]):
     ``invoke`` and ``ainvoke`` over one connection.
     """
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+    async def aget_tuple(self, *args: Any, **named: Any) -> CheckpointTuple | None:
         """See ``get_tuple``."""
-        return await asyncio.to_thread(self.get_tuple, config)
+        return await asyncio.to_thread(self.get_tuple, *args, **named)
 
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
+    async def alist(self, *args: Any, **named: Any) -> AsyncIterator[CheckpointTuple]:
         """See ``list``."""
-
-        def collect() -> Sequence[CheckpointTuple]:
-            found: Iterator[CheckpointTuple] = self.list(
-                config, filter=filter, before=before, limit=limit
-            )
-            return list(found)
-
-        for item in await asyncio.to_thread(collect):
+        for item in await asyncio.to_thread(lambda: tuple(self.list(*args, **named))):
             yield item
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: Any,
-    ) -> RunnableConfig:
+    async def aput(self, *args: Any, **named: Any) -> RunnableConfig:
         """See ``put``."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+        return await asyncio.to_thread(self.put, *args, **named)
 
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
+    async def aput_writes(self, *args: Any, **named: Any) -> None:
         """See ``put_writes``."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        await asyncio.to_thread(self.put_writes, *args, **named)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See ``delete_thread``."""

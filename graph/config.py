@@ -35,15 +35,13 @@ class Config(BaseModel):
     env: SerializeAsAny[EnvParams] = Field(default={"kind": "webshop"}, validate_default=True)
     llm: SerializeAsAny[LlmParams] | None = None
     embedder: SerializeAsAny[EmbedderParams] = Field(
-        default={"kind": "minilm"},
-        validate_default=True,
+        default={"kind": "minilm"}, validate_default=True
     )
     updater: SerializeAsAny[UpdaterParams] = Field(default={"kind": "none"}, validate_default=True)
     context: SerializeAsAny[ContextParams] = Field(default={"kind": "full"}, validate_default=True)
     actor: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)
     memory: tuple[SerializeAsAny[MemoryParams], ...] = Field(
-        default=({"kind": "short_term"},),
-        validate_default=True,
+        default=({"kind": "short_term"},), validate_default=True
     )
     max_steps: int = Field(default=20, ge=1, le=10_000)
     checkpoints: str | None = None

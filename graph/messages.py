@@ -4,16 +4,14 @@
 trace store, and a checkpoint stays of constant size.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
-from langchain_core.messages.utils import trim_messages
 
 from envs.protocols import answered
 from graph.state import State
 from nodes.protocols import StepRecord
-from stores.tokens import count_tokens
+from nodes.write_memory.short_term import newest
 
 #: Tokens (cl100k) that the messages in state may have.
 KEPT = 4000
@@ -45,19 +43,7 @@ def spoken(record: StepRecord, state: State) -> dict[str, Any]:
     if last is None or last.type != "human" or str(last.text).strip() != record.instruction:
         new.append(HumanMessage(record.instruction, id=f"{record.episode_id}:{record.step}:q"))
     new.append(AIMessage(words, id=f"{record.episode_id}:{record.step}:a"))
-    recent = trimmed([*earlier, *new], KEPT)
+    recent = newest([*earlier, *new], KEPT) or new[-1:]
     ids = {message.id for message in recent}
     gone = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
     return {"messages": [*gone, *(m for m in new if m.id in ids)]}
-
-
-def trimmed(messages: Sequence[AnyMessage], budget: int) -> list[Any]:
-    """Return the newest messages within ``budget`` tokens, beginning with a person's; one at least."""
-    newest: list[Any] = trim_messages(
-        list(messages),
-        max_tokens=budget,
-        token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
-        strategy="last",
-        start_on="human",
-    )
-    return newest or list(messages[-1:])

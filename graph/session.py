@@ -1,5 +1,6 @@
 """One episode in a person's hands: step, run, go back, fork, act."""
 
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -10,11 +11,51 @@ from langchain_core.runnables import RunnableConfig
 
 from envs.protocols import Observation, takes_text
 from graph.agent import Agent
-from graph.build import Graph
-from graph.history import Boundary, boundaries, ready, write_head
+from graph.build import NODES, Graph
 from graph.state import State, overrides_of, validated
 from nodes.protocols import BuiltContext, Decision
 from stores.errors import UserError
+
+#: The node after which a checkpoint is written, by the node that comes next.
+BEFORE = dict(zip(NODES, (NODES[-1], *NODES), strict=False))
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The tracked state when ``values["steps"]`` steps were taken and the next has not begun."""
+
+    values: State
+    following: str
+
+
+def boundaries(graph: Graph, config: RunnableConfig) -> dict[int, Boundary]:
+    """Return the boundaries of the current episode's steps, from 0 to those taken.
+
+    Undone steps stay in the history and are passed over: going backwards in time, the way to the
+    head leads through the newest boundary of each number below the last.
+    """
+    values = graph.get_state(config).values
+    found: dict[int, Boundary] = {}
+    wanted = values.get("steps", -1)
+    for snapshot in graph.get_state_history(config):
+        if wanted < 0:
+            break
+        seen = snapshot.values
+        if seen.get("episode_id") != values.get("episode_id") or seen.get("steps") != wanted:
+            continue
+        following = snapshot.next[0] if snapshot.next else "observe"
+        if following == ("observe" if wanted else "update_state"):
+            found[wanted] = Boundary(cast(State, seen), following)
+            wanted -= 1
+    return dict(sorted(found.items()))
+
+
+def write_head(
+    graph: Graph, config: RunnableConfig, values: Mapping[str, Any], following: str, **changes: Any
+) -> None:
+    """Make ``values``, with ``changes``, the head of a thread whose next node is ``following``."""
+    tracked = {k: v for k, v in values.items() if k not in ("observation", "context")}
+    graph.update_state(config, {**tracked, **changes}, as_node=BEFORE[following])
 
 
 @dataclass(frozen=True)
@@ -170,11 +211,7 @@ class Session:
             return self._result({"observation": observation, "context": context}, started)
 
     def look(
-        self,
-        context: Mapping[str, Any] | None = None,
-        step: int | None = None,
-        *,
-        act: bool = True,
+        self, context: Mapping[str, Any] | None = None, step: int | None = None, *, act: bool = True
     ) -> Preview:
         """Say what the agent would read, and do, with another context builder; changes nothing.
 
@@ -214,39 +251,25 @@ class Session:
 
         Each is as the actor found it: its recurrent state has read that step's page.
         """
-        bound, values = self._bound, self.values
-        known = boundaries(self.graph, self.config) if self._task is None else {}
-        over = self.done
-        return [
-            ready(bound, known[step])
-            for step in sorted(known)
-            if not (over and step == values["steps"])
-        ]
+        known = self._boundaries()
+        if self.done:
+            known.pop(self.values["steps"], None)
+        return [self._ready(self._bound, boundary) for boundary in known.values()]
 
     def replay(self, contexts: Mapping[int, Mapping[str, Any]] | None = None) -> list[StepResult]:
         """Return the steps taken so far, drawn again from the checkpoints (``seconds`` is 0).
 
         ``contexts`` names the overrides that steps were taken with, where they were not today's.
         """
-        known = boundaries(self.graph, self.config) if self._task is None else {}
         results = []
-        for step, after in known.items():
-            if step - 1 not in known:
-                continue
-            bound = self._bound_with((contexts or {}).get(step - 1))
-            state = ready(bound, known[step - 1])
+        for before, after in itertools.pairwise(self._boundaries().values()):
+            step = before.values["steps"]
+            bound = self._bound_with((contexts or {}).get(step))
+            state = self._ready(bound, before)
             decision = Decision(**(after.values["decision"] or {"action": ""}))
             outcome = bound.world.observe(after.values["session"])
-            results.append(
-                StepResult(
-                    step=step - 1,
-                    observation=bound.observation(state),
-                    context=bound.context(state),
-                    decision=decision,
-                    outcome=outcome,
-                    seconds=0.0,
-                )
-            )
+            seen, context = bound.observation(state), bound.context(state)
+            results.append(StepResult(step, seen, context, decision, outcome, 0.0))
         return results
 
     def back(self, n: int = 1) -> "Session":
@@ -255,7 +278,8 @@ class Session:
             taken = self.values.get("steps", 0)
             if n < 1 or taken - n < 0:
                 raise UserError(f"cannot go back {n} steps: {taken} were taken")
-            self._boundary(taken - n).write(self.graph, self.config)
+            boundary = self._boundary(taken - n)
+            write_head(self.graph, self.config, boundary.values, boundary.following)
             self._task = None
             return self
 
@@ -280,20 +304,18 @@ class Session:
             raise UserError("nothing to fork: start a task first")
         own = {"episode_id": uuid.uuid4().hex, "episodes": 1}
         last = snapshot.values["steps"] if step is None else step
-        known = boundaries(self.graph, self.config)
-        for number, boundary in known.items():
-            if number < last:
-                boundary.write(self.graph, new.config, **own)
-        if step is not None:
-            self._boundary(step).write(self.graph, new.config, **own)
-        else:
-            following = snapshot.next[0] if snapshot.next else "observe"
-            write_head(self.graph, new.config, {**snapshot.values, **own}, following)
+        heads = [known for number, known in self._boundaries().items() if number < last]
+        now = Boundary(cast(State, snapshot.values), (snapshot.next or ("observe",))[0])
+        for head in (*heads, now if step is None else self._boundary(step)):
+            write_head(self.graph, new.config, head.values, head.following, **own)
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
             if hasattr(writer, "fork"):
                 writer.fork(snapshot.values["episode_id"], own["episode_id"], last, new.thread_id)
         return new
+
+    def _boundaries(self) -> dict[int, Boundary]:
+        return boundaries(self.graph, self.config) if self._task is None else {}
 
     def _boundary(self, step: int) -> Boundary:
         boundary = boundaries(self.graph, self.config).get(step)
@@ -301,19 +323,25 @@ class Session:
             raise UserError(f"the checkpoint of step {step} is gone: start the task again")
         return boundary
 
+    @staticmethod
+    def _ready(bound: Any, boundary: Boundary) -> State:
+        """Return the state at the moment of acting: the new events are folded in."""
+        state = boundary.values
+        return cast(State, {**state, **bound.update_state(state)})
+
     def _moment(self, bound: Any, step: int | None) -> State:
         """Return the state at the moment of acting: now, or at an earlier step."""
         if step is not None and (self._task is None and step != self.values.get("steps")):
-            return ready(bound, self._boundary(step))
+            return self._ready(bound, self._boundary(step))
         self._require_running()
         self._to_act()
         return self.values
 
     @property
     def _bound(self) -> Any:
-        return self._bound_with(None)
+        return self._bound_with()
 
-    def _bound_with(self, context: Mapping[str, Any] | None) -> Any:
+    def _bound_with(self, context: Mapping[str, Any] | None = None) -> Any:
         return self.agent.bound(validated({**self.overrides, **overrides_of(context)}))
 
     def _to_act(self) -> None:
@@ -333,7 +361,9 @@ class Session:
         for mode, update in parts:
             if mode == "messages":
                 piece, about = update
-                if on_text and about.get("langgraph_node") == "act" and _is_written(piece):
+                # A piece of a model's reply, not a whole message.
+                is_written = piece.type == "AIMessageChunk" and piece.text
+                if on_text and about.get("langgraph_node") == "act" and is_written:
                     on_text(str(piece.text))
                 continue
             if update.get("__interrupt__"):
@@ -382,12 +412,6 @@ class Session:
         text = listed.get(text.lower(), f"{verb.lower()}[{rest}" if bracket else text)
         if self._bound.accepts(text, observation):
             return text
-        legal = ", ".join(observation.actions[:12]) + (
-            " …" if len(observation.actions) > 12 else ""
-        )
+        more = " …" * (len(observation.actions) > 12)
+        legal = ", ".join(observation.actions[:12]) + more
         raise UserError(f"illegal action '{action}': choose one of {legal}")
-
-
-def _is_written(piece: Any) -> bool:
-    """Say whether a streamed message is a piece of a model's reply (not a whole message)."""
-    return bool(piece.type == "AIMessageChunk" and piece.text)

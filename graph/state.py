@@ -5,16 +5,16 @@ made again from the session when a resumed run finds them gone.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict, Union
 
 import numpy as np
 from langchain_core.messages import AnyMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph.message import add_messages
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from envs.protocols import Observation
-from nodes.protocols import BuiltContext, Decision, EnvParams, Params, Vector
+from nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, Vector
 from nodes.registry import registry
 from stores.errors import UserError
 from stores.traces import Event
@@ -52,33 +52,21 @@ class Output(TypedDict):
     messages: NotRequired[Messages]
 
 
-class State(TypedDict, total=False):
+class State(Input, Output, total=False):
     """All channels. ``recurrent`` is an fp16 array, ``events`` are ``Event.to_list`` rows.
 
     ``turns`` counts the steps that the thread's earlier tasks took, where they are one conversation;
     ``messages`` is that conversation's recent end, as chat clients show it.
     """
 
-    task: dict[str, Any] | None
     episode: dict[str, Any]
-    episode_id: str
     episodes: int
     session: dict[str, Any]
     before: dict[str, Any] | None
     recurrent: Any
     events: list[list[Any]]
     decision: dict[str, Any] | None
-    action: str | None
-    reward: float
-    done: bool
-    steps: int
-    tokens: int
-    model_tokens: int
-    cost: float
-    fallbacks: int
-    info: dict[str, Any]
     turns: int
-    messages: Messages
     observation: Annotated[Observation, UntrackedValue]
     context: Annotated[BuiltContext, UntrackedValue]
 
@@ -110,27 +98,12 @@ def context_schema() -> type[BaseModel]:
     ``graph.get_context_jsonschema()`` shows every kind with its parameters.
     """
     fields: dict[str, Any] = {}
-    for slot in ("env", "llm", "embedder", "updater", "context", "actor"):
-        union = _union([kind.cls for kind in registry().kinds(slot).values()])
-        fields[slot] = (union | None, None)
-    memory = _union([kind.cls for kind in registry().kinds("memory").values()])
-    fields["memory"] = (list[memory] | None, None)  # type: ignore[valid-type]
-    return create_model("AgentContext", __base__=_Strict, **fields)
-
-
-class _Strict(BaseModel):
-    model_config = {"extra": "forbid"}
-
-
-def _union(classes: list[type[Params]]) -> Any:
-    from pydantic import Field
-
-    if not classes:
-        return Params
-    union: Any = classes[0]
-    for cls in classes[1:]:
-        union = union | cls
-    return Annotated[union, Field(discriminator="kind")] if len(classes) > 1 else union
+    for slot in SLOTS:
+        union: Any = Union[tuple(kind.cls for kind in registry().kinds(slot).values())]  # noqa: UP007
+        kinds: Any = Annotated[union, Field(discriminator="kind")]
+        several: Any = list[kinds] if slot == "memory" else kinds
+        fields[slot] = (several | None, None)
+    return create_model("AgentContext", __config__=ConfigDict(extra="forbid"), **fields)
 
 
 def require_task(task: Any, env: EnvParams) -> dict[str, Any]:

@@ -13,12 +13,12 @@ a plain one.
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from langchain_core.messages import BaseMessage
 
-from envs.plain import PlainView
 from envs.protocols import (
     INPUT_KINDS,
     Observation,
@@ -29,6 +29,8 @@ from envs.protocols import (
     target_of,
     tasks_of,
 )
+from nodes.build_context.baselines import Full
+from nodes.models.embedders import Hashing
 from nodes.protocols import (
     ActorParams,
     BuiltContext,
@@ -65,30 +67,21 @@ _INPUTS = 16  # short texts that a state model may read of one event
 
 def check(params: Params, resources: Resources | None = None) -> None:
     """Run the checks of ``params``' slot; slots without a kit of their own get the common ones."""
-    if isinstance(params, ContextParams):
-        check_context(params, resources)
-    elif isinstance(params, ActorParams):
-        check_actor(params, resources)
-    elif isinstance(params, UpdaterParams):
-        check_updater(params, resources)
-    elif isinstance(params, MemoryParams):
-        check_memory(params, resources)
-    elif isinstance(params, EnvParams):
-        check_world(params, resources)
-    else:
-        check_params(params)
+    checks: dict[str, Callable[..., None]] = {
+        "context": check_context, "actor": check_actor, "updater": check_updater,
+        "memory": check_memory, "env": check_world,
+    }  # fmt: skip
+    own = checks.get(params.slot)
+    check_params(params) if own is None else own(params, resources)
 
 
 def check_params(params: Params) -> None:
     """Params survive JSON and have a schema."""
     cls = type(params)
     again = cls.model_validate(json.loads(params.model_dump_json()))
-    assert again == params, (
-        f"{params.kind}: params do not survive JSON: {params!r} became {again!r}"
-    )
-    assert cls.model_fields["kind"].default == params.kind, (
-        f"{params.kind}: kind is not its default"
-    )
+    kind = params.kind
+    assert again == params, f"{kind}: params do not survive JSON: {params!r} became {again!r}"
+    assert cls.model_fields["kind"].default == kind, f"{kind}: kind is not its default"
     json.dumps(cls.model_json_schema())
 
 
@@ -132,8 +125,6 @@ def check_actor(params: ActorParams, resources: Resources | None = None) -> None
     check_params(params)
     resources = resources or _resources()
     act = params.build(resources)
-    from nodes.build_context.full import Full
-
     build = Full().build(resources)
     for request in requests(resources, worlds=params.worlds):
         context = build(request)
@@ -155,13 +146,11 @@ def check_updater(params: UpdaterParams, resources: Resources | None = None) -> 
         events = (Event("OBS", f"page {t}", t), Event("ACT", "go on", t))
         before = None if state is None else state.copy()
         first, second = updater.update(state, events), updater.update(state, events)
-        if first is None or state is None or before is None:
-            assert first is None, f"{params.kind}: a state came out of nothing"
-            assert second is None, f"{params.kind}: two calls differ"
+        if first is None or second is None or state is None or before is None:
+            assert first is second is state is None, f"{params.kind}: a state came out of nothing"
             continue
         assert np.array_equal(state, before), f"{params.kind}: the argument was changed"
         assert first.shape == state.shape, f"{params.kind}: the state changed its shape"
-        assert second is not None, f"{params.kind}: two calls differ"
         assert np.array_equal(first, second), f"{params.kind}: two calls differ"
         state = first
 
@@ -171,8 +160,6 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
     check_params(params)
     resources = resources or _resources()
     write = params.build(resources)
-    from nodes.build_context.full import Full
-
     request = next(requests(resources, budgets=(600,)))
     context = Full().build(resources)(request)
     action = request.observation.actions[0]
@@ -185,8 +172,6 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
     again = write(record)
     assert first == again, f"{params.kind}: writing twice differs"
     if first is not None:
-        from dataclasses import replace
-
         third = write(replace(record, events=tuple(first)))
         assert tuple(third or ()) == tuple(first), f"{params.kind}: a repeated step is kept twice"
 
@@ -268,7 +253,7 @@ def requests(
 def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[View, str, Observation]]:
     """Yield (view, instruction, page) of the worlds named, or of every world that is installed."""
     if not worlds or "plain" in worlds:
-        yield from ((PlainView(), _GARDEN, page) for page in _GARDEN_PAGES)
+        yield from ((View(), _GARDEN, page) for page in _GARDEN_PAGES)
     for kind in registry().kinds("env").values():
         if not issubclass(kind.cls, EnvParams) or not kind.cls.samples():
             continue
@@ -278,24 +263,13 @@ def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[View, str, Observation
 
 
 def _resources() -> Resources:
-    from nodes.models.embedders import Hashing
-
     return Resources(None, Hashing())
 
 
 def _plain(request: ContextRequest) -> tuple[object, ...]:
     state = None if request.state is None else request.state.tobytes()
-    chunks = tuple(request.source.all())
-    seen = request.observation
-    return (
-        request.instruction,
-        seen.text,
-        seen.actions,
-        chunks,
-        request.events,
-        request.budget,
-        state,
-    )
+    page = request.observation.text, request.observation.actions, tuple(request.source.all())
+    return request.instruction, *page, request.events, request.budget, state
 
 
 def _shown(context: BuiltContext) -> tuple[object, ...]:

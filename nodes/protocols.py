@@ -8,19 +8,15 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from langchain_core.messages import BaseMessage
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from envs.plain import PlainView
-from envs.protocols import Chunk, Observation, View, World
+from envs.protocols import Chunk, Observation, View
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
 
 Vector = NDArray[np.float32]
 SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
@@ -122,7 +118,7 @@ class ContextRequest:
     events: tuple[Event, ...]
     budget: int
     state: Vector | None = None
-    view: View = field(default_factory=PlainView)
+    view: View = field(default_factory=View)
 
 
 class ContextBuilder(Protocol):
@@ -238,18 +234,16 @@ class Params(BaseModel, ABC):
 
 
 class EnvParams(Params):
+    """``build`` returns a :class:`envs.protocols.World`."""
+
     slot: ClassVar[str] = "env"
-
-    @abstractmethod
-    def build(self, resources: Any) -> World: ...
-
     #: Whether a new task on a thread goes on with its conversation: recent events are kept, and the
     #: newest human message is a task.
     conversational: ClassVar[bool] = False
 
     def view(self) -> View:
         """Return how this world is read: by default line by line, whatever it is."""
-        return PlainView()
+        return View()
 
     def source(self, observation: Observation, resources: Any) -> Source | None:
         """Return where candidate chunks come from, None for the page itself."""
@@ -262,45 +256,39 @@ class EnvParams(Params):
 
 
 class LlmParams(Params):
-    slot: ClassVar[str] = "llm"
+    """``build`` returns a LangChain ``BaseChatModel``."""
 
-    @abstractmethod
-    def build(self, resources: Any) -> "BaseChatModel": ...
+    slot: ClassVar[str] = "llm"
 
 
 class EmbedderParams(Params):
-    slot: ClassVar[str] = "embedder"
+    """``build`` returns an :class:`Embedder`."""
 
-    @abstractmethod
-    def build(self, resources: Any) -> Embedder: ...
+    slot: ClassVar[str] = "embedder"
 
 
 class UpdaterParams(Params):
-    slot: ClassVar[str] = "updater"
+    """``build`` returns an :class:`Updater`."""
 
-    @abstractmethod
-    def build(self, resources: Any) -> Updater: ...
+    slot: ClassVar[str] = "updater"
 
 
 class ContextParams(Params):
+    """``build`` returns a :class:`ContextBuilder`."""
+
     slot: ClassVar[str] = "context"
     budget: int = Field(
         default=2000, ge=1, description="tokens (cl100k) the built context may have"
     )
 
-    @abstractmethod
-    def build(self, resources: Any) -> ContextBuilder: ...
-
 
 class ActorParams(Params):
-    slot: ClassVar[str] = "actor"
+    """``build`` returns an :class:`Actor`."""
 
-    @abstractmethod
-    def build(self, resources: Any) -> Actor: ...
+    slot: ClassVar[str] = "actor"
 
 
 class MemoryParams(Params):
-    slot: ClassVar[str] = "memory"
+    """``build`` returns a :class:`MemoryWriter`."""
 
-    @abstractmethod
-    def build(self, resources: Any) -> MemoryWriter: ...
+    slot: ClassVar[str] = "memory"

@@ -1,10 +1,10 @@
 """What a node may ask for while it is built: other nodes, shared and made once."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from envs.plain import PlainView
 from envs.protocols import View
 from nodes.protocols import (
     Embedder,
@@ -62,10 +62,13 @@ class Resources:
 
     def get(self, params: Params) -> Any:
         """Return what ``params.build`` makes, building at most once for equal params."""
-        key = self._key(params)
+        return self.once(self._key(params), lambda: params.build(self))
+
+    def once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        """Return what ``make`` makes, at most once for equal keys."""
         with self._lock:
             if key not in self._built:
-                self._built[key] = params.build(self)
+                self._built[key] = make()
             return self._built[key]
 
     def forget(self, params: Params) -> None:
@@ -87,37 +90,30 @@ class Resources:
     @property
     def view(self) -> View:
         """How the configured world is read; line by line where no world is configured."""
-        key = ("view", "" if self._env is None else self._key(self._env)[0])
-        with self._lock:
-            if key not in self._built:
-                self._built[key] = PlainView() if self._env is None else self._env.view()
-            view: View = self._built[key]
-            return view
+        if self._env is None:
+            return cast(View, self.once(("view",), View))
+        return cast(View, self.once(("view", *self._key(self._env)), self._env.view))
 
     @property
     def llm(self) -> "BaseChatModel":
         """The configured chat model. Raises ``UserError`` where the config names none."""
-        model: BaseChatModel = self.get(self.llm_params)
-        return model
+        return cast("BaseChatModel", self.get(self.llm_params))
 
     @property
     def llm_params(self) -> LlmParams:
         """The parameters of the configured chat model. Raises ``UserError`` if there are none."""
         if self._llm is None:
-            raise UserError(
-                "this node needs a language model: set llm.kind, such as llm.kind=embedded"
-            )
+            fix = "set llm.kind, such as llm.kind=embedded"
+            raise UserError(f"this node needs a language model: {fix}")
         return self._llm
 
     @property
     def embedder(self) -> Embedder:
         """The configured embedder. Raises ``UserError`` where the config names none."""
         if self._embedder is None:
-            raise UserError(
-                "this node needs an embedder: set embedder.kind, such as embedder.kind=minilm"
-            )
-        embedder: Embedder = self.get(self._embedder)
-        return embedder
+            fix = "set embedder.kind, such as embedder.kind=minilm"
+            raise UserError(f"this node needs an embedder: {fix}")
+        return cast(Embedder, self.get(self._embedder))
 
     @property
     def updater_params(self) -> UpdaterParams | None:
@@ -127,10 +123,8 @@ class Resources:
     @property
     def updater(self) -> Updater | None:
         """The configured updater, None where the agent keeps no state."""
-        if self._updater is None or self._updater.kind == "none":
-            return None
-        updater: Updater = self.get(self._updater)
-        return updater
+        params = self.updater_params
+        return None if params is None else cast(Updater, self.get(params))
 
     @property
     def folder(self) -> Path:

@@ -145,7 +145,7 @@ class Readers:
 
 
 def parse_builder(text: str) -> dict[str, Any]:
-    """Read "compress:allocator=uniform,query=zero_shot" as params; values are YAML."""
+    """Read "compress:allocator=uniform,ratio=0.4" as params; values are YAML."""
     kind, _, rest = text.partition(":")
     pairs = (item.partition("=") for item in rest.split(",") if item)
     return {"kind": kind, **{key: yaml.safe_load(value) for key, _, value in pairs}}

@@ -1,6 +1,14 @@
-"""Question sets: questions with gold answers, and evidence as stretches of text."""
+"""Question sets, and dialogues of several sessions with turns whose answers need memory.
+
+A dialogue belongs to one user; each of its sessions is a conversation of its own. A turn is a question,
+or {question, kind, expects, answer}: it is then scored, ``expects`` being what a right answer must say
+(all of it; "a|b" is either of two wordings).
+"""
 
 import json
+import re
+import string
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -70,3 +78,81 @@ def _question(value: Any, i: int, source: str) -> Question:
     except (TypeError, KeyError, AttributeError):
         raise UserError(f"'{source}' item {i}: write evidence as {{document, text}}") from None
     return Question(str(value["question"]).strip(), str(answer).strip(), evidence)
+
+
+#: What a scored turn needs: the session's earlier turns, an earlier session's, or names from either.
+KINDS = ("follow_up", "recall", "cross_session", "entity")
+
+
+@dataclass(frozen=True)
+class DialogueTurn:
+    """One question; ``kind`` is "" where it only prepares what is asked later."""
+
+    question: str
+    kind: str = ""
+    expects: tuple[str, ...] = ()
+    answer: str = ""
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """What one user says in several sessions."""
+
+    id: str
+    sessions: tuple[tuple[DialogueTurn, ...], ...]
+
+
+def load_dialogues(source: str = "sample") -> list[Dialogue]:
+    """Read ``"sample"`` or a YAML file. Raises ``UserError`` naming the dialogue that is wrong."""
+    values = read_list(source, "dialogues", "id, sessions")
+    found = [_dialogue(value, i, source) for i, value in enumerate(values)]
+    if len({dialogue.id for dialogue in found}) < len(found):
+        raise UserError(f"'{source}' has two dialogues of one id: rename one")
+    return found
+
+
+def _dialogue(value: Any, i: int, source: str) -> Dialogue:
+    try:
+        sessions = tuple(tuple(_turn(t) for t in session) for session in value["sessions"])
+        return Dialogue(str(value["id"]), sessions)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"'{source}' dialogue {i} is not {{id, sessions}} ({error})") from None
+
+
+def _turn(value: Any) -> DialogueTurn:
+    if isinstance(value, str):
+        return DialogueTurn(value)
+    if not isinstance(value, Mapping) or value.get("kind") not in KINDS:
+        raise ValueError(f"a scored turn has a kind: {', '.join(KINDS)}")
+    expects = tuple(str(item) for item in value["expects"])
+    return DialogueTurn(
+        str(value["question"]), value["kind"], expects, str(value.get("answer", ""))
+    )
+
+
+def says(text: str, expects: tuple[str, ...]) -> bool:
+    """Say whether ``text`` holds every expected wording, whole words, in any case."""
+    there = f" {' '.join(normal(text))} "
+    return all(
+        any(f" {' '.join(normal(word))} " in there for word in re.split(r"\|", item))
+        for item in expects
+    )
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "–—‘’“”…", " "))
+
+
+def normal(text: str) -> list[str]:
+    """Return lower-case words without articles and punctuation."""
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def token_f1(given: str, gold: str) -> float:
+    """Return the harmonic mean of precision and recall over words, 0 to 1."""
+    a, b = normal(given), normal(gold)
+    shared = sum((Counter(a) & Counter(b)).values())
+    if not shared:
+        return float(a == b)
+    precision, recall = shared / len(a), shared / len(b)
+    return 2 * precision * recall / (precision + recall)

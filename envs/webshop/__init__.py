@@ -2,8 +2,7 @@
 
 import gymnasium
 
-from envs.webshop.session import Frozen
-from envs.webshop.world import WebShop
+from envs.webshop.world import Frozen, WebShop
 
 __all__ = ["Frozen", "WebShop"]
 

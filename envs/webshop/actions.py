@@ -1,7 +1,9 @@
 """WebShop's actions: their classes, and the kinds of moves that experience tells of."""
 
 import re
+import tomllib
 from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 
 from envs.protocols import ActionVocabulary, Observation, is_legal
 from envs.webshop.pages import SEARCH
@@ -14,24 +16,8 @@ BUY, FEATURES = "click[buy now]", "click[features]"
 DETAILS = ("click[description]", FEATURES, "click[reviews]", "click[attributes]")
 #: The click that opens a product; its group is the product's code.
 OPENED = re.compile(r"click\[(b[0-9a-z]{9})\]")
-MOVES = {
-    "search": "search with all that the question asks for",
-    "search_no_options": "search with the kind of thing and its properties, without the options",
-    "search_kind_options": "search with the kind of thing and the options, without its properties",
-    "search_kind": "search with nothing but the kind of thing",
-    "open": "open a product that was not opened yet",
-    "next >": "turn to the next page of results",
-    "< prev": "go back to the page before",
-    "back to search": "go back to the search",
-    "description": "read the description",
-    "features": "read the features",
-    "reviews": "read the reviews",
-    "attributes": "read the attributes",
-    "option": "choose the option that the question names",
-    "other_option": "choose an option that the question does not name",
-    "buy now": "buy it now",
-    "answer": "give the answer",
-}
+_WORDS = tomllib.loads(Path(__file__).with_name("actions.toml").read_text("utf-8"))
+MOVES: dict[str, str] = _WORDS["moves"]
 _BUTTONS = (
     "next >", "< prev", "back to search", "description", "features", "reviews", "attributes",
     "buy now",
@@ -58,14 +44,7 @@ class WebShopActions(ActionVocabulary):
     classes: tuple[str, ...] = (
         "search", "product", "option", "buy", "details", "page", "back", "other",
     )  # fmt: skip
-    prototypes: Mapping[str, str] = {
-        "search": "Search bar: search[<query>]",
-        "option": "Option color: | Option size:",
-        "buy": "Buttons: description | features | reviews | buy now",
-        "details": "Buttons: description | features | reviews | buy now",
-        "page": "Page 1 (Total results: 50). Buttons: back to search | next >",
-        "back": "Buttons: back to search | < prev",
-    }
+    prototypes: Mapping[str, str] = _WORDS["prototypes"]
     moves: Mapping[str, str] = MOVES
 
     def class_of(self, page: str, action: str) -> str:

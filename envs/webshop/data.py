@@ -7,7 +7,6 @@ world reads. ``manifest.json`` beside them records what was kept.
 
 import json
 import shutil
-import tempfile
 import tomllib
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from envs.webshop.catalogue import HUMAN_FILE
 from stores.assets.downloads import SourceError, download, progress, sha256
 from stores.errors import UserError
+from stores.files import write_json
 
 MANIFEST = "manifest.json"
 _ADDRESS = "https://drive.usercontent.google.com/download?id={id}&export=download&confirm=t"
@@ -65,14 +65,29 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
     """
     files = FULL if full else SMALL
     folder = folder.expanduser()
+    partial = folder.with_name(folder.name + ".partial")  # kept on failure: downloads resume
+    if source is not None:
+        missing = [file.name for file in files if not (source.expanduser() / file.name).is_file()]
+        if missing:
+            raise UserError(
+                f"{source} has no {', '.join(missing)}: give the folder with them as --from FOLDER"
+            )
     try:
-        if source is None:
-            return _download_all(folder, files)
-        return _copy_all(folder, source.expanduser(), files)
+        partial.mkdir(parents=True, exist_ok=True)
+        try:
+            records = [_brought(file, folder, partial, source) for file in files]
+            _install(folder, partial, records, "a local folder" if source else "Google Drive")
+        finally:
+            if source is not None:
+                shutil.rmtree(partial)
+            else:
+                with suppress(OSError):
+                    partial.rmdir()  # where nothing is left to resume
     except OSError as error:
         raise UserError(
             f"cannot write WebShop's data to {folder}: {error.strerror or error}"
         ) from error
+    return records
 
 
 def read_manifest(folder: Path) -> list[FileRecord]:
@@ -84,73 +99,47 @@ def read_manifest(folder: Path) -> list[FileRecord]:
         return []
 
 
-def _download_all(folder: Path, files: tuple[DataFile, ...]) -> list[FileRecord]:
-    partial = folder.with_name(folder.name + ".partial")  # kept on failure: downloads resume
-    partial.mkdir(parents=True, exist_ok=True)
-    fresh = []
-    for file in files:
-        if (folder / file.name).is_file() and sha256(folder / file.name) == file.sha256:
-            continue
-        target = partial / file.name
-        try:
-            with progress(file.size, f"fetching {file.name}") as bar:
-                download(_ADDRESS.format(id=file.drive_id), target, bar.update, patience=30)
-        except SourceError as error:
-            with suppress(OSError):
-                partial.rmdir()  # where nothing has come
-            raise UserError(
-                f"could not download WebShop's {file.name}: {error}; connect to the network, or copy "
-                "local files with `stategate data webshop --from FOLDER`"
-            ) from error
-        found = sha256(target)
-        if found != file.sha256:
-            target.unlink()
-            raise UserError(
-                f"WebShop's {file.name} arrived with SHA-256 {found}, expected {file.sha256}; removed "
-                "it: try again later, or use `stategate data webshop --from FOLDER`"
-            )
-        fresh.append(file.name)
-    records = [FileRecord(f.name, f.size, f.sha256, official=True) for f in files]
-    _install(folder, partial, fresh, records, "the publisher's Google Drive")
-    shutil.rmtree(partial)
-    return records
+def _brought(file: DataFile, folder: Path, partial: Path, source: Path | None) -> FileRecord:
+    """Put ``file`` into ``partial``, unless the official one is in ``folder``, and describe it."""
+    target = partial / file.name
+    if source is None:
+        if not (folder / file.name).is_file() or sha256(folder / file.name) != file.sha256:
+            _download(file, target)
+        return FileRecord(file.name, file.size, file.sha256, official=True)
+    shutil.copyfile(source.expanduser() / file.name, target)
+    target.chmod(0o644)  # the copy is ours, also where the original is read-only
+    found = sha256(target)
+    if found != file.sha256:
+        _check_content(source.expanduser() / file.name, file)
+    return FileRecord(file.name, target.stat().st_size, found, found == file.sha256)
 
 
-def _copy_all(folder: Path, source: Path, files: tuple[DataFile, ...]) -> list[FileRecord]:
-    missing = [file.name for file in files if not (source / file.name).is_file()]
-    if missing:
+def _download(file: DataFile, target: Path) -> None:
+    try:
+        with progress(file.size, f"fetching {file.name}") as bar:
+            download(_ADDRESS.format(id=file.drive_id), target, bar.update, patience=30)
+    except SourceError as error:
         raise UserError(
-            f"{source} has no {', '.join(missing)}: give the folder that has them with --from FOLDER"
+            f"could not download WebShop's {file.name}: {error}; connect to the network, or copy "
+            "local files with `stategate data webshop --from FOLDER`"
+        ) from error
+    found = sha256(target)
+    if found != file.sha256:
+        target.unlink()
+        raise UserError(
+            f"WebShop's {file.name} arrived with SHA-256 {found}, expected {file.sha256}; removed "
+            "it: try again later, or use `stategate data webshop --from FOLDER`"
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    records = []
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
-        staging = Path(name)
-        for file in files:
-            target = staging / file.name
-            shutil.copyfile(source / file.name, target)
-            target.chmod(0o644)  # the copy is ours, also where the original is read-only
-            found = sha256(target)
-            if found != file.sha256:
-                _check_content(source / file.name, file)
-            is_official = found == file.sha256
-            records.append(FileRecord(file.name, target.stat().st_size, found, is_official))
-        _install(folder, staging, [file.name for file in files], records, "a local folder")
-    return records
 
 
-def _install(
-    folder: Path, staging: Path, names: list[str], records: list[FileRecord], origin: str
-) -> None:
+def _install(folder: Path, partial: Path, records: list[FileRecord], origin: str) -> None:
     """Move checked files into place; the manifest comes last."""
     folder.mkdir(parents=True, exist_ok=True)
-    manifest = staging / MANIFEST
-    known = {record.name: record for record in read_manifest(folder)}
-    known |= {record.name: record for record in records}
+    known = {record.name: record for record in (*read_manifest(folder), *records)}
+    for path in partial.iterdir():
+        path.replace(folder / path.name)
     content = {"origin": origin, "files": [asdict(record) for record in known.values()]}
-    manifest.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    for name in [*names, MANIFEST]:
-        (staging / name).replace(folder / name)
+    write_json(folder / MANIFEST, content, indent=2)
 
 
 def _check_content(path: Path, file: DataFile) -> None:
@@ -168,9 +157,9 @@ def _problem(content: Any, name: str) -> str | None:
         if not isinstance(content, list) or not content:
             return "expected a list of products"
         for number, product in enumerate(content):
-            there = product if isinstance(product, dict) else {}
+            known: Any = product if isinstance(product, dict) else {}
             for field in _PRODUCT_FIELDS:
-                if field not in there:
+                if field not in known:
                     return f"product {number} has no {field}"
         return None
     if not isinstance(content, dict):

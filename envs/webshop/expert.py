@@ -14,11 +14,11 @@ from what the expert has seen, so that a learner of its behaviour can in princip
 
 import random
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.protocols import Observation, Session
+from envs.protocols import Observation, Session, target_of
 from envs.webshop import WebShop
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
 from envs.webshop.pages import PER_PAGE
@@ -132,7 +132,9 @@ class _Expert:
             self._detours.append("wrong product")
             careful = not self._careful
             seen = yield f"click[{other.lower()}]"
-            reads = not self._too_dear(other) and not (self._careful and self._told(other))
+            limit = self._wish.limit
+            too_dear = limit is not None and self._world.prices[other] > limit
+            reads = not too_dear and not (self._careful and self._told(other))
             if reads:
                 self._detours.append("details read")
                 yield FEATURES
@@ -192,26 +194,16 @@ class _Expert:
 
     def _lookalike(self, page: Observation) -> str | None:
         """Return the listed product (not the wanted one) whose title shares most with the wish."""
-        wanted = f"click[{self._goal['asin'].lower()}]"
-        listed = list(_listed(page, self._world))
-        others = [asin for asin in listed if f"click[{asin.lower()}]" != wanted]
+        listed = [target_of(action).upper() for action in page.actions]
+        others = [
+            a for a in listed if a in self._world.products and a != self._goal["asin"].upper()
+        ]
         words = self._wish.words
         return max(others, key=lambda a: overlap(words, self._world.products[a].name), default=None)
 
     def _told(self, asin: str) -> bool:
         """Say whether the title of ``asin`` holds every word that is wished of the product."""
         return overlap(self._wish.words, self._world.products[asin].name) == 1.0
-
-    def _too_dear(self, asin: str) -> bool:
-        limit = self._wish.limit
-        return limit is not None and self._world.prices[asin] > limit
-
-
-def _listed(page: Observation, world: WebShop) -> Iterator[str]:
-    for action in page.actions:
-        asin = action.removeprefix("click[").removesuffix("]").upper()
-        if asin in world.products:
-            yield asin
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from envs.webshop.catalogue import Product
 
@@ -76,10 +76,12 @@ def sub_nodes(instruction: str, product: Product, sub: str) -> Iterator[Node]:
 
 def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[Node]:
     """Yield the receipt."""
+    escapes = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
+    chosen = json.dumps(options, sort_keys=True).translate(escapes)
     texts = (
         "Thank you for shopping with us!", "Your code: ", "None",
         " (Paste it in your MTurk interface.)",
-        "Purchased", "asin", asin, "options", _html_json(options),
+        "Purchased", "asin", asin, "options", chosen,
         "attrs", "None", "category", "None", "query", "None", "product category", "None",
         "Target", "asin", "options", "attrs", "price upper", "instuction text", "category",
         "product category", "query", "Goal ", "None", "Reward",
@@ -148,9 +150,3 @@ def _head(instruction: str) -> Iterator[Node]:
 def _marked(text: str, is_clicked: bool) -> str:
     word = "clicked button" if is_clicked else "button"
     return f"[{word}] {text} [{word}_]"
-
-
-def _html_json(value: Any) -> str:
-    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}
-    drawn = json.dumps(value, sort_keys=True)
-    return "".join(escapes.get(character, character) for character in drawn)

@@ -1,12 +1,57 @@
-"""The reward of a purchase, part by part, as the WebShop paper defines and its code computes it."""
+"""The reward of a purchase, part by part, as the WebShop paper defines and its code computes it.
 
+Titles are compared by their nouns (NOUN and PROPN of en_core_web_sm 3.8.0). Parsing takes milliseconds
+and importing spaCy seconds, so each title is parsed once and kept on disk.
+"""
+
+import json
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from envs.webshop.catalogue import Product
-from envs.webshop.nouns import nouns
+from stores.assets.fetch import asset_path
+from stores.home import cache
+from stores.sqlite import SqliteFile
+
+MODEL = "en_core_web_sm-3.8.0"
+_lock = threading.RLock()
+
+
+@lru_cache(maxsize=1 << 16)
+def nouns(title: str) -> tuple[str, ...]:
+    """Return the nouns of ``title`` in lower case, in order, with repeats."""
+    query = "select nouns from nouns where model = ? and title = ?"
+    with _lock:
+        rows = _file().query(query, (MODEL, title))
+        if rows:
+            return tuple(json.loads(rows[0]["nouns"]))
+        parsed = tuple(t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN"))
+        with _file().transaction() as db:
+            row = (MODEL, title, json.dumps(parsed))
+            db.execute("insert or replace into nouns values (?, ?, ?)", row)
+        return parsed
+
+
+def _file() -> SqliteFile:
+    return _open(cache() / "nouns.sqlite")
+
+
+@lru_cache(maxsize=4)
+def _open(path: Path) -> SqliteFile:
+    schema = """create table if not exists nouns
+        (model text, title text, nouns text, primary key (model, title))"""
+    return SqliteFile(path, "cache of nouns", (schema,), fix="delete it")
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    import spacy
+
+    return spacy.load(asset_path("en_core_web_sm"))
+
 
 #: The colour words of the original's normalisation, in its order (the first that occurs wins).
 COLORS = Path(__file__).with_name("colors.txt").read_text("utf-8").split()
@@ -21,11 +66,13 @@ def score(
     kind = type_parts(bought, goal)
     attributes: Sequence[str] = goal["attributes"]
     matched = sum(has_attribute(bought, attribute) for attribute in attributes)
-    wanted = _wanted(goal["goal_options"])
+    named = goal["goal_options"]
+    pairs = named.items() if isinstance(named, Mapping) else named
+    wanted = [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
     chosen = [normal_color(value) for value in options.values()]
     taken = sum(any(_ratio(value, str(want)) > 85 for value in chosen) for want in wanted)
     affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
-    total = len(attributes) + len(goal["goal_options"]) + 1
+    total = len(attributes) + len(named) + 1
     reward = (matched + taken + bool(affordable)) / total * kind["r_type"]
     parts: dict[str, Any] = {
         "r_type": kind["r_type"],
@@ -119,11 +166,6 @@ def normal_color(value: Any) -> Any:
     "in": the original has this quirk, and published scores contain it.
     """
     return next((color for color in COLORS if color in value), value)
-
-
-def _wanted(options: Any) -> list[Any]:
-    pairs = options.items() if isinstance(options, Mapping) else options
-    return [normal_color(tuple(o) if isinstance(o, list | tuple) else o) for o in pairs]
 
 
 @lru_cache(maxsize=1 << 16)

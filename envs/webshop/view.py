@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
-from envs.plain import PlainView
 from envs.protocols import (
     ActionVocabulary,
     Chunk,
@@ -14,43 +14,33 @@ from envs.protocols import (
     Offer,
     StateInput,
     StatusLine,
+    View,
     target_of,
 )
-from envs.webshop.actions import BUY, NEXT, OPENED, PREV, WebShopActions
+from envs.webshop.actions import BACK, BUY, DETAILS, NEXT, OPENED, PREV, WebShopActions
 from envs.webshop.chunks import chunk_page
 from envs.webshop.pages import SEARCH
+from envs.webshop.prompt import Reading, Trail, read
 from envs.webshop.reading import inputs_of
 from envs.webshop.wish import dollars, read_wish
 from stores.text import one_line
 from stores.traces import Event
 
 PRODUCTS = 2  # products after which a small model may no longer go back
-_WAITING = re.compile(r"^Not chosen yet: (.+)$", re.MULTILINE)
-_OPTION = re.compile(r"^Option (.+?):(.*)$", re.MULTILINE)
-_CHOSEN = re.compile(r"^Chosen: (.+?) = .+$", re.MULTILINE)
-_ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
 _MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
 _LIMIT = " and price lower than "
 _BUTTONS = ("< prev", "buy now", "back to search", "next >")
-_ELSEWHERE = {f"click[{tab}]" for tab in ("back to search", "description", "features")}
-_ELSEWHERE |= {"click[reviews]", "click[attributes]"}
-_BRIEF = """You shop on a web site for the product that the instruction asks for. You see one page at \
-a time. Answer with one JSON action.
-Search page: {"search": "kind of product and its properties, without price and sizes"}
-Results page: {"click": "b0..."}, the code of the product whose title fits the instruction best and \
-whose price is low enough.
-Product page: for each option not chosen yet the value that the instruction asks for, or the closest \
-one, such as {"color": "blue"}. When nothing is left to choose: {"click": "buy now"}. If it is the \
-wrong kind of product or too expensive: {"click": "< prev"}."""
+_ELSEWHERE = {BACK, *DETAILS}
+_LENGTHS = {"search": (3, 120)}
 
 
-class WebShopView(PlainView):
+class WebShopView(View):
     """WebShop's pages in either observation mode."""
 
     name = "webshop"
     actions: ActionVocabulary = WebShopActions()
-    brief = _BRIEF
+    brief = Path(__file__).with_name("brief.txt").read_text("utf-8").strip()
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
         """Return the phrases, option values and price limit of an instruction (see ``wish``)."""
@@ -104,24 +94,22 @@ class WebShopView(PlainView):
         back, no sub-pages, since what they say has left the prompt by the time of buying. On results:
         products not opened before, the next page only when all were.
         """
-        done = _ACTED.findall(prompt.partition("Actions so far:\n")[2])
+        page = read(prompt, actions)
+        trail = Trail.of(page.history)
+        offered = set(actions)
         group = asks = None
-        offered: set[str] = set(actions)
         if BUY in actions:
-            offered, group = _on_item(prompt, actions, done)
+            offered, group = _on_item(page, trail)
             if group is not None:
                 asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
         elif any(OPENED.fullmatch(action) for action in actions):
-            products = {a for a in actions if OPENED.fullmatch(a)} - set(done)
+            products = {a for a in actions if OPENED.fullmatch(a)} - set(page.history)
             offered = products or {NEXT} & set(actions)
         listed = tuple(action for action in actions if action in offered)
         if not listed:
             return Offer(tuple(actions), lengths=_LENGTHS)
         values = tuple(a for a in listed if a != SEARCH and target_of(a) not in _BUTTONS)
         return Offer(listed, group, values if group is not None else (), asks, _LENGTHS)
-
-
-_LENGTHS = {"search": (3, 120)}
 
 
 @lru_cache(maxsize=256)
@@ -149,37 +137,23 @@ def _clauses(instruction: str) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-def _on_item(prompt: str, actions: Sequence[str], done: list[str]) -> tuple[set[str], str | None]:
-    groups = dict(_OPTION.findall(prompt))
-    group = next((name for name in _waiting(prompt, groups, done) if name in groups), None)
-    values = {name: _values(listed) for name, listed in groups.items()}
-    offered = set(actions).difference(_ELSEWHERE, *values.values())
-    opened = {action for action in done if OPENED.fullmatch(action)}
-    if _CHOSEN.search(prompt) or len(opened) >= PRODUCTS:
-        offered.discard(PREV)  # a wrong product shows before any choice is made
-    if group is not None:
-        offered = (offered - {BUY}) | values[group]
-    return offered, group
+def _on_item(page: Reading, trail: Trail) -> tuple[set[str], str | None]:
+    """Return what to offer of a product's page, and the group that waits for a choice, if any.
 
-
-def _values(listed: str) -> set[str]:
-    return {f"click[{value.strip()}]" for value in listed.split(" | ")}
-
-
-def _waiting(prompt: str, groups: dict[str, str], done: list[str]) -> list[str]:
-    """Return the option groups without a choice, by the page's marks and by the latest actions.
-
-    The page's marks alone will not do: WebShop never marks a value with a quote in it.
+    The page's marks alone do not say so: WebShop never marks a value with a quote in it.
     """
-    line = _WAITING.search(prompt)
-    since: set[str] = set()
-    for action in reversed(done):
-        if OPENED.fullmatch(action):
-            break
-        since.add(action)
-    marked = set(_CHOSEN.findall(prompt))
-    names = line[1].split(", ") if line is not None else [n for n in groups if n not in marked]
-    return [name for name in names if not _values(groups.get(name, "")) & since]
+    groups = {name: {action for _, action in values} for name, values in page.options}
+    waiting = [
+        name
+        for name, values in groups.items()
+        if name not in page.chosen and not {one_line(v) for v in values} & set(trail.since)
+    ]
+    offered = set(page.actions).difference(_ELSEWHERE, *groups.values())
+    if page.chosen or len(set(trail.opened)) >= PRODUCTS:
+        offered.discard(PREV)  # a wrong product shows before any choice is made
+    if not waiting:
+        return offered, None
+    return (offered - {BUY}) | groups[waiting[0]], waiting[0]
 
 
 def _listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.qa.dialogues import KINDS, Dialogue, DialogueTurn, load_dialogues
+from envs.qa.questions import KINDS, Dialogue, DialogueTurn, load_dialogues
 from evals.core.statistics import paired_tests, summary_row
 from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.player import POLICIES, Player

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.qa.dialogues import Dialogue, DialogueTurn
-from envs.qa.questions import Question
+from envs.qa.questions import Dialogue, DialogueTurn, Question
 from evals.core.statistics import Units, paired_tests, summary_row
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.data import QuestionSet, load_set, relevant
@@ -46,7 +45,6 @@ AGENTS: dict[str, tuple[str, ...]] = {
     "hybrid-1024": (_1024, "context.retrieval=hybrid"),
     "openai-small-256": (_256, _OPENAI, "context.retrieval=dense"),
     "openai-large-256": (_256, *_LARGE, "context.retrieval=dense"),
-    "likelihood-256": (_256, "context.retrieval=likelihood"),
     **dict.fromkeys(POLICIES, (_256,)),
 }
 #: The agents of each experiment; the first is what the others are tested against.
@@ -58,10 +56,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
         "hybrid-1024", "fixed-1024", "openai-small-256", "openai-large-256",
     ),
     "D": ("neither", "stm", "ltm", "both"),
-    "E": ("hybrid-256", "likelihood-256"),
 }  # fmt: skip
-#: Those that need no language model.
-USUAL = ("A", "B", "C", "D")
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
 _TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")
 _FAILURE = dict.fromkeys((*_TESTED, "tokens", "model_tokens", "cost"), 0.0)
@@ -71,7 +66,7 @@ _DEPTH, _SESSION = 10, 6
 def run_qa(
     out: str,
     data: str = "sample",
-    experiments: Sequence[str] = USUAL,
+    experiments: Sequence[str] = tuple(EXPERIMENTS),
     config: str | Mapping[str, Any] = "qa",
     overrides: Sequence[str] = ("actor.kind=extract",),
     limit: int | None = None,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.protocols import answered
-from envs.qa.dialogues import Dialogue, DialogueTurn, says
-from envs.qa.score import token_f1
+from envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
 from graph.build import Graph, build_graph
 from graph.config import Config
 from nodes.build_context.follow_up import standalone

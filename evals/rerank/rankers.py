@@ -31,8 +31,7 @@ from evals.rerank.data import (
 from evals.rerank.summary import source_of, summarise
 from nodes.build_context.rico import rankers
 from nodes.build_context.rico.rankers import RANKERS, Ranking, rank
-from nodes.models.decoders.loading import shared_backend
-from nodes.models.decoders.states import DocumentMemory
+from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Embedder
 from nodes.retrieval.ranking import bm25, cosine, weighted_parts
 from stores.errors import UserError

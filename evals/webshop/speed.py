@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from envs.protocols import fill, takes_text
 from envs.webshop import WebShop
-from envs.webshop.nouns import nouns
+from envs.webshop.reward import nouns
 from stores.runs import with_errors
 
 #: What the original environment did on this class of machine, for scale (see docs/results).

@@ -15,32 +15,28 @@ from envs.protocols import Offer, takes_text, verb_of
 from nodes.act.replies import parse, schema, thought_of
 from nodes.models.asking import call_model, cost_of, response_format, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
 
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 
 
 class Chat(ActorParams):
-    """Ask the configured chat model. ``structured`` servers are held to the legal actions."""
+    """Ask the configured chat model; a server with structured output is held to the legal actions."""
 
     kind: Literal["chat"] = "chat"
-    structured: Literal["auto", "schema", "parse"] = Field(
-        default="auto", description="'auto' tries a JSON schema and falls back to parsing"
-    )
     thought: int = Field(
         default=0, ge=0, description="characters of reasoning before a guided choice (0: none)"
     )
     guide: bool = Field(
-        default=True,
-        description="withhold actions that the context itself shows to be pointless",
+        default=True, description="withhold actions that the context itself shows to be pointless"
     )
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first step."""
         return ChatActor(self, resources)
 
@@ -48,11 +44,11 @@ class Chat(ActorParams):
 class ChatActor:
     """One chat model behind the actor protocol."""
 
-    def __init__(self, params: Chat, resources: "Resources") -> None:
+    def __init__(self, params: Chat, resources: Resources) -> None:
         self._params = params
         self._resources = resources
         self._view = resources.view
-        self._structured = params.structured != "parse"
+        self._structured = True
         resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
@@ -74,7 +70,10 @@ class ChatActor:
             chosen = parse(reply, legal, offer)
             if chosen is not None:
                 return self._decision(chosen, usage, attempt, thought_of(reply))
-            messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(_repair(legal))]
+            repair = (
+                f"That is not a legal action. Answer with exactly one of: {', '.join(legal[:20])}"
+            )
+            messages = [*messages, AIMessage(reply or "(nothing)"), HumanMessage(repair)]
         fallback = f"unreadable reply: {' '.join(reply.split())[:80] or 'empty'}"
         action = self._view.actions.safe(legal, _instruction(context))
         return self._decision(action, usage, 2, "", fallback)
@@ -105,7 +104,7 @@ class ChatActor:
                 return model.invoke(messages, **form)
             except openai.BadRequestError as e:
                 reason = str(e).lower()
-                if self._params.structured == "schema" or not any(w in reason for w in _FORM):
+                if not any(word in reason for word in _FORM):
                     raise
                 self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
@@ -130,8 +129,3 @@ def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
 def _instruction(context: BuiltContext) -> str:
     first = context.part("instruction").partition("\n")[0]
     return first.removeprefix("Instruction:").strip() if first.startswith("Instruction:") else ""
-
-
-def _repair(legal: Sequence[str]) -> str:
-    shown = ", ".join(legal[:20])
-    return f"That is not a legal action. Answer with exactly one of: {shown}"

@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envs.protocols import ANSWER, Offer, is_legal, takes_text, target_of, verb_of
 from nodes.models.asking import json_in
 from nodes.protocols import BuiltContext, Decision
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
 
 _QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 _ACTION = r"\b({verbs})\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}}])"
@@ -111,7 +109,7 @@ def question_in(context: BuiltContext) -> str:
     return str(asked[-1]) if asked else ""
 
 
-def unanswered(resources: "Resources", context: BuiltContext, reason: str) -> Decision:
+def unanswered(resources: Resources, context: BuiltContext, reason: str) -> Decision:
     """Return the world's safe action, because there is no answer for this ``reason``."""
     return Decision(resources.view.actions.safe(context.actions, ""), fallback=reason)
 

@@ -5,7 +5,6 @@ A weight says nothing about the budget, so the same weights serve every budget (
 it is shown.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,37 +19,14 @@ if TYPE_CHECKING:
 
     from nodes.resources import Resources
 
-#: From the request and the scored chunks to a positive weight each (missing ones get 1).
-Allocator = Callable[[ContextRequest, Sequence[Chunk], Mapping[str, float]], dict[str, float]]
+#: From the request and its chunks to a positive weight each.
+Allocator = Callable[[ContextRequest, Sequence[Chunk]], dict[str, float]]
 _LOWEST, _HIGHEST = 0.05, 20.0
 
 
-def uniform(
-    request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
-) -> dict[str, float]:
+def uniform(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
     """Give every chunk the same."""
     return {chunk.id: 1.0 for chunk in chunks}
-
-
-def proportional(
-    request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
-) -> dict[str, float]:
-    """Give in proportion to the score (a cosine; what points away gets next to nothing)."""
-    return _normalised({c.id: max(scores.get(c.id, 0.0), 0.0) for c in chunks})
-
-
-def softmax(temperature: float) -> Allocator:
-    """Give in proportion to exp(score / temperature)."""
-
-    def allocate(
-        request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
-    ) -> dict[str, float]:
-        top = max((scores.get(c.id, 0.0) for c in chunks), default=0.0)
-        return _normalised(
-            {c.id: math.exp((scores.get(c.id, 0.0) - top) / temperature) for c in chunks}
-        )
-
-    return allocate
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
@@ -59,9 +35,7 @@ def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:
 
     updater, weigher = trained_head(resources, checkpoint, kind, "allocator", make_weigher)
 
-    def allocate(
-        request: ContextRequest, chunks: Sequence[Chunk], scores: Mapping[str, float]
-    ) -> dict[str, float]:
+    def allocate(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
         texts = [describe(request.view, chunk) for chunk in chunks]
         rows = resources.embedder.embed([request.instruction, *texts])
         with small_inference():

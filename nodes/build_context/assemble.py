@@ -10,6 +10,7 @@ Every builder of ours makes the same frame, so that builders differ in nothing b
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field
@@ -45,7 +46,7 @@ def assemble(
     pinned = {chunk.id for chunk in request.source.all() if chunk.role == "pinned"}
     ids = {chunk.id for chunk in shown} | pinned
     lead = f"Instruction: {one_line(request.instruction)}\n"
-    instruction = _line_piece("instruction", "instruction", lead, request.budget)
+    instruction = line_piece("instruction", "instruction", lead, request.budget)
     left = request.budget - instruction.tokens_after
     page_pieces, used = _page(request, ids, scores, left, reserve=0)
     tail = _tail(request, ids, history, max(left // 4, left - used))
@@ -72,7 +73,8 @@ def newest_within(pieces: Sequence[Piece], budget: int) -> list[Piece]:
     for piece in reversed(pieces):
         open_ = open_ and piece.tokens_after <= budget
         budget -= piece.tokens_after if open_ else 0
-        newest.append(piece if open_ else _emptied(piece))
+        gone = replace(piece, text="", actions=(), tokens_after=0, dropped_actions=())
+        newest.append(piece if open_ else gone)
     return newest[::-1]
 
 
@@ -155,7 +157,7 @@ def _tail(request: ContextRequest, ids: set[str], history: int, budget: int) -> 
     text = "".join(f"{unbroken(line.text)}\n" for line in lines)
     pieces: list[Piece] = []
     if text and count_tokens(text) <= budget:
-        pieces.append(_line_piece("status", "status", text, budget))
+        pieces.append(line_piece("status", "status", text, budget))
         budget -= pieces[-1].tokens_after
     return pieces + history_pieces(request.events, history, budget)
 
@@ -163,24 +165,32 @@ def _tail(request: ContextRequest, ids: set[str], history: int, budget: int) -> 
 def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Piece]:
     """Return "Actions so far:" and its numbered lines, the latest that fit ``budget`` tokens."""
     acts = [event for event in events if event.kind == "ACT"][-count:] if count else []
-    header = _line_piece("history", "history", "Actions so far:\n", budget)
+    header = line_piece("history", "history", "Actions so far:\n", budget)
     lines = [
-        _line_piece(f"history:{e.t}", "history", f"{e.t + 1}. {one_line(e.text)}\n", 60)
+        line_piece(f"history:{e.t}", "history", f"{e.t + 1}. {one_line(e.text)}\n", 60)
         for e in acts
     ]
-    newest = [p for p in newest_within(lines, budget - header.tokens_after) if p.text]
+    return headed(header, lines, budget)
+
+
+def headed(header: Piece, lines: Sequence[Piece], budget: int) -> list[Piece]:
+    """Return ``header`` and the newest ``lines`` that fit under it, [] where none does."""
+    room = max(budget - header.tokens_after, 0)
+    newest = [piece for piece in newest_within(lines, room) if piece.text]
     return [header, *newest] if newest else []
 
 
-def _line_piece(id_: str, kind: str, line: str, budget: int) -> Piece:
-    """Make a piece of one prompt line, cut to ``budget`` tokens but still ending in a break."""
-    before = count_tokens(line)
-    text = line
-    if before > budget:
-        cut = truncate(line, max(budget - 1, 0)).rstrip()
-        text = cut + "\n" if cut and count_tokens(cut + "\n") <= budget else ""
-    return Piece(id_, kind, text, (), before, count_tokens(text))
+def line_piece(
+    id_: str, kind: str, line: str, budget: int | None = None, score: float | None = None
+) -> Piece:
+    """Make a piece of one prompt line, cut to ``budget`` tokens (None: whole)."""
+    text = line if budget is None else cut_line(line, budget)
+    return Piece(id_, kind, text, (), count_tokens(line), count_tokens(text), score)
 
 
-def _emptied(piece: Piece) -> Piece:
-    return Piece(piece.id, piece.kind, "", (), piece.tokens_before, 0, piece.score)
+def cut_line(line: str, budget: int) -> str:
+    """Return ``line`` cut to ``budget`` tokens but still ending in a break ("" if nothing fits)."""
+    if count_tokens(line) <= budget:
+        return line
+    cut = truncate(line, max(budget - 1, 0)).rstrip()
+    return f"{cut}\n" if cut and count_tokens(f"{cut}\n") <= budget else ""

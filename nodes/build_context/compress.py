@@ -14,12 +14,7 @@ from pydantic import Field
 
 from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
-from nodes.build_context.detail import (
-    Ladder,
-    chunk_ladder,
-    instruction_ladder,
-    plain_ladder,
-)
+from nodes.build_context.detail import Ladder, chunk_ladder, instruction_ladder, plain_ladder
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.page import render, text_of
@@ -28,8 +23,6 @@ from stores.text import unbroken
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
-    from nodes.build_context.allocators import Allocator
-    from nodes.build_context.query import Query
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
@@ -40,12 +33,8 @@ class Compress(FramedContext):
     """Show everything, shortened: titles by the words that matter, text by its best clauses."""
 
     kind: Literal["compress"] = "compress"
-    allocator: Literal["uniform", "proportional", "softmax", "learned"] = Field(
+    allocator: Literal["learned", "uniform"] = Field(
         default="learned", description="how room is shared among chunks"
-    )
-    temperature: float = Field(default=0.1, gt=0, description="of allocator=softmax")
-    query: Literal["trained", "zero_shot"] = Field(
-        default="trained", description="what scores chunks for proportional and softmax"
     )
     focus: bool = Field(
         default=True, description="words that the instruction asks for first; false: in page order"
@@ -62,29 +51,15 @@ class Compress(FramedContext):
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name what the allocator loads."""
-        if self.allocator == "learned":
-            return (self.checkpoint or f"allocator-{updater}",)
-        is_scored = self.allocator != "uniform" and self.query == "trained"
-        return (f"retriever-{updater}",) if is_scored else ()
+        is_learned = self.allocator == "learned"
+        return (self.checkpoint or f"allocator-{updater}",) if is_learned else ()
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        from nodes.build_context import allocators
-        from nodes.build_context.query import rank_by, trained_query, zero_shot_query
+        from nodes.build_context.allocators import learned, uniform
 
-        query: Query | None = None
-        allocate: Allocator
-        if self.allocator == "learned":
-            allocate = allocators.learned(resources, self.checkpoint, self.kind)
-        elif self.allocator == "uniform":
-            allocate = allocators.uniform
-        else:
-            make = trained_query if self.query == "trained" else None
-            query = (
-                make(resources, "", self.kind) if make else zero_shot_query(resources, self.kind)
-            )
-            is_soft = self.allocator == "softmax"
-            allocate = allocators.softmax(self.temperature) if is_soft else allocators.proportional
+        is_learned = self.allocator == "learned"
+        allocate = learned(resources, self.checkpoint, self.kind) if is_learned else uniform
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
@@ -92,13 +67,9 @@ class Compress(FramedContext):
             allowed = min(request.budget, round(self.ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole
-            scores: dict[str, float] = {}
-            if query is not None:
-                _, scores = rank_by(request, query, len(chunks))
             visible = {piece.id for piece in whole.pieces}
             weighed = [chunk for chunk in chunks if chunk.id in visible]
-            weights = allocate(request, weighed, scores)
-            return squeeze(request, whole, allowed, weights, scores or weights, self.focus)
+            return squeeze(request, whole, allowed, allocate(request, weighed), self.focus)
 
         return build_context
 
@@ -108,7 +79,6 @@ def squeeze(
     whole: BuiltContext,
     allowed: int,
     weights: Mapping[str, float],
-    scores: Mapping[str, float],
     focus: bool = True,
 ) -> BuiltContext:
     """Fit ``whole`` into ``allowed`` tokens, giving each chunk room by its weight.
@@ -121,7 +91,7 @@ def squeeze(
     asked = asked_of(request.view, request.instruction, page) if focus else Asked()
     ladders = [_ladder(request, whole.pieces, i, chunks, asked) for i in range(len(whole.pieces))]
     nothing: list[set[int]] = [set() for _ in ladders]
-    bare = _shown(request, whole.pieces, ladders, nothing, chunks, scores)
+    bare = _shown(request, whole.pieces, ladders, nothing, chunks, weights)
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, weights)
@@ -134,11 +104,11 @@ def squeeze(
         spent += cost
         chosen[i].add(place)
         taken.append((i, place))
-    context = _shown(request, whole.pieces, ladders, chosen, chunks, scores)
+    context = _shown(request, whole.pieces, ladders, chosen, chunks, weights)
     while context.tokens > request.budget and taken:  # the parts' costs are close, not exact
         i, place = taken.pop()
         chosen[i].discard(place)
-        context = _shown(request, whole.pieces, ladders, chosen, chunks, scores)
+        context = _shown(request, whole.pieces, ladders, chosen, chunks, weights)
     return context
 
 
@@ -200,7 +170,7 @@ def _age_tier(
 
 def _shown(
     request: ContextRequest, pieces: Sequence[Piece], ladders: Sequence[Ladder],
-    chosen: Sequence[set[int]], chunks: Mapping[str, Chunk], scores: Mapping[str, float],
+    chosen: Sequence[set[int]], chunks: Mapping[str, Chunk], weights: Mapping[str, float],
 ) -> BuiltContext:  # fmt: skip
     """Build the context in which each piece shows its ``chosen`` units."""
     shown: list[Piece] = []
@@ -210,7 +180,7 @@ def _shown(
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
             # What is left of a line may begin as lines of the frame do.
-            shown.append(page_piece(chunk, whole, shielded(fragments), scores.get(chunk.id)))
+            shown.append(page_piece(chunk, whole, shielded(fragments), weights.get(chunk.id)))
         else:
             text = text_of(fragments)
             shown.append(replace(piece, text=text, tokens_after=count_tokens(text)))

@@ -1,22 +1,44 @@
-"""What the two experience builders share: another builder's context, and advice from the past after it.
+"""``experience``: another builder's context, and what was learned in like situations before.
 
 The advice is a message of its own after the inner context, made anew each step, so last step's is gone;
-the inner builder gets the budget that the advice leaves.
+the inner builder gets the budget that the advice leaves. Each step's state is looked up in a bank:
+one embedding, cosine, the best few, no model call. A line of advice reads::
+
+    Experience: Read the features. It ended in full reward 4 steps later. Suggested next: features
+
+The last part names the move (the view's ``actions.moves``), for actors that follow advice by rule; a
+language model reads the sentence.
 """
 
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 from langchain_core.messages import HumanMessage
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
-from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest, Piece
+from nodes.build_context.assemble import cut_line
+from nodes.experience.grow import make_of, updater_make
+from nodes.experience.states import online_state, situation
+from nodes.protocols import (
+    BuiltContext,
+    ContextBuilder,
+    ContextParams,
+    ContextRequest,
+    Piece,
+    Vector,
+)
 from nodes.registry import registry
+from nodes.resources import Resources
+from stores.bank.state_bank import Hit, StateBank
+from stores.home import home
 from stores.text import one_line
-from stores.tokens import count_tokens, truncate
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from stores.tokens import count_tokens
 
 LEAD = "Experience: "
 _SHARE = 4  # advice may have this part of the budget at most
@@ -34,12 +56,9 @@ class Advice:
     move: str = ""
 
 
-class Advisor(Protocol):
-    """Find advice for the situation of a request; None where there is none worth giving."""
-
-    def __call__(self, request: ContextRequest) -> Advice | None:
-        """Return advice, or None; same request and same bank, same advice."""
-        ...
+#: Finds advice for the situation of a request, None where there is none worth giving; the same request
+#: and bank give the same advice.
+Advisor = Callable[[ContextRequest], Advice | None]
 
 
 class AdvisedContext(ContextParams):
@@ -62,7 +81,7 @@ class AdvisedContext(ContextParams):
     def _parse_inner(cls, value: Any) -> Any:
         return registry().parse("context", value)
 
-    def advised(self, resources: "Resources", advisor: Advisor) -> "ExperienceBuilder":
+    def advised(self, resources: Resources, advisor: Advisor) -> "ExperienceBuilder":
         """Return the builder that adds what ``advisor`` finds to the inner one."""
         return ExperienceBuilder(self, resources.get(self.inner), advisor)
 
@@ -82,11 +101,10 @@ class ExperienceBuilder:
         pieces = _pieces(advice, room) if advice is not None else []
         spent = sum(piece.tokens_after for piece in pieces)
         built = self._inner(replace(request, budget=request.budget - spent))
-        messages = list(built.messages)
-        if spent:
-            messages.append(HumanMessage("".join(piece.text for piece in pieces)))
-        tokens = built.tokens + spent
-        return BuiltContext(tuple(messages), (*built.pieces, *pieces), tokens, built.over_budget)
+        text = "".join(piece.text for piece in pieces)
+        messages = (*built.messages, HumanMessage(text)) if spent else built.messages
+        whole = (*built.pieces, *pieces)
+        return BuiltContext(messages, whole, built.tokens + spent, built.over_budget)
 
 
 def _pieces(advice: Advice, room: int) -> list[Piece]:
@@ -96,14 +114,185 @@ def _pieces(advice: Advice, room: int) -> list[Piece]:
         text = one_line(line if line.startswith(LEAD) else LEAD + line) + "\n"
         before = count_tokens(text)
         if before > room:
-            cut = truncate(text, max(room - 1, 0)).rstrip() if i == 0 else ""
-            text = cut + "\n" if len(cut) > len(LEAD) + 12 else ""
-            text = text if count_tokens(text) <= room else ""
+            text = cut_line(text, room) if i == 0 else ""
+            text = text if len(text) > len(LEAD) + 13 else ""
         after = count_tokens(text)
         room -= after
         name = advice.rows[i] if i < len(advice.rows) else str(i)
-        pieces.append(
-            Piece(f"experience:{name}", "experience", text, (), before, after, advice.score)
-        )
+        id_ = f"experience:{name}"
+        pieces.append(Piece(id_, "experience", text, (), before, after, advice.score))
     notes = [Piece(f"fallback:{note}", "fallback", "", (), 0, 0) for note in advice.fallbacks]
     return [*pieces, *notes]
+
+
+NEXT = "Suggested next: "
+_WIDER = 8  # how much further it looks for states of one kind of situation
+_PROOFS = 3  # past tasks in which a move must have had a rival before it counts as proven
+
+
+class Experience(AdvisedContext):
+    """Add the best advice of a state bank for each step."""
+
+    kind: Literal["experience"] = "experience"
+    key: Literal["text", "state", "both"] = Field(
+        default="text", description="find states by their text, the recurrent state, or both"
+    )
+    top_k: int = Field(default=10, ge=1, le=100, description="states looked at")
+    gate: Literal["none", "fits", "alike"] = Field(
+        default="none",
+        description="'fits': the page offers the move; 'alike': and only states in the same kind of "
+        "situation count",
+    )
+    pick: Literal["best", "proven", "random"] = Field(
+        default="best",
+        description="the nearest state's advice; 'proven': of the move that beat other moves of the "
+        "same past tasks; 'random': any row of the bank, a control",
+    )
+    margin: float = Field(
+        default=0.5, ge=0, description="worth by which a move must beat the others (proven)"
+    )
+    shuffle_q: bool = Field(default=False, description="a control: worths dealt out at random")
+    seed: int = Field(default=0, description="of the controls")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_bank(cls, values: Any) -> Any:
+        """Accept ``mode: state``, which older configs say; the other mode is a kind of its own."""
+        if isinstance(values, dict) and "mode" in values:
+            if values["mode"] != "state":
+                raise ValueError("advice from a trace bank is context.kind=experience_trace")
+            values = {key: value for key, value in values.items() if key != "mode"}
+        return values
+
+    def build(self, resources: Resources) -> ContextBuilder:
+        """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
+        return self.advised(resources, StateAdvisor(self, resources))
+
+
+class StateAdvisor:
+    """Finds advice for a step. Pure as long as the bank does not grow."""
+
+    def __init__(self, params: Experience, resources: Resources) -> None:
+        self._params = params
+        self._embedder = resources.embedder if params.key != "state" else None
+        make = make_of(self._embedder) if self._embedder is not None else None
+        updater = resources.updater_params if params.key != "text" else None
+        folder = params.bank or home() / "banks" / "state"
+        self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
+        self._worths = lru_cache(maxsize=1)(self._all_worths)
+        self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
+
+    def __call__(self, request: ContextRequest) -> Advice | None:
+        """Return the best advice that passes the filters."""
+        params = self._params
+        query = self.query(request)
+        if params.pick == "random":
+            hits = self._random(query)
+        elif params.gate == "alike":
+            hits = self._alike(query, request)
+        else:
+            hits = self.bank.search(query, params.top_k, key=params.key)
+        passed = [hit for hit in hits if self._passes(hit, request)]
+        # Decisions of one past state are equally near: among those the one of most worth.
+        passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
+        if params.pick == "proven":
+            passed = self._proven(hits, passed)
+        if not passed:
+            return None
+        best, move = passed[0], _move(passed[0])
+        words = _spelled(request, str(best.row.data["experience"]), move)
+        line = f"{LEAD}{words} {NEXT}{move}"
+        return Advice((line,), (best.row.id,), best.score, (), self._q(best), move)
+
+    def _alike(self, query: dict[str, Vector], request: ContextRequest) -> list[Hit]:
+        """Return the nearest ``top_k`` states of one kind of situation, of ``_WIDER`` times as many."""
+        params, view = self._params, request.view
+        now = situation(view, online_state(request))
+        hits = self.bank.search(query, params.top_k * _WIDER, key=params.key)
+        states = [str(hit.row.data.get("state", "")) for hit in hits]
+        alike = [h for h, s in zip(hits, states, strict=True) if self._situation(view, s) == now]
+        return alike[: params.top_k]
+
+    def _passes(self, hit: Hit, request: ContextRequest) -> bool:
+        params = self._params
+        if not hit.row.data.get("experience") or self._q(hit) < params.min_q:
+            return False
+        if hit.score < params.min_score and params.pick != "random":
+            return False
+        return params.gate == "none" or request.view.actions.offers(_move(hit), request.observation)
+
+    def query(self, request: ContextRequest) -> dict[str, Vector]:
+        """Return the vectors of the request's state: one embedding at most."""
+        query: dict[str, Vector] = {}
+        if self._embedder is not None:
+            query["text"] = self._embedder.embed([online_state(request)])[0]
+        if request.state is not None:
+            query["state"] = request.state
+        return query
+
+    def _proven(self, hits: Sequence[Hit], passed: list[Hit]) -> list[Hit]:
+        """Keep the move whose worth (less its standard error) beats its rivals by the margin and most.
+
+        Tasks differ more than moves do, so a move is compared with other moves of the same past task
+        only, and a task in which nothing else was tried says nothing.
+        """
+        lower = {}
+        tried = [(hit.row.task, _move(hit), self._q(hit)) for hit in hits]
+        for move, gains in contrasts(tried).items():
+            if len(gains) >= _PROOFS:
+                error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
+                lower[move] = float(np.mean(gains)) - error
+        move = max(lower, key=lambda name: (lower[name], name), default="")
+        wins = bool(lower) and lower[move] >= self._params.margin
+        return [hit for hit in passed if _move(hit) == move] if wins else []
+
+    def _random(self, query: dict[str, Vector]) -> list[Hit]:
+        """Return ten rows of the bank, drawn by the state: any rows, but always the same ones."""
+        size = int(self.bank.bank.query("select max(n) as n from rows")[0]["n"] or 0)
+        seed = b"".join(vector.tobytes() for vector in query.values())
+        rng = random.Random(f"{self._params.seed}{hashlib.sha256(seed).hexdigest()}")
+        numbers = [rng.randint(1, max(size, 1)) for _ in range(self._params.top_k)]
+        return [Hit(row, 0.0) for row in self.bank.bank.rows(list(dict.fromkeys(numbers)))]
+
+    def _q(self, hit: Hit) -> float:
+        """Return the worth of a row; under ``shuffle_q`` that of another row, drawn by its number."""
+        if not self._params.shuffle_q:
+            return hit.row.q
+        worths = self._worths(self.bank.bank.meta("version"))
+        return worths[random.Random(f"{self._params.seed}/{hit.row.n}").randrange(len(worths))]
+
+    def _all_worths(self, version: str) -> list[float]:
+        return [float(row["q"]) for row in self.bank.bank.query("select q from rows order by n")]
+
+
+def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]:
+    """Return for each move, task by task, its mean worth less that of the task's other moves.
+
+    ``tried`` are (task, move, worth).
+    """
+    of_task: dict[str, dict[str, list[float]]] = {}
+    for task, move, q in tried:
+        of_task.setdefault(task, {}).setdefault(move, []).append(q)
+    gains: dict[str, list[float]] = {}
+    for worths in of_task.values():
+        for move, own in worths.items():
+            others = [q for name, qs in worths.items() if name != move for q in qs]
+            if others:
+                gains.setdefault(move, []).append(float(np.mean(own) - np.mean(others)))
+    return gains
+
+
+def _move(hit: Hit) -> str:
+    return str(hit.row.data.get("move", ""))
+
+
+def _spelled(request: ContextRequest, words: str, move: str) -> str:
+    """Return advice with the action it comes to for this task, as its first sentence ends.
+
+    A small model takes a description of what to write for what to write.
+    """
+    actions = request.view.actions
+    action = actions.spell(move, request.instruction)
+    first, stop, rest = words.partition(". ")
+    is_general = first.lower() == actions.moves.get(move, "").lower()
+    return f"{first}: {action}. {rest}" if action and stop and is_general else words

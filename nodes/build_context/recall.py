@@ -6,7 +6,7 @@
     About: ...                  what a follow-up points back to
     Question: ...
 
-Documents are quoted as data (``nodes.retrieval.quoting``).
+Documents are quoted as data (``nodes.retrieval.page``).
 """
 
 import time
@@ -16,15 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from envs.protocols import ANSWER, Chunk, View, target_of
-from nodes.build_context.assemble import built, newest_within
+from nodes.build_context.assemble import built, cut_line, headed, line_piece
 from nodes.build_context.follow_up import subject
-from nodes.protocols import (
-    BuiltContext,
-    ContextBuilder,
-    ContextParams,
-    ContextRequest,
-    Piece,
-)
+from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest, Piece
+from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval
 from nodes.retrieval.entities import extractor_of
 from nodes.retrieval.memory import MemoryPlace
@@ -35,7 +30,6 @@ from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.resources import Resources
     from stores.memory.long_term import LongTerm
     from stores.memory.records import Fact
 
@@ -65,7 +59,7 @@ class ConversationContext(ContextParams):
     retrieval: Retrieval = Field(
         default="parent",
         description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
-        "the document's best, 'likelihood' also a small language model's word (slow)",
+        "the document's best",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"
@@ -81,7 +75,7 @@ class ConversationContext(ContextParams):
     )
 
     def conversation(
-        self, resources: "Resources", find: Find, best_last: bool = False
+        self, resources: Resources, find: Find, best_last: bool = False
     ) -> ContextBuilder:
         """Return a builder that shows the passages which ``find`` chooses.
 
@@ -107,12 +101,17 @@ class ConversationContext(ContextParams):
             ranked, shown = find(request, query)
             passages = _passages(request.view, ranked, shown, left, best_last)
             pieces = [*history, *memory, *passages, question]
-            return built(_accounted(pieces, request))
+            # What the page offers and nothing here shows: the audit is complete.
+            known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
+            missing = tuple(a for a in request.observation.actions if a not in known)
+            if missing:
+                pieces.append(Piece("page", "page", "", (), 0, 0, None, missing))
+            return built(pieces)
 
         return build_context
 
     def candidates_for(
-        self, request: ContextRequest, query: str, k: int, resources: "Resources"
+        self, request: ContextRequest, query: str, k: int, resources: Resources
     ) -> list[tuple[Chunk, float]]:
         """Return the ``k`` best candidates of the source for the words of ``query``, with scores."""
         if not k:
@@ -127,13 +126,13 @@ class ConversationContext(ContextParams):
     def _history(self, events: Sequence[Event], room: int) -> list[Piece]:
         said = [e for e in events if e.kind in ("OBS", "ACT")] if self.history_tokens else []
         lines = [
-            _piece(f"history:{e.t}:{e.kind}", "history", f"{_WHO[e.kind]}: {one_line(e.text)}\n")
+            line_piece(
+                f"history:{e.t}:{e.kind}", "history", f"{_WHO[e.kind]}: {one_line(e.text)}\n"
+            )
             for e in said
         ]
-        head = _piece("history", "history", "Conversation so far:\n")
-        budget = min(room, self.history_tokens) - head.tokens_after
-        shown = [piece for piece in newest_within(lines, max(budget, 0)) if piece.text]
-        return [head, *shown] if shown else []
+        head = line_piece("history", "history", "Conversation so far:\n")
+        return headed(head, lines, min(room, self.history_tokens))
 
 
 class Recall(ConversationContext):
@@ -142,15 +141,13 @@ class Recall(ConversationContext):
     kind: Literal["recall"] = "recall"
     top_k: int = Field(default=5, ge=0, description="how many passages to show")
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder. Raises ``UserError`` if the memory cannot be opened."""
-        return self.conversation(
-            resources,
-            lambda request, query: (
-                self.candidates_for(request, query, self.top_k, resources),
-                self.top_k,
-            ),
-        )
+
+        def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
+            return self.candidates_for(request, query, self.top_k, resources), self.top_k
+
+        return self.conversation(resources, find)
 
 
 def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, int]:
@@ -162,17 +159,12 @@ def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, i
         line = f"About: {about}\n{line}"
     before = count_tokens(line + cue)
     room = request.budget - count_tokens(cue)
-    text = line if count_tokens(line) <= room else _cut(line, room)
+    text = cut_line(line, room)
     text = text + cue if count_tokens(text + cue) <= request.budget else ""
     actions = (ANSWER,) if is_open and cue in text and text else ()
     gone = (ANSWER,) if is_open and not actions else ()
     piece = Piece("question", "question", text, actions, before, count_tokens(text), None, gone)
     return piece, request.budget - piece.tokens_after
-
-
-def _cut(line: str, room: int) -> str:
-    cut = truncate(line, max(room - 1, 0)).rstrip()
-    return f"{cut}\n" if cut and count_tokens(f"{cut}\n") <= room else ""
 
 
 def _passages(
@@ -205,7 +197,7 @@ def _passages(
 
 
 def _remembered(
-    reader: MemoryReader, store: "LongTerm", resources: "Resources", query: str, room: int
+    reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
     embedder = resources.embedder
@@ -213,17 +205,17 @@ def _remembered(
     namespace = reader.place.namespace
     facts = store.search(namespace, vector, embedder.name, reader.facts, reader.min_salience)
     entities, relations = store.graph(namespace, query, facts, reader.entities, reader.relations)
-    lines = [_piece(f"fact:{fact.id}", "fact", _fact(fact), fact.score) for fact in facts]
+    lines = [line_piece(f"fact:{fact.id}", "fact", _fact(fact), score=fact.score) for fact in facts]
     if entities:
         names = ", ".join(f"{one_line(e.name)} ({one_line(e.kind)})" for e in entities)
-        lines.append(_piece("entities", "entity", f"Known names: {names}.\n"))
+        lines.append(line_piece("entities", "entity", f"Known names: {names}.\n"))
     if relations:
         listed = "; ".join(
             f"{one_line(r.subject.name)} {one_line(r.relation.replace('_', ' '))} {one_line(r.object.name)}"
             for r in relations
         )
-        lines.append(_piece("relations", "relation", f"Known relations: {listed}.\n"))
-    head = _piece("memory", "memory", "Remembered from before:\n")
+        lines.append(line_piece("relations", "relation", f"Known relations: {listed}.\n"))
+    head = line_piece("memory", "memory", "Remembered from before:\n")
     left = room - head.tokens_after
     shown = []
     for piece in lines:
@@ -240,19 +232,6 @@ def _fact(fact: "Fact") -> str:
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
     asked = one_line(fact.question).replace('"', "'")
     return f'On {day} the user asked{times}: "{asked}" Answer{also}: {answer}\n'
-
-
-def _accounted(pieces: Sequence[Piece], request: ContextRequest) -> list[Piece]:
-    """Add what the page offers and nothing here shows, so that the audit is complete."""
-    known = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
-    missing = tuple(a for a in request.observation.actions if a not in known)
-    rest = [Piece("page", "page", "", (), 0, 0, None, missing)] if missing else []
-    return [*pieces, *rest]
-
-
-def _piece(id_: str, kind: str, text: str, score: float | None = None) -> Piece:
-    size = count_tokens(text)
-    return Piece(id_, kind, text, (), size, size, score)
 
 
 def _size(pieces: Sequence[Piece]) -> int:

@@ -1,14 +1,12 @@
 """``retrieve``: the chunks nearest to a query made of the recurrent state."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from nodes.build_context.assemble import FramedContext, assemble
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
 
 
 class Retrieve(FramedContext):
@@ -32,7 +30,7 @@ class Retrieve(FramedContext):
         """Name the projection, if the query is trained."""
         return (self.checkpoint or f"retriever-{updater}",) if self.query == "trained" else ()
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Load the projection. Raises ``UserError`` without an updater, or with another one's."""
         from nodes.build_context.query import rank_by, trained_query, zero_shot_query
 

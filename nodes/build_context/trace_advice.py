@@ -10,9 +10,9 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
     check failed              taken as sufficient
 """
 
-from collections import OrderedDict
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
@@ -21,14 +21,12 @@ from nodes.build_context.experience import LEAD, Advice, AdvisedContext
 from nodes.experience.grow import make_of
 from nodes.models.asking import ask, asking_problems, json_in
 from nodes.protocols import ContextBuilder, ContextRequest
-from nodes.retrieval.rerankers import rerank_at, rerank_locally
+from nodes.resources import Resources
+from nodes.retrieval.ranking import rerank_at, rerank_locally
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
 from stores.home import home
 from stores.tokens import truncate
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 PLAN = "Suggested plan: "
 _KEPT = 64  # tasks whose advice is remembered: it is the same at every step of an episode
@@ -61,7 +59,7 @@ class ExperienceTrace(AdvisedContext):
         default=1, ge=1, le=3, description="searches; above 1 the model says when it is enough"
     )
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
         return self.advised(resources, TraceAdvisor(self, resources))
 
@@ -69,22 +67,18 @@ class ExperienceTrace(AdvisedContext):
 class TraceAdvisor:
     """Finds advice for a task: one retrieval, however many steps it takes."""
 
-    def __init__(self, params: ExperienceTrace, resources: "Resources") -> None:
+    def __init__(self, params: ExperienceTrace, resources: Resources) -> None:
         self._params = params
         self._resources = resources
         self._embedder = resources.embedder
         folder = params.bank or home() / "banks" / "trace"
         self.bank = TraceBank(Path(folder), make_of(self._embedder))
-        self._known: OrderedDict[tuple[str, str], Advice | None] = OrderedDict()
+        # A bank of another version may know better.
+        self._known = lru_cache(maxsize=_KEPT)(lambda question, version: self.advise(question))
 
     def __call__(self, request: ContextRequest) -> Advice | None:
         """Return the advice for the request's task."""
-        key = (request.instruction, self.bank.bank.meta("version"))
-        if key not in self._known:
-            self._known[key] = self.advise(request.instruction)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        return self._known[key]
+        return self._known(request.instruction, self.bank.bank.meta("version"))
 
     def advise(self, question: str) -> Advice | None:
         """Run the pipeline for ``question``."""
@@ -100,15 +94,10 @@ class TraceAdvisor:
             queries.append(another)
         if not hits:
             return Advice((), (), None, tuple(notes)) if notes else None
+        best = hits[0].row
         lines = self._summary(question, hits, notes)
-        return Advice(
-            tuple(lines),
-            tuple(hit.row.id for hit in hits),
-            hits[0].score,
-            tuple(notes),
-            hits[0].row.q,
-            ", ".join(hits[0].row.data.get("plan", ())),
-        )
+        rows, plan = tuple(hit.row.id for hit in hits), ", ".join(best.data.get("plan", ()))
+        return Advice(tuple(lines), rows, hits[0].score, tuple(notes), best.q, plan)
 
     def _rewrites(self, question: str, notes: list[str]) -> list[str]:
         count = self._params.rewrites
@@ -116,12 +105,11 @@ class TraceAdvisor:
             return []
         schema = {"type": "array", "items": {"type": "string"}, "maxItems": count}
         reply = self._ask(_REWRITE.format(n=count), question, notes, "rewrite", schema)
-        texts = json_in(reply, list) if reply is not None else None
+        texts = json_in(reply, list) if reply is not None else []
         if texts is None:
-            if reply is not None:
-                notes.append("rewrite: unreadable reply, searched by the question alone")
-            return []
-        return [text.strip() for text in texts if isinstance(text, str) and text.strip()][:count]
+            notes.append("rewrite: unreadable reply, searched by the question alone")
+        words = [text.strip() for text in texts or () if isinstance(text, str)]
+        return [text for text in words if text][:count]
 
     def _search(self, question: str, queries: list[str], notes: list[str]) -> list[Hit]:
         params = self._params
@@ -138,43 +126,33 @@ class TraceAdvisor:
                     scores = rerank_at(params.rerank_url, params.rerank_model, question, texts)
                 else:
                     scores = rerank_locally(params.rerank_model, question, texts)
-                order = sorted(range(len(hits)), key=lambda i: (-scores[i], i))
-                hits = [hits[i] for i in order]
+                hits = [hits[i] for i in sorted(range(len(hits)), key=lambda i: (-scores[i], i))]
             except asking_problems() as error:
                 notes.append(f"rerank: {_brief(error)}, ordered by score")
         return hits[: params.traces]
 
     def _summary(self, question: str, hits: list[Hit], notes: list[str]) -> list[str]:
-        plan = ", ".join(hits[0].row.data.get("plan", ()))
+        plan = f"{PLAN}{', '.join(hits[0].row.data.get('plan', ()))}"
         if self._params.summarise:
-            attempts = "\n".join(f"- {_attempt(hit)}" for hit in hits)
-            asked = f"Task: {question}\nPast attempts:\n{attempts}"
-            reply = self._ask(_SUMMARY, asked, notes, "summary")
+            reply = self._ask(_SUMMARY, _asked(question, hits), notes, "summary")
             if reply is not None and reply.strip():
                 text = truncate(" ".join(reply.split()), self._params.advice_tokens // 2)
-                return [f"{LEAD}{text} {PLAN}{plan}"]
+                return [f"{LEAD}{text} {plan}"]
             if reply is not None:
                 notes.append("summary: empty reply, listed the moves")
-        first, *others = hits
-        return [
-            f"{LEAD}{_attempt(first)} {PLAN}{plan}",
-            *(f"{LEAD}{_attempt(hit)}" for hit in others),
-        ]
+        first, *others = (f"{LEAD}{_attempt(hit)}" for hit in hits)
+        return [f"{first} {plan}", *others]
 
     def _another(self, question: str, hits: list[Hit], notes: list[str]) -> str | None:
-        """Return what to look for instead, None where what was verdict is enough."""
-        attempts = "\n".join(f"- {_attempt(hit)}" for hit in hits) or "(none)"
-        asked = f"Task: {question}\nPast attempts:\n{attempts}"
-        schema = {
-            "type": "object",
-            "properties": {"sufficient": {"type": "boolean"}, "query": {"type": "string"}},
-            "required": ["sufficient", "query"],
-        }
-        reply = self._ask(_CHECK, asked, notes, "check", schema)
-        verdict = json_in(reply, dict) if reply is not None else None
+        """Return what to look for instead, None where what was found is enough."""
+        types = {"sufficient": {"type": "boolean"}, "query": {"type": "string"}}
+        schema = {"type": "object", "properties": types, "required": list(types)}
+        reply = self._ask(_CHECK, _asked(question, hits), notes, "check", schema)
+        if reply is None:
+            return None
+        verdict = json_in(reply, dict)
         if verdict is None or not isinstance(verdict.get("sufficient"), bool):
-            if reply is not None:
-                notes.append("check: unreadable reply, taken as sufficient")
+            notes.append("check: unreadable reply, taken as sufficient")
             return None
         query = str(verdict.get("query") or "").strip()
         return query if not verdict["sufficient"] and query else None
@@ -188,6 +166,11 @@ class TraceAdvisor:
         except asking_problems() as error:
             notes.append(f"{step}: {_brief(error)}")
             return None
+
+
+def _asked(question: str, hits: list[Hit]) -> str:
+    attempts = "\n".join(f"- {_attempt(hit)}" for hit in hits) or "(none)"
+    return f"Task: {question}\nPast attempts:\n{attempts}"
 
 
 def _attempt(hit: Hit) -> str:

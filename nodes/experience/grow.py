@@ -1,21 +1,21 @@
-"""Put an annotated episode into a state bank: one way, for offline builds and for running agents.
+"""Put annotated episodes into a state bank, for offline builds and running agents, and let rows go.
 
 A state that is nearly identical to one that the bank has (same move, cosine at least ``SAME``) adds
 no row: it is folded into that row's worth, so worth becomes a mean over what happened there.
 """
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from envs.protocols import View
-from nodes.experience.episode import Episode
-from nodes.experience.returns import Annotation
+from nodes.experience.episode import Annotation, Episode
 from nodes.experience.states import FORMAT, states_of
 from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stores.assets.weights import read_meta
-from stores.bank.bank import Entry, Row
+from stores.bank.bank import Bank, Entry, Row
 from stores.bank.state_bank import StateBank
 from stores.traces import Event
 
@@ -60,9 +60,10 @@ def add_episode(
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
         move = view.actions.move_of(episode.question, episode.steps[i].action)
-        twin = _twin(bank, vector, move, same)
-        if twin is not None:
-            folded.append((twin, note.q))
+        near = [hit for hit in bank.search({"text": vector}, 3) if hit.score >= same]
+        twins = [hit.row.id for hit in near if hit.row.data.get("move") == move]
+        if twins:
+            folded.append((twins[0], note.q))
             continue
         row = Row(
             id=_identity(episode.id, i, text),
@@ -103,13 +104,56 @@ def recurrent_states(episode: Episode, updater: Updater) -> Vector:
     return np.stack(states).astype(np.float32)
 
 
-def _twin(bank: StateBank, vector: Vector, move: str, same: float) -> str | None:
-    for hit in bank.search({"text": vector}, 3):
-        if hit.score >= same and hit.row.data.get("move") == move:
-            return hit.row.id
-    return None
-
-
 def _identity(episode: str, step: int, text: str) -> str:
     digest = hashlib.sha256(f"{episode}\n{step}\n{text}".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:16]
+
+
+_HALF_LIFE = 30 * 86400.0  # seconds in which a row that is not used loses half of its standing
+_TRIED = 3  # uses from which the outcome says something about the advice
+_USELESS = 0.2  # mean reward under which advice that was tried is useless
+
+
+def standing(row: Row, now: float) -> float:
+    """Return how much a row is worth keeping: worth, plus what its use earned, fading with age."""
+    age = max(now - max(row.created, row.used or 0.0), 0.0)
+    earned = 10.0 * row.helped * min(row.uses, _TRIED) / _TRIED if row.uses else 0.0
+    return float((row.q + earned) * 0.5 ** (age / _HALF_LIFE))
+
+
+def prune(
+    bank: Bank,
+    *,
+    keep: int | None = None,
+    min_q: float | None = None,
+    older_than: float | None = None,
+    useless: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """Remove rows and return how many went.
+
+    ``min_q`` removes rows worth less, ``older_than`` those that many seconds old and never used,
+    ``useless`` those limits as advice three times or more that earned next to nothing, and ``keep``
+    the rows of least standing beyond that number.
+    """
+    now = clock()
+    tests: list[tuple[str, tuple[float, ...]]] = []
+    if min_q is not None:
+        tests.append(("q < ?", (min_q,)))
+    if older_than is not None:
+        tests.append(("(uses = 0 and created < ?)", (now - older_than,)))
+    if useless:
+        tests.append(("(uses >= ? and helped < ?)", (_TRIED, _USELESS)))
+    gone: set[int] = set()
+    if tests:
+        wanted = " or ".join(test for test, _ in tests)
+        values = [value for _, limits in tests for value in limits]
+        query = f"select n from rows where {wanted}"  # noqa: S608 - three fixed tests
+        gone = {row["n"] for row in bank.query(query, values)}
+    if keep is not None and len(bank) - len(gone) > keep:
+        left = [row for row in bank.rows() if row.n not in gone]
+        left.sort(key=lambda row: (-standing(row, now), row.n))
+        gone |= {row.n for row in left[keep:]}
+    if gone:
+        bank.remove(sorted(gone))
+    return len(gone)

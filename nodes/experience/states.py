@@ -49,7 +49,9 @@ def state_text(
     for i, (action, page) in enumerate(recent):
         tool, params = parse_action(action)
         is_last = i == len(recent) - 1
-        seen = gist(view, page, question, _CURRENT) if is_last else _earlier(view, page, question)
+        # An old page is shown as short-term memory would have kept it, even if all of it is known.
+        kept = truncate(view.gist(page, question), _STORED)
+        seen = gist(view, page, question, _CURRENT) if is_last else gist(view, kept, "", _EARLIER)
         lines.append(f"{tool}({truncate(params, 32)}) → {seen}")
     if not recent:
         lines.append(f"start → {gist(view, start, question, _CURRENT)}")
@@ -58,15 +60,10 @@ def state_text(
 
 def states_of(episode: Episode, view: View) -> list[str]:
     """Return the state in which each decision of ``episode`` was taken."""
+    told = [(step.action, step.after) for step in episode.steps]
+    about = {"task": episode.task, "caption": episode.caption}
     return [
-        state_text(
-            view,
-            episode.question,
-            led_to(episode.steps[:i]),
-            start=step.before,
-            task=episode.task,
-            caption=episode.caption,
-        )
+        state_text(view, episode.question, told[:i], start=step.before, **about)
         for i, step in enumerate(episode.steps)
     ]
 
@@ -87,11 +84,6 @@ def situation(view: View, state: str) -> Hashable:
     return view.actions.situation(question, last)
 
 
-def led_to(steps: Sequence[Step]) -> list[tuple[str, str]]:
-    """Return (action, page it led to) of each step."""
-    return [(step.action, step.after) for step in steps]
-
-
 def online_state(request: ContextRequest, caption: str = "") -> str:
     """Return the state of a running episode, from what its context builder may read."""
     decisions: list[tuple[str, str]] = []
@@ -101,20 +93,10 @@ def online_state(request: ContextRequest, caption: str = "") -> str:
         is_last = i == len(acts) - 1
         after = request.observation.text if is_last else page_of.get(acts[i + 1].t, "")
         decisions.append((act.text, after))
-    return state_text(
-        request.view,
-        request.instruction,
-        decisions,
-        start=request.observation.text,
-        caption=caption,
-    )
+    start = request.observation.text
+    return state_text(request.view, request.instruction, decisions, start=start, caption=caption)
 
 
 def gist(view: View, page: str, question: str, tokens: int) -> str:
     """Return the head of ``page`` on one line, without the question and without its marks."""
     return truncate(view.gist(page, question, bare=True), tokens)
-
-
-def _earlier(view: View, page: str, question: str) -> str:
-    """Show an old page as short-term memory would have kept it, even if all of it is known."""
-    return gist(view, truncate(view.gist(page, question), _STORED), "", _EARLIER)

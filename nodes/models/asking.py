@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
 
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
@@ -110,7 +110,7 @@ def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
         start = text.find(opening, start + 1)
 
 
-def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
+def call_model(resources: Resources, call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
     """Make one call of the configured model; its failures are put in the words of a user.
 
     Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and
@@ -125,9 +125,9 @@ def call_model(resources: "Resources", call: "Callable[[BaseChatModel], BaseMess
     except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as e:
         problem = " ".join(str(e).split())[:160]
         resources.forget(resources.llm_params)  # a retry starts a dead server anew
+        where = getattr(model, "openai_api_base", None) or "its default address"
         raise ModelUnavailable(
-            f"the model server at {_address(model)} does not answer ({problem}): "
-            "start it, or set llm.base_url"
+            f"the model server at {where} does not answer ({problem}): start it, or set llm.base_url"
         ) from e
     except openai.APIStatusError as e:
         problem = " ".join(str(e).split())[:200]
@@ -138,10 +138,6 @@ def usage_of(answer: Any) -> tuple[int, int]:
     """Return the tokens that a reply cost: read, written; 0 where the server does not say it."""
     used = getattr(answer, "usage_metadata", None)
     return (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
-
-
-def _address(model: "BaseChatModel") -> str:
-    return str(getattr(model, "openai_api_base", None) or "its default address")
 
 
 def cost_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | None:

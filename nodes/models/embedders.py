@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -14,11 +14,9 @@ from pydantic import Field
 
 from nodes.models.llms import OPENAI, key_from, own_client
 from nodes.protocols import Embedder, EmbedderParams, Vector
+from nodes.resources import Resources
 from stores.embeddings import embedding_cache
 from stores.errors import ModelUnavailable, UserError, needs
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class _CachedEmbedder(ABC):
@@ -45,7 +43,7 @@ class MiniLM(EmbedderParams):
 
     kind: Literal["minilm"] = "minilm"
 
-    def build(self, resources: "Resources") -> Embedder:
+    def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
         return MiniLMEmbedder()
 
@@ -94,7 +92,7 @@ class OpenAIEmbedder(EmbedderParams):
     api_key_env: str = Field(default="OPENAI_API_KEY", description="variable that holds the key")
     timeout: float = Field(default=60.0, gt=0, description="seconds for one request")
 
-    def build(self, resources: "Resources") -> Embedder:
+    def build(self, resources: Resources) -> Embedder:
         """Return the embedder. Raises ``UserError`` without a key; sends nothing."""
         return _RemoteEmbedder(self)
 
@@ -125,13 +123,11 @@ class _RemoteEmbedder(_CachedEmbedder):
             # The protocol refuses an empty text.
             answer = self._client.embed_documents([text or " " for text in texts])
         except openai.APIConnectionError as error:
-            problem = f"{self._where} does not answer: start it, or set embedder.base_url"
-            raise ModelUnavailable(problem) from error
+            fix = "start it, or set embedder.base_url"
+            raise ModelUnavailable(f"{self._where} does not answer: {fix}") from error
         except openai.APIStatusError as error:
-            problem = (
-                f"{self._where} refused ({error.status_code}): check embedder.model and the key"
-            )
-            raise UserError(problem) from error
+            fix = "check embedder.model and the key"
+            raise UserError(f"{self._where} refused ({error.status_code}): {fix}") from error
         rows = np.asarray(answer, dtype=np.float32)
         if rows.shape != (len(texts), self.dimension):
             size = rows.shape[-1]
@@ -151,7 +147,7 @@ class Hashing(EmbedderParams):
     kind: Literal["hashing"] = "hashing"
     dimension: int = Field(default=256, ge=8)
 
-    def build(self, resources: "Resources") -> Embedder:
+    def build(self, resources: Resources) -> Embedder:
         """Return the embedder."""
         return HashingEmbedder(self.dimension)
 

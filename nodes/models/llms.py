@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from nodes.protocols import LlmParams
+from nodes.resources import Resources
 from stores.errors import UserError
 from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from nodes.resources import Resources
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -38,10 +38,7 @@ class EmbeddedLlm(LlmParams):
     prefix cache can round differently from the same prompt read whole.
     """
 
-    ALIASES: ClassVar[dict[str, str]] = {
-        "default": "qwen2.5-coder-1.5b",
-        "small": "smollm2-135m",
-    }
+    ALIASES: ClassVar = {"default": "qwen2.5-coder-1.5b", "small": "smollm2-135m"}
 
     kind: Literal["embedded"] = "embedded"
     model: str = Field(default="default", description="asset, alias, or path of a .gguf file")
@@ -68,28 +65,16 @@ class EmbeddedLlm(LlmParams):
             )
         return asset_path(name)
 
-    def build(self, resources: "Resources") -> "BaseChatModel":
+    def build(self, resources: Resources) -> "BaseChatModel":
         """Start the server, or join the one that runs, and return its client."""
         from nodes.models.server import require_library, serve
 
         require_library()  # before a model is fetched that nothing could run
-        server = serve(
-            self.model_file(),
-            n_ctx=self.n_ctx,
-            threads=self.threads,
-            port=self.port,
-            timeout=self.timeout,
-        )
-        return _client(
-            server.base_url,
-            server.api_key,
-            model=server.model.stem,
-            temperature=self.temperature,
-            seed=self.seed,
-            max_tokens=self.max_tokens,
-            timeout=self.timeout,
-            stream_usage=True,
-        )
+        wanted = self.model_dump(include={"n_ctx", "threads", "port", "timeout"})
+        server = serve(self.model_file(), **wanted)
+        settings = self.model_dump(include={"temperature", "seed", "max_tokens", "timeout"})
+        model = server.model.stem
+        return _client(server.base_url, server.api_key, model=model, stream_usage=True, **settings)
 
 
 class OpenAILlm(LlmParams):
@@ -106,20 +91,11 @@ class OpenAILlm(LlmParams):
     seed: int | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     timeout: float = Field(default=60.0, gt=0, description="seconds for one answer")
-    max_retries: int = Field(default=0, ge=0, description="the graph retries model calls itself")
 
-    def build(self, resources: "Resources") -> "BaseChatModel":
+    def build(self, resources: Resources) -> "BaseChatModel":
         """Return the client. Raises ``UserError`` without a key; sends nothing."""
-        return _client(
-            self.base_url,
-            key_from(self.api_key_env, self.base_url),
-            model=self.model,
-            temperature=self.temperature,
-            seed=self.seed,
-            max_tokens=self.max_tokens,
-            timeout=self.timeout,
-            max_retries=self.max_retries,
-        )
+        settings = self.model_dump(exclude={"kind", "base_url", "api_key_env"})
+        return _client(self.base_url, key_from(self.api_key_env, self.base_url), **settings)
 
 
 class FakeLlm(LlmParams):
@@ -128,7 +104,7 @@ class FakeLlm(LlmParams):
     kind: Literal["fake"] = "fake"
     replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
 
-    def build(self, resources: "Resources") -> "BaseChatModel":
+    def build(self, resources: Resources) -> "BaseChatModel":
         """Return the fake model; it takes and ignores any settings of a call."""
         from langchain_core.language_models import FakeListChatModel
 
@@ -145,7 +121,8 @@ def _client(base_url: str, key: str, **settings: Any) -> "BaseChatModel":
         use_responses_api=False,
         http_client=own_client(base_url),
         http_async_client=own_client(base_url, is_async=True),
-        **{"max_retries": 0, **settings},
+        max_retries=0,  # the graph retries model calls itself
+        **settings,
     )
 
 

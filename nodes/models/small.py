@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from stores.errors import UserError
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -11,9 +13,16 @@ _threads: int | None = None
 
 
 def load_network(
-    name: str, role: str, make: "Callable[..., nn.Module]", **checks: tuple[str, str]
+    name: str, role: str, make: "Callable[..., nn.Module]", **checks: tuple[Any, str]
 ) -> "nn.Module":
-    """Return the network that ``make`` shapes with the weights of checkpoint ``name``.
+    """Return the network of a checkpoint (see :func:`load_trained`)."""
+    return load_trained(name, role, make, **checks)[0]
+
+
+def load_trained(
+    name: str, role: str, make: "Callable[..., nn.Module]", **checks: tuple[Any, str]
+) -> "tuple[nn.Module, dict[str, Any]]":
+    """Return the network that ``make`` shapes with the weights of checkpoint ``name``, and its meta.
 
     ``checks`` map a fact of the checkpoint to what it must be and what to do where it is not. Raises
     ``UserError`` for a checkpoint of another role, or one that does not fit.
@@ -23,10 +32,13 @@ def load_network(
     tensors, meta = load_weights(name, role)
     for fact, (expected, fix) in checks.items():
         require_match(name, meta, fact, expected, fix)
-    architecture: dict[str, Any] = meta["architecture"]
-    network = make(**architecture)
-    network.load_state_dict(tensors)
-    return network.eval()
+    network = make(**meta["architecture"])
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())[:120]
+        raise UserError(f"checkpoint '{name}' does not fit its architecture ({problem})") from None
+    return network.eval(), meta
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from envs.protocols import ANSWER, Observation, View
 from nodes.protocols import EnvParams, Source
+from nodes.resources import Resources
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.corpus.documents import files_in, read_folder
@@ -17,7 +18,6 @@ from stores.errors import UserError
 
 if TYPE_CHECKING:
     from envs.qa import QA
-    from nodes.resources import Resources
     from nodes.retrieval.corpus import CorpusIndex
 
 
@@ -44,7 +44,7 @@ class QaEnv(EnvParams):
     def _readable(cls, value: str) -> str:
         return str(Chunking.parse(value))
 
-    def build(self, resources: "Resources") -> "QA":
+    def build(self, resources: Resources) -> "QA":
         """Load the question set. Raises ``UserError`` where it cannot be read."""
         from envs.qa import QA
         from envs.qa.questions import load_questions
@@ -54,7 +54,7 @@ class QaEnv(EnvParams):
 
     def view(self) -> View:
         """Return how a question is read."""
-        from envs.qa.view import QaView
+        from envs.qa.world import QaView
 
         return QaView()
 
@@ -67,22 +67,22 @@ class QaEnv(EnvParams):
             (asked, Observation("None.", (), 0.0, True)),
         ]
 
-    def source(self, observation: Observation, resources: "Resources") -> Source:
+    def source(self, observation: Observation, resources: Resources) -> Source:
         """Return the corpus as candidates, indexed first where that is not done."""
         from nodes.retrieval.corpus import CorpusSource
 
         return CorpusSource(self.index(resources), is_open=not observation.done)
 
-    def index(self, resources: "Resources") -> "CorpusIndex":
+    def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import IndexParams
+        from nodes.retrieval.corpus import CorpusIndex
 
-        corpus = self.open()
-        params = IndexParams(
-            corpus=corpus.name, folder=str(corpus.folder), chunking=self.chunking,
-            vectors=self.vectors,
-        )  # fmt: skip
-        index: CorpusIndex = resources.get(params)
+        corpus, embedder = self.open(), resources.embedder
+        key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
+        index: CorpusIndex = resources.once(
+            (*key, embedder.name),
+            lambda: CorpusIndex(corpus, Chunking.parse(self.chunking), embedder, self.vectors),
+        )
         index.sync()
         return index
 

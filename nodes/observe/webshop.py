@@ -9,11 +9,11 @@ from pydantic import Field
 
 from envs.protocols import Observation, View
 from nodes.protocols import EnvParams
+from nodes.resources import Resources
 from stores.home import home
 
 if TYPE_CHECKING:
     from envs.webshop import WebShop
-    from nodes.resources import Resources
 
 
 class WebShopEnv(EnvParams):
@@ -29,7 +29,7 @@ class WebShopEnv(EnvParams):
     )
     seed: int = Field(default=0, description="of the price draws; 0 is the published one")
 
-    def build(self, resources: "Resources") -> "WebShop":
+    def build(self, resources: Resources) -> "WebShop":
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
         from envs.webshop import WebShop
 

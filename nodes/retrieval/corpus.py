@@ -3,24 +3,20 @@
 Passages are embedded and indexed with their document's title in front, since a passage from the
 middle of an article often does not say what it is about. Hybrid retrieval adds BM25 (exact names and
 numbers) and, for the best candidates, the nearest single sentence (one fact in a long passage).
-``parent`` lets a document's best passage speak for the others; with ``likelihood`` a small language
-model also reads the very best and says which predicts the question.
+``parent`` lets a document's best passage speak for the others.
 """
 
 import hashlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from filelock import FileLock
 
 from envs.protocols import ANSWER, Chunk
-from nodes.protocols import Embedder, Params, Vector
-from nodes.resources import Resources
-from nodes.retrieval.likelihood import log_likelihoods
+from nodes.protocols import Embedder, Vector
 from nodes.retrieval.ranking import ByPlace, fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking, Passage
 from stores.corpus.corpus import Corpus
@@ -28,17 +24,19 @@ from stores.corpus.lexical import Lexical
 from stores.corpus.prepared import prepare, prepared_key, titled
 from stores.corpus.vectors import Vectors, is_server
 
-Retrieval = Literal["hybrid", "parent", "likelihood", "rrf", "dense"]
-#: Candidates of a ranking that go into the fusion, those whose sentences are read, and those that the
-#: language model reads.
-POOL, NEAR, READ = 100, 24, 10
+Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
+#: Candidates of a ranking that go into the fusion, and those whose sentences are read.
+POOL, NEAR = 100, 24
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class CorpusIndex:
     """The passages of one corpus under one chunking and one embedder, ready to be searched."""
 
-    def __init__(self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str) -> None:
+    def __init__(
+        self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str | None = None
+    ) -> None:
+        where = where or str(corpus.folder / "chroma")
         self.corpus = corpus
         self.chunking = chunking
         self.embedder = embedder
@@ -116,8 +114,7 @@ class CorpusIndex:
         ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
         2009); ``hybrid`` adds their standardised scores and that of the nearest sentence;
         ``parent`` also the cosine of the passage without its title, and then the best score of the
-        passage's document; ``likelihood`` adds to ``hybrid`` the question's likelihood after each of
-        its :data:`READ` best.
+        passage's document.
         """
         if not query.strip() or not self.passages:
             return []
@@ -141,11 +138,6 @@ class CorpusIndex:
         ranked = fuse_places(among(near, parts))
         if how == "parent":
             ranked = self._with_parents(ranked)
-        if how == "likelihood":
-            best = [place for place, _ in ranked[:READ]]
-            read = [self.passages[place] for place in best]
-            parts.append(dict(zip(best, log_likelihoods(query, read), strict=True)))
-            ranked = followed(fuse_places(among(best, parts)), ranked[READ:])
         return ranked[:k]
 
     def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -179,14 +171,6 @@ def sentences_of(text: str) -> list[str]:
     return [part for part in parts if len(part.split()) > 2] or ([text] if text.strip() else [])
 
 
-def followed(first: list[tuple[int, float]], rest: list[tuple[int, float]]) -> list[Any]:
-    """Return ``first`` and then ``rest``, whose scores are lowered to lie below."""
-    if not first or not rest:
-        return [*first, *rest]
-    down = max(rest[0][1] - first[-1][1], 0.0) + 1e-9
-    return [*first, *((place, score - down) for place, score in rest)]
-
-
 def among(places: Sequence[int], rankings: Sequence[ByPlace]) -> list[dict[int, float]]:
     """Return the rankings of ``places`` alone."""
     return [{p: scores[p] for p in places if p in scores} for scores in rankings]
@@ -216,23 +200,3 @@ class CorpusSource:
         passage = self._index.passages[place]
         facts = {"title": passage.title, "document": passage.document}
         return Chunk(passage.id, "passage", passage.text, (), facts)
-
-
-class IndexParams(Params):
-    """What an index is made of; not a kind of its own, but built and shared like one.
-
-    Its slot is one that leans on the configured embedder, so each embedder has its own index.
-    """
-
-    slot: ClassVar[str] = "context"
-    kind: Literal["corpus_index"] = "corpus_index"
-    corpus: str
-    folder: str
-    chunking: str
-    vectors: str | None = None
-
-    def build(self, resources: Resources) -> CorpusIndex:
-        """Open the index; :meth:`CorpusIndex.sync` fills it."""
-        corpus = Corpus(self.corpus, Path(self.folder))
-        where = self.vectors or str(corpus.folder / "chroma")
-        return CorpusIndex(corpus, Chunking.parse(self.chunking), resources.embedder, where)

@@ -1,57 +1,27 @@
 """Which extractor of entities a node uses; the strong one asks the configured chat model."""
 
+import json
 import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from nodes.models.asking import ask, asking_problems, json_in, objects_in
+from nodes.resources import Resources
 from stores.errors import UserError
 from stores.memory.entities import Extractor, distinct, merged
 from stores.memory.names import KINDS, plain
 from stores.memory.records import Entity, Relation
 
-if TYPE_CHECKING:
-    from nodes.resources import Resources
-
 #: ``spacy`` reads a parse, ``rules`` capitals and function words, ``model`` asks the chat model.
 ExtractorKind = Literal["spacy", "rules", "model"]
 
-_SYSTEM = (
-    "You list what a text speaks of. Reply with one JSON object: "
-    '{"entities": [{"kind": ..., "name": ...}], '
-    '"relations": [{"subject": ..., "relation": ..., "object": ...}]}. '
-    "Kinds: person; location; organisation (firms, clubs, courts, universities); thing (named works, "
-    "laws, events, brands); topic (one to four common nouns that the text is about). "
-    "Copy each name from the text in its fullest form, once, without titles. "
-    "A relation joins two of the names by a verb or preposition of the text. No other words."
-)
-_TEXT = {"type": "string"}
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "entities": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"kind": {"type": "string", "enum": list(KINDS)}, "name": _TEXT},
-                "required": ["kind", "name"],
-            },
-        },
-        "relations": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"subject": _TEXT, "relation": _TEXT, "object": _TEXT},
-                "required": ["subject", "relation", "object"],
-            },
-        },
-    },
-    "required": ["entities", "relations"],
-}
+#: What the chat model is told, and the schema of its reply.
+_ASK = json.loads(Path(__file__).with_name("entities.json").read_text("utf-8"))
 _MAX_TOKENS = 600
 
 
-def extractor_of(kind: ExtractorKind, resources: "Resources | None" = None) -> Extractor:
+def extractor_of(kind: ExtractorKind, resources: Resources | None = None) -> Extractor:
     """Return the extractor ``kind``; ``model`` needs ``resources``.
 
     Raises ``UserError`` where its package or model is missing.
@@ -80,7 +50,7 @@ class ModelExtractor:
     ``calls`` and ``fallbacks`` count; each fallback is logged with its reason.
     """
 
-    def __init__(self, resources: "Resources") -> None:
+    def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._otherwise = extractor_of("spacy")
         self.calls = self.fallbacks = 0
@@ -91,9 +61,9 @@ class ModelExtractor:
         from langchain_core.messages import HumanMessage, SystemMessage
 
         self.calls += 1
-        messages = [SystemMessage(_SYSTEM), HumanMessage(f"Text:\n{text}")]
+        messages = [SystemMessage(_ASK["system"]), HumanMessage(f"Text:\n{text}")]
         try:
-            reply = ask(self._resources.llm, messages, _SCHEMA, max_tokens=_MAX_TOKENS)
+            reply = ask(self._resources.llm, messages, _ASK["schema"], max_tokens=_MAX_TOKENS)
         except asking_problems() as error:
             if (broken := _broken_off(error)) is None:
                 return self._fallback(text, " ".join(str(error).split())[:120])
@@ -102,7 +72,8 @@ class ModelExtractor:
         if not rows:
             return self._fallback(text, "unreadable reply")
         flat = " ".join(text.split()).lower()
-        listed = [Entity(row["kind"], plain(row["name"])) for row in rows if _is_entity(row)]
+        named = [r for r in rows if r.get("kind") in KINDS and isinstance(r.get("name"), str)]
+        listed = [Entity(row["kind"], plain(row["name"])) for row in named]
         entities = merged(e for e in listed if e.name and e.name.lower() in flat)
         by_name = {entity.name.lower(): entity for entity in entities}
         relations = []
@@ -143,7 +114,3 @@ def _rows(reply: str) -> list[dict[str, Any]]:
     else:
         rows = objects_in(reply)
     return [row for row in rows if isinstance(row, dict)]
-
-
-def _is_entity(row: dict[str, Any]) -> bool:
-    return row.get("kind") in KINDS and isinstance(row.get("name"), str)

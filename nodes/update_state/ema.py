@@ -1,16 +1,14 @@
-"""``ema``: a fading mean of what happened, hashed. Not learned: what a learned state must beat."""
+"""Updaters that learn nothing: ``ema``, which a learned state must beat, and ``none``."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
+from nodes.resources import Resources
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class Ema(UpdaterParams):
@@ -23,7 +21,7 @@ class Ema(UpdaterParams):
     dimension: int = Field(default=512, ge=8)
     decay: float = Field(default=0.6, ge=0, lt=1, description="what is kept at each event")
 
-    def build(self, resources: "Resources") -> Updater:
+    def build(self, resources: Resources) -> Updater:
         """Return the updater; nothing is loaded."""
         from nodes.models.embedders import HashingEmbedder
 
@@ -48,3 +46,21 @@ class _Mean:
             now = decay * now + (1 - decay) * fresh
             now = now / max(float(np.linalg.norm(now)), 1e-12)
         return np.asarray(now, dtype=np.float32)
+
+
+class NoUpdater(UpdaterParams):
+    """Keep no recurrent state."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, resources: Resources) -> Updater:
+        """Return an updater whose state is always None."""
+        return _Nothing()
+
+
+class _Nothing:
+    def initial(self) -> Vector | None:
+        return None
+
+    def update(self, state: Vector | None, events: Sequence[Event]) -> Vector | None:
+        return None

@@ -11,14 +11,14 @@ import numpy as np
 from pydantic import Field
 
 from envs.protocols import INPUT_KINDS, StateInput, View
-from nodes.models.small import small_inference
+from nodes.models.small import load_trained, small_inference
 from nodes.protocols import Embedder, UpdaterParams, Vector
+from nodes.resources import Resources
 from stores.errors import UserError, needs
 from stores.traces import Event
 
 if TYPE_CHECKING:
-    from nodes.resources import Resources
-    from nodes.update_state.state_model import StateModel
+    from nodes.update_state.state_models import StateModel
 
 
 class LearnedUpdater(UpdaterParams):
@@ -35,7 +35,7 @@ class LearnedUpdater(UpdaterParams):
         """Name the state model."""
         return (self.weights,)
 
-    def build(self, resources: "Resources") -> "StateUpdater":
+    def build(self, resources: Resources) -> "StateUpdater":
         """Load the model. Raises ``UserError`` for a missing or mismatched checkpoint."""
         from stores.assets.weights import require_match
 
@@ -122,7 +122,7 @@ class StateUpdater:
 
 def type_of(row: StateInput) -> int:
     """Return the place of an input's kind and match level in the model's type embedding."""
-    from nodes.update_state.state_model import LEVELS
+    from nodes.update_state.state_models import LEVELS
 
     level = min(int(row.match * (LEVELS - 1)), LEVELS - 1)
     return INPUT_KINDS.index(row.kind) * LEVELS + level
@@ -131,8 +131,7 @@ def type_of(row: StateInput) -> int:
 def make_model(architecture: Mapping[str, Any]) -> "StateModel":
     """Build an untrained model. Raises ``UserError`` for an architecture nobody here knows."""
     with needs("local"):
-        from nodes.update_state.gru import GruModel
-        from nodes.update_state.ssm import SsmModel
+        from nodes.update_state.state_models import GruModel, SsmModel
 
     known: dict[str, type[StateModel]] = {"gru": GruModel, "ssm": SsmModel}
     sizes = {key: value for key, value in architecture.items() if key != "kind"}
@@ -146,16 +145,11 @@ def make_model(architecture: Mapping[str, Any]) -> "StateModel":
 
 def load_model(name: str, expected: str | None = None) -> "tuple[StateModel, dict[str, Any]]":
     """Return the trained model of checkpoint ``name`` (of kind ``expected``) and its meta."""
-    from stores.assets.weights import load_weights, require_match
+    from stores.assets.weights import require_match
 
-    tensors, meta = load_weights(name, "state")
+    model: StateModel
+    model, meta = load_trained(name, "state", lambda **architecture: make_model(architecture))  # type: ignore[assignment]
     if expected is not None:
-        fix = f"set updater.kind={meta['architecture'].get('kind')} or name another checkpoint"
+        fix = f"set updater.kind={model.kind} or name another checkpoint"
         require_match(name, meta["architecture"], "kind", expected, fix)
-    model = make_model(meta["architecture"])
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        problem = " ".join(str(error).split())[:120]
-        raise UserError(f"checkpoint '{name}' does not fit its architecture ({problem})") from None
-    return model.eval(), meta
+    return model, meta

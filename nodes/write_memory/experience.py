@@ -4,28 +4,24 @@ A finished episode is annotated by its return and added at once; an episode that
 step cap is not finished and adds nothing. Where the ``trace`` memory keeps the episode too,
 ``stategate bank hindsight --watch`` rewrites the advice later, in the background. The bank is capped:
 the least useful tenth goes; and now and then advice that was tried and earned nothing goes, and what
-is old and was never used (see ``nodes.experience.prune``).
+is old and was never used (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
-from nodes.experience.episode import Episode, from_events
-from nodes.experience.grow import SAME, add_episode, make_of, updater_make
-from nodes.experience.prune import prune
-from nodes.experience.returns import annotate
+from nodes.experience.episode import Episode, annotate, from_events
+from nodes.experience.grow import add_episode, make_of, prune, updater_make
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
 from nodes.registry import registry
+from nodes.resources import Resources
 from nodes.write_memory.trace import events_of
 from stores.bank.state_bank import StateBank
 from stores.home import home
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 _OPEN = 64  # unfinished episodes remembered
 
@@ -35,8 +31,6 @@ class ExperienceWriter(MemoryParams):
 
     kind: Literal["experience"] = "experience"
     bank: str | None = Field(default=None, description="folder; banks/state in $STATEGATE_HOME")
-    include_incorrect: bool = Field(default=True, description="keep failures too, with blame")
-    same: float = Field(default=SAME, gt=0, le=1, description="cosine from which states are one")
     updater: SerializeAsAny[UpdaterParams] = Field(
         default={"kind": "none"},
         validate_default=True,
@@ -55,7 +49,7 @@ class ExperienceWriter(MemoryParams):
     def _parse_updater(cls, value: Any) -> Any:
         return registry().parse("updater", value)
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Open or make the bank. Raises ``UserError`` where its vectors are of another make."""
         return Writer(self, resources)
 
@@ -63,7 +57,7 @@ class ExperienceWriter(MemoryParams):
 class Writer:
     """Collects the steps of running episodes; writes at their end."""
 
-    def __init__(self, params: ExperienceWriter, resources: "Resources") -> None:
+    def __init__(self, params: ExperienceWriter, resources: Resources) -> None:
         self._params = params
         self._embedder = resources.embedder
         self._view = resources.view
@@ -96,16 +90,8 @@ class Writer:
         if self.bank.bank.is_read(last.episode_id):
             return
         episode = episode_of(records)
-        if episode.correct or self._params.include_incorrect:
-            add_episode(
-                self.bank,
-                episode,
-                annotate(episode, self._view),
-                self._embedder,
-                self._view,
-                self._updater,
-                self._params.same,
-            )
+        notes = annotate(episode, self._view)
+        add_episode(self.bank, episode, notes, self._embedder, self._view, self._updater)
         advised = {
             piece.id.removeprefix("experience:")
             for record in records

@@ -1,16 +1,14 @@
 """``long_term``: every answered question as a fact, with its entities, in SQL, across sessions."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from envs.protocols import UNKNOWN, answered
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
 from nodes.retrieval.memory import MemoryPlace
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class LongTermMemory(MemoryParams):
@@ -23,7 +21,7 @@ class LongTermMemory(MemoryParams):
         description="of entities: 'rules' is light, 'model' asks the language model",
     )
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
         store = self.place.open()
         extract = extractor_of(self.extractor, resources)

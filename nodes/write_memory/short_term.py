@@ -1,17 +1,17 @@
-"""``short_term``: the last few events in graph state, within a token budget."""
+"""``short_term`` and ``conversation``: the last events, or turns, in graph state, within a budget."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages.utils import trim_messages
 from pydantic import Field
 
-from envs.protocols import View
+from envs.protocols import View, answered
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.resources import Resources
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class ShortTerm(MemoryParams):
@@ -21,7 +21,7 @@ class ShortTerm(MemoryParams):
     budget: int = Field(default=600, ge=1, description="tokens (cl100k) all kept events may have")
     page_tokens: int = Field(default=40, ge=1, description="tokens an earlier page may have")
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Return the writer; nothing is loaded."""
         view = resources.view
 
@@ -55,3 +55,53 @@ class ShortTerm(MemoryParams):
             newest.append(event)
             left -= size
         return newest[::-1]
+
+
+class Conversation(MemoryParams):
+    """Keep whole turns, oldest out first, by LangChain's ``trim_messages``.
+
+    They live in graph state, so the checkpointer brings them back after a restart.
+    """
+
+    kind: Literal["conversation"] = "conversation"
+    budget: int = Field(default=2000, ge=1, description="tokens (cl100k) all recent turns may have")
+
+    def build(self, resources: Resources) -> MemoryWriter:
+        """Return the writer; nothing is loaded."""
+
+        def write_memory(record: StepRecord) -> Sequence[Event]:
+            # A step that runs again after a crash finds its own events here: they go first.
+            earlier = [event for event in record.events if event.t < record.turn]
+            said = answered(record.decision.action)
+            new = [
+                Event("OBS", record.instruction, record.turn),
+                Event("ACT", record.decision.action if said is None else said, record.turn),
+            ]
+            return self._within([*earlier, *new], record.turn)
+
+        return write_memory
+
+    def _within(self, events: Sequence[Event], turn: int) -> list[Event]:
+        rows = [
+            (HumanMessage if e.kind == "OBS" else AIMessage)(
+                e.text, additional_kwargs={"event": e.to_list()}
+            )
+            for e in events
+        ]
+        if recent := newest(rows, self.budget):
+            return [Event.from_list(m.additional_kwargs["event"]) for m in recent]
+        # The newest turn alone is over the budget: it is cut, not lost.
+        last = [event for event in events if event.t == turn]
+        half = max(self.budget // max(len(last), 1), 1)
+        return [Event(e.kind, truncate(e.text, half), e.t) for e in last]
+
+
+def newest(messages: Sequence[BaseMessage], budget: int) -> list[Any]:
+    """Return the newest messages within ``budget`` tokens, beginning with a person's."""
+    return trim_messages(
+        list(messages),
+        max_tokens=budget,
+        token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
+        strategy="last",
+        start_on="human",
+    )

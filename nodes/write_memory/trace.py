@@ -1,16 +1,14 @@
 """``trace``: every event of every episode to the trace store, as it happens."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
+from nodes.resources import Resources
 from stores.home import home
 from stores.traces import ContextPiece, Event
 from stores.traces.store import TraceStore
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 
 class Trace(MemoryParams):
@@ -21,7 +19,7 @@ class Trace(MemoryParams):
         default=None, description="the database; by default traces.sqlite in $STATEGATE_HOME"
     )
 
-    def build(self, resources: "Resources") -> MemoryWriter:
+    def build(self, resources: Resources) -> MemoryWriter:
         """Open the store, once. Raises ``UserError`` where that fails."""
         return TraceWriter(TraceStore(self.path or home() / "traces.sqlite"))
 

@@ -10,12 +10,10 @@ import pytest
 
 from envs.protocols import World, is_legal
 from envs.webshop import WebShop
-from envs.webshop.bm25 import Bm25, lossy_length
+from envs.webshop.bm25 import Bm25, analyze, lossy_length, stem
 from envs.webshop.catalogue import SAMPLE, read_catalogue, read_price
 from envs.webshop.pages import SEARCH
-from envs.webshop.porter import stem
 from envs.webshop.reward import normal_color
-from envs.webshop.text import analyze
 from stores.errors import UserError
 
 

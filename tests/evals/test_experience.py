@@ -6,7 +6,7 @@ import pytest
 
 from evals.bench.bank import bank_parts
 from evals.worlds.experience import agents_for, run_experience
-from nodes.build_context.state_advice import contrasts
+from nodes.build_context.experience import contrasts
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from stores.bank.state_bank import StateBank

@@ -109,7 +109,7 @@ def test_the_step_cap_ends_an_episode_however_long():
 
 
 def test_a_transient_model_failure_is_retried(monkeypatch):
-    from nodes.act.scripted import Scripted
+    from nodes.act.simple import Scripted
 
     calls = []
     real = Scripted.build

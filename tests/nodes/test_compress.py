@@ -16,6 +16,7 @@ from nodes.build_context.compress import Compress
 from nodes.conformance import check_context
 from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, ContextRequest
+from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.align import asked_of
 from nodes.retrieval.page import PageSource
@@ -116,10 +117,14 @@ def test_it_is_a_context_builder():
     check_context(Compress(allocator="uniform"))
 
 
-@pytest.mark.parametrize("allocator", ["learned", "softmax", "proportional"])
-def test_without_a_state_the_error_names_the_fix(allocator):
+def test_without_a_state_the_error_names_the_fix():
     with pytest.raises(UserError, match="updater.kind=gru"):
-        Compress(allocator=allocator).build(Resources(None, Hashing()))
+        Compress().build(Resources(None, Hashing()))
+
+
+def test_an_allocator_that_left_names_those_that_stay():
+    with pytest.raises(UserError, match="'learned' or 'uniform'"):
+        registry().parse("context", {"kind": "compress", "allocator": "softmax"})
 
 
 def test_what_an_actor_needs_outlives_a_tight_ratio(pages):

@@ -5,9 +5,7 @@ import pytest
 from envs.webshop.pages import SEARCH
 from envs.webshop.sample.pages import observations
 from envs.webshop.view import WebShopView
-from nodes.build_context.full import Full
-from nodes.build_context.query_rag import QueryRag
-from nodes.build_context.window import Window
+from nodes.build_context.baselines import Full, QueryRag, Window
 from nodes.conformance import check_built, check_context, check_view, requests, samples
 from nodes.models.embedders import Hashing
 from nodes.protocols import ContextRequest

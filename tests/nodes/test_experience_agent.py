@@ -2,14 +2,19 @@
 
 import pytest
 
+from envs.webshop import prompt
 from graph import build_graph, load_config
-from nodes.act.shop.reading import read
 from nodes.act.shop.rule import Rule, suggested
 from nodes.conformance import check_actor, check_memory, check_updater
 from nodes.update_state.ema import Ema
 from nodes.write_memory.experience import ExperienceWriter
 from stores.bank.state_bank import StateBank
 from tests.nodes.test_rule_actor import BUTTONS, ITEM, LINKS, OPENED, RESULTS, VALUES, WISH, context
+
+
+def read(context):
+    return prompt.read(context.text, context.actions)
+
 
 SEARCH_PAGE = (["Search bar: search[<query>]"], ("search[<query>]",))
 ON_RESULTS = ("click[back to search]", "click[next >]", *LINKS)

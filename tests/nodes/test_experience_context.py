@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from envs.webshop.view import WebShopView
-from nodes.build_context.full import Full
-from nodes.build_context.state_advice import Experience
+from nodes.build_context.baselines import Full
+from nodes.build_context.experience import Experience
 from nodes.build_context.trace_advice import ExperienceTrace
 from nodes.conformance import check_built, check_context, requests
-from nodes.experience.episode import Episode, Step
+from nodes.experience.episode import Annotation, Episode, Step, annotate
 from nodes.experience.grow import add_episode, make_of, updater_make
-from nodes.experience.returns import Annotation, annotate
 from nodes.experience.states import online_state
 from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.models.llms import FakeLlm
@@ -182,7 +181,7 @@ def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(traces, r
     assert "Suggested plan: search, features, buy now" in built.text
     first = build.advisor._known
     build(next(requests(resources, (600,), ["webshop"])))
-    assert len(first) == 1
+    assert first.cache_info().currsize == 1
 
 
 def notes_of(folder, replies=("nonsense",), **params):

@@ -4,9 +4,8 @@ import pytest
 
 from envs.webshop.view import WebShopView
 from graph import build_graph, load_config
-from nodes.experience.episode import Episode, Step, from_events
-from nodes.experience.returns import annotate as annotated
-from nodes.experience.returns import returns
+from nodes.experience.episode import Episode, Step, from_events, returns
+from nodes.experience.episode import annotate as annotated
 from nodes.experience.states import online_state
 from nodes.experience.states import states_of as states_in
 from nodes.protocols import ContextRequest
@@ -41,7 +40,7 @@ def episode(reward=1.0, steps=None, **more):
 
 
 def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
-    from nodes.build_context import full
+    from nodes.build_context import baselines as full
 
     seen = []
     real = full.assemble

@@ -232,7 +232,7 @@ from nodes.models.embedders import MiniLM
 from nodes.models.llms import EmbeddedLlm
 from nodes.resources import Resources
 from nodes.retrieval.ranking import bm25
-from nodes.retrieval.rerankers import rerank_locally
+from nodes.retrieval.ranking import rerank_locally
 from stores.errors import UserError
 
 resources = Resources()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from envs.webshop import WebShop
+from envs.webshop import WebShop, prompt
 from envs.webshop.pages import SEARCH
 from envs.webshop.wish import read_wish
 from graph import build_graph, load_config
@@ -23,13 +23,16 @@ from nodes.act.shop.candidates import (
     queries,
 )
 from nodes.act.shop.policy import Policy, PolicyActor, make_scorer
-from nodes.act.shop.reading import read
 from nodes.conformance import check_actor
-from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from stores.assets.weights import save_weights
 from stores.errors import UserError
+
+
+def read(context):
+    return prompt.read(context.text, context.actions)
+
 
 WISH = (
     "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "
@@ -230,7 +233,7 @@ def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, 
         Policy(checkpoint=other).build(Resources())
     embedded = _saved(tmp_path / "embedded", scorer, embedder="all-MiniLM-L6-v2")
     with pytest.raises(UserError, match="made for embedder"):
-        Policy(checkpoint=embedded).build(Resources(embedder=Hashing()))
+        Policy(checkpoint=embedded).build(Resources())
     with pytest.raises(UserError, match="'retriever'.*'policy' is needed"):
         Policy(checkpoint="retriever-gru").build(Resources())
     told = json.loads((tmp_path / "good.json").read_text())

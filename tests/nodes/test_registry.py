@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from nodes.build_context.full import Full
+from nodes.build_context.baselines import Full
 from nodes.protocols import ContextParams
 from nodes.registry import Registry, load, registry
 from stores.errors import UserError

@@ -71,27 +71,6 @@ def test_a_document_s_best_passage_speaks_for_its_others():
     assert moved == [(0, 6.0), (1, 5.0), (len(index.passages) - 1, 5.0)]
 
 
-def test_the_language_model_s_word_moves_only_what_it_read(monkeypatch):
-    texts = [f"A cloud rolls over gulf number {i}." for i in range(14)]
-    index = indexed(*texts)
-    index.sync()
-    before = [place for place, _ in index.find("which cloud rolls over the gulf", 14)]
-    read = []
-
-    def log_likelihoods(question, passages):
-        read.extend(p.text for p in passages)
-        return [-9.0 * (p.text != index.passages[before[7]].text) for p in passages]
-
-    monkeypatch.setattr("nodes.retrieval.corpus.log_likelihoods", log_likelihoods)
-    found = index.find("which cloud rolls over the gulf", 14, "likelihood")
-    assert read == [index.passages[place].text for place in before[:10]]
-    assert [place for place, _ in found].index(before[7]) < 7
-    assert [place for place, _ in found[10:]] == before[10:]
-    scores = [score for _, score in found]
-    assert scores == sorted(scores, reverse=True)
-    assert index.find("which cloud rolls over the gulf", 3, "likelihood") == found[:3]
-
-
 def test_an_index_follows_its_corpus_and_embeds_only_what_is_new():
     index = indexed("Stones move.", "A cloud rolls.")
     index.sync()

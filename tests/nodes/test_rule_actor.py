@@ -6,15 +6,20 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from envs.protocols import is_legal
+from envs.webshop import prompt
 from envs.webshop.actions import WebShopActions
 from envs.webshop.pages import SEARCH
 from envs.webshop.wish import read_wish
-from nodes.act.shop.reading import read
 from nodes.act.shop.rule import Rule
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from stores.text import overlap, words_of
+
+
+def read(context):
+    return prompt.read(context.text, context.actions)
+
 
 WISH = (
     "Find me machine wash men's shirts with long sleeve with color: black, and size: x-large, "

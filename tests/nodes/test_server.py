@@ -15,9 +15,8 @@ import openai
 import pytest
 
 from nodes.models import server as module
-from nodes.models.gguf import read_header
 from nodes.models.llms import EmbeddedLlm
-from nodes.models.server import LlamaServer, serve
+from nodes.models.server import LlamaServer, read_header, serve
 from nodes.resources import Resources
 from stores.assets.fetch import asset_path
 from stores.errors import UserError

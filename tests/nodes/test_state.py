@@ -15,7 +15,7 @@ from nodes.models.embedders import Hashing
 from nodes.observe.webshop import WebShopEnv
 from nodes.resources import Resources
 from nodes.update_state.learned import Gru, Ssm, make_model, type_of
-from nodes.update_state.state_model import INPUT_TYPES
+from nodes.update_state.state_models import INPUT_TYPES
 from stores.assets.weights import save_weights
 from stores.errors import UserError
 from stores.traces import Event

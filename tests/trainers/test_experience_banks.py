@@ -15,10 +15,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from envs.webshop.view import WebShopView
-from nodes.experience.episode import Episode, Step
-from nodes.experience.grow import add_episode
-from nodes.experience.prune import prune
-from nodes.experience.returns import Annotation, annotate
+from nodes.experience.episode import Annotation, Episode, Step, annotate
+from nodes.experience.grow import add_episode, prune
 from nodes.models.embedders import Hashing
 from nodes.resources import Resources
 from nodes.update_state.ema import Ema

@@ -16,9 +16,8 @@ import numpy as np
 from tqdm import tqdm
 
 from envs.protocols import View
-from nodes.experience.episode import Episode
+from nodes.experience.episode import NAME, Annotation, Episode, annotate
 from nodes.experience.grow import SAME, add_episode, make_of, updater_make
-from nodes.experience.returns import NAME, Annotation, annotate
 from stores.bank.bank import Bank, Entry, Row
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
@@ -56,7 +55,7 @@ def build_state_bank(
     """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
 
     Without an ``annotator``, worth and words come from the episodes' returns, without a model
-    (``nodes.experience.returns``). An episode is added whole or not at all; one that was added before
+    (``nodes.experience.episode``). An episode is added whole or not at all; one that was added before
     is skipped. Raises ``UserError`` where the bank was built with another embedder or updater.
     """
     embedder, view = resources.embedder, resources.view

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from envs.protocols import View
-from nodes.experience.episode import Episode
-from nodes.experience.returns import Annotation
+from nodes.experience.episode import Annotation, Episode
 from nodes.experience.states import gist
 from nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
 from stores.errors import ModelUnavailable

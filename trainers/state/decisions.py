@@ -13,7 +13,7 @@ from nodes.protocols import Embedder
 from nodes.retrieval.align import match
 from nodes.retrieval.page import describe
 from nodes.update_state.learned import load_model
-from nodes.update_state.state_model import StateModel
+from nodes.update_state.state_models import StateModel
 from stores.assets.weights import require_match
 from stores.errors import UserError
 from stores.runs import RunDirectory

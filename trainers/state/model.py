@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy, dropout
 from torch.optim import Optimizer
 
 from nodes.update_state.learned import make_model
-from nodes.update_state.state_model import StateModel
+from nodes.update_state.state_models import StateModel
 from stores.assets.weights import save_weights
 from trainers.episodes import read_sides, resources_of
 from trainers.fitting import Figures, descend, fit, pick_device

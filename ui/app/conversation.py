@@ -15,8 +15,7 @@ from typing import Any
 
 from graph.build import Graph
 from graph.config import Config, load_config
-from graph.history import write_head
-from graph.session import Session, StepResult
+from graph.session import Session, StepResult, write_head
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus
 from stores.corpus.documents import read_documents

@@ -261,7 +261,7 @@ def prune(
     ] = False,
 ) -> None:
     """Let go of rows by worth, age or uselessness."""
-    from nodes.experience.prune import prune as let_go
+    from nodes.experience.grow import prune as let_go
     from stores.bank.bank import open_bank
 
     if keep is None and min_q is None and older_than_days is None and not useless:

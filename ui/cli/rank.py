@@ -7,7 +7,7 @@ import typer
 from ui.cli.output import JsonFile, bar, check_target, console, examples, write_json
 
 if TYPE_CHECKING:
-    from nodes.build_context.rico.weigh import Weighed
+    from nodes.build_context.rico.rankers import Weighed
     from nodes.models.decoders.backend import Document
 
 EXAMPLES = examples(
@@ -49,9 +49,8 @@ def rank(
     json_target: JsonFile = None,
 ) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""
-    from nodes.build_context.rico.weigh import Weigher, documents_of
-    from nodes.models.decoders.loading import shared_backend
-    from nodes.models.decoders.states import DocumentMemory
+    from nodes.build_context.rico.rankers import Weigher, documents_of
+    from nodes.models.decoders.loading import DocumentMemory, shared_backend
     from nodes.models.embedders import MiniLM
     from nodes.resources import Resources
     from stores.errors import UserError

@@ -11,15 +11,14 @@ import numpy as np
 from pydantic import Field
 
 from envs.webshop.actions import WebShopActions
-from nodes.act.shop.candidates import ENCODER, Embed, encode
-from nodes.act.shop.reading import read
-from nodes.models.small import small_inference
+from envs.webshop.prompt import read
+from nodes.act.shop.candidates import ENCODER, encode
+from nodes.models.small import load_trained, small_inference
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from nodes.resources import Resources
 
 
 class Policy(ActorParams):
@@ -44,34 +43,16 @@ class Policy(ActorParams):
         """Name the scorer."""
         return (self.weights,)
 
-    def build(self, resources: "Resources") -> Actor:
-        """Load the scorer. Raises ``UserError`` for a checkpoint of another encoder or embedder."""
-        from stores.assets.weights import require_match
-
-        scorer, meta = load_scorer(self.weights)
-        embed: Embed | None = None
-        if meta.get("embedder") is not None:
-            embedder = resources.embedder
-            fix = f"set the embedder that it was trained with ({meta['embedder']})"
-            require_match(self.weights, meta, "embedder", embedder.name, fix)
-            embed = embedder.embed
-        return PolicyActor(scorer, self.temperature, self.seed, embed)
+    def build(self, resources: Resources) -> Actor:
+        """Load the scorer. Raises ``UserError`` for a checkpoint of another encoder."""
+        scorer, _ = load_scorer(self.weights)
+        return PolicyActor(scorer, self.temperature, self.seed)
 
 
 def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
     """Return (scorer, meta) of checkpoint ``name``. Raises ``UserError`` if it does not fit."""
-    from stores.assets.weights import load_weights, require_match
-    from stores.errors import UserError
-
-    tensors, meta = load_weights(name, "policy")
     fix = "train it again for these features (stategate train actor)"
-    require_match(name, meta, "encoder", ENCODER, fix)
-    scorer = make_scorer(**meta["architecture"])
-    try:
-        scorer.load_state_dict(tensors)
-    except RuntimeError:
-        raise UserError(f"checkpoint '{name}' does not fit its own description: {fix}") from None
-    return scorer.eval(), meta
+    return load_trained(name, "policy", make_scorer, encoder=(ENCODER, fix), embedder=(None, fix))
 
 
 def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
@@ -110,19 +91,16 @@ def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
 class PolicyActor:
     """The policy at work. Pure: equal contexts, steps and seeds give equal decisions."""
 
-    def __init__(
-        self, scorer: "nn.Module", temperature: float = 0.0, seed: int = 0,
-        embed: Embed | None = None,
-    ) -> None:  # fmt: skip
-        self._scorer, self._temperature, self._seed, self._embed = scorer, temperature, seed, embed
+    def __init__(self, scorer: "nn.Module", temperature: float = 0.0, seed: int = 0) -> None:
+        self._scorer, self._temperature, self._seed = scorer, temperature, seed
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``, queries in the place of a search bar."""
         import torch
 
-        seen = encode(context, step, self._embed)
+        seen = encode(context, step)
         if not seen.actions:
-            instruction = read(context).instruction
+            instruction = read(context.text, context.actions, context.part).instruction
             problem = "no action is readable" if not context.actions else "nothing to search for"
             return Decision(WebShopActions().safe(context.actions, instruction), fallback=problem)
         with small_inference():

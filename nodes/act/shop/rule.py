@@ -25,18 +25,16 @@ nothing of this can be done, the decision is a recorded fallback (the view's ``a
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
+from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
 from envs.webshop.wish import search_words
-from nodes.act.shop.reading import Product, Reading, Trail, read, word_weights
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
-from stores.text import overlap, words_of
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
+from nodes.resources import Resources
+from stores.text import one_line, overlap, words_of
 
 _LINE = re.compile(r"^Experience: .*Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
@@ -63,7 +61,7 @@ class Rule(ActorParams):
     )
     follow: bool = Field(default=False, description='obey "Experience:" lines (see Follower)')
 
-    def build(self, resources: "Resources") -> Actor:
+    def build(self, resources: Resources) -> Actor:
         """Return the actor; nothing is loaded."""
         return Follower(self) if self.follow else RuleActor(self)
 
@@ -76,7 +74,7 @@ class RuleActor:
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
-        page = read(context)
+        page = read(context.text, context.actions, context.part)
         chosen = self.choose(context, page, Trail.of(page.history), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
@@ -139,7 +137,7 @@ class RuleActor:
         waiting = [
             (action, f"wanted {group}")
             for group, value, action in filter(None, offered)
-            if (group, value) not in shown and _folded(action) not in trail.since
+            if (group, value) not in shown and one_line(action) not in trail.since
         ]
         if waiting and blind and not shown:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
@@ -150,27 +148,14 @@ class RuleActor:
         return (BUY, "everything wanted is chosen") if BUY in page.actions else None
 
     def _detail(self, page: Reading) -> tuple[str, str]:
-        share = _confirmed(page)
+        # Features seldom name the kind of product ("men's dress shirts"), so its phrase decides only
+        # where there is no other, and then half of its words are enough.
+        shares = [overlap(words_of(phrase), page.detail) for phrase in page.wish.attributes]
+        shares = shares or [min(1.0, 2 * overlap(page.wish.words, page.detail))]
+        share = sum(shares) / len(shares)
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
-
-
-def _folded(action: str) -> str:
-    """Return ``action`` as the prompt's history writes it, on one line with single spaces."""
-    return " ".join(action.split())
-
-
-def _confirmed(page: Reading) -> float:
-    """Return the share of the wished attributes that the detail page names.
-
-    Features seldom name the kind of product ("men's dress shirts"), so its phrase decides only where
-    there is no other, and then half of its words are enough.
-    """
-    shares = [overlap(words_of(phrase), page.detail) for phrase in page.wish.attributes]
-    if not shares:
-        shares = [min(1.0, 2 * overlap(page.wish.words, page.detail))]
-    return sum(shares) / len(shares)
 
 
 def search_for(page: Reading, form: str) -> tuple[str, str] | None:
@@ -181,15 +166,9 @@ def search_for(page: Reading, form: str) -> tuple[str, str] | None:
 
 def _ranked(page: Reading, products: Iterable[Product]) -> list[Product]:
     """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    weights = word_weights(page)
+    scores, _ = title_scores(page)
     places = {p.asin: i for i, p in enumerate(page.products)}
-
-    def score(product: Product) -> float:
-        title = set(words_of(product.title))
-        shared = sum(weight for word, weight in weights.items() if word in title)
-        return shared - 0.3 * places[product.asin]
-
-    return sorted(products, key=lambda product: (-score(product), places[product.asin]))
+    return sorted(products, key=lambda p: (0.3 * places[p.asin] - scores[p.asin], places[p.asin]))
 
 
 def picks(page: Reading, exact: bool) -> Iterable[tuple[str, str, str] | None]:

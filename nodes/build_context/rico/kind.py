@@ -2,25 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from envs.protocols import Chunk, View
+from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built
 from nodes.build_context.recall import ConversationContext
-from nodes.build_context.rico.rankers import Settings
-from nodes.build_context.rico.weigh import Partner, Weigher
+from nodes.build_context.rico.rankers import Partner, Settings, Weigher
 from nodes.models.decoders.backend import Document, Loss
-from nodes.models.decoders.loading import shared_backend
-from nodes.models.decoders.states import DocumentMemory
+from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Source, Vector
+from nodes.resources import Resources
 from nodes.retrieval.page import describe
 from stores.states.documents import Dtype
 from stores.text import one_line
-
-if TYPE_CHECKING:
-    from nodes.resources import Resources
 
 #: Chunks that carry what the agent can do, or that the frame shows: never weighed, never dropped
 #: while the budget lasts.
@@ -60,7 +56,7 @@ class Rico(FramedContext, ConversationContext):
         description="numbers a layer of a state space model's projected state (zero_state, naive)",
     )
 
-    def build(self, resources: "Resources") -> ContextBuilder:
+    def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
         memory = DocumentMemory(
             lambda: shared_backend(
@@ -74,7 +70,9 @@ class Rico(FramedContext, ConversationContext):
         def find(request: ContextRequest, query: str) -> tuple[list[tuple[Chunk, float]], int]:
             near = self.candidates_for(request, query, self.candidates, resources)
             chunks = [chunk for chunk, _ in near if chunk.text.strip()]
-            documents = [_document(request.view, chunk) for chunk in chunks]
+            titles = [one_line(str(chunk.data.get("title") or "")) for chunk in chunks]
+            texts = [one_line(describe(request.view, chunk)) for chunk in chunks]
+            documents = [Document(*shown) for shown in zip(titles, texts, strict=True)]
             weighed = weigher.weigh(_asked(query), documents, quiet=False)
             return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()], self.top_k
 
@@ -93,7 +91,7 @@ class Rico(FramedContext, ConversationContext):
         return build_context
 
     def _candidates(
-        self, request: ContextRequest, resources: "Resources"
+        self, request: ContextRequest, resources: Resources
     ) -> tuple[list[Chunk], list[Chunk]]:
         """Split the source into what is shown anyway and the chunks to weigh."""
         chunks = list(request.source.all())
@@ -143,11 +141,6 @@ class _Ordered:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         return self._source.search(vector, k)
-
-
-def _document(view: View, chunk: Chunk) -> Document:
-    """Return a corpus's passage as the weigher reads it: its title, and its text in one line."""
-    return Document(one_line(str(chunk.data.get("title") or "")), one_line(describe(view, chunk)))
 
 
 def _asked(question: str) -> str:

@@ -18,14 +18,20 @@ weight on it costs at least g_i - Σ_j w_j g_j.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from nodes.models.decoders.backend import Backend, Document, State
-from nodes.retrieval.ranking import Scores, softmax, z_scores
+from nodes.models.decoders.loading import DocumentMemory
+from nodes.observe.qa import QaEnv
+from nodes.protocols import Embedder
+from nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax, z_scores
+from stores.corpus.chunking import Chunking
 from stores.errors import UserError
+from stores.text import one_line
 
 #: The weight that stands for none where only the logarithm of a weight is known to the model.
 _NEAR_ZERO = 1e-4
@@ -136,19 +142,6 @@ def rank(
     return replace(ranking, seconds=time.perf_counter() - started)
 
 
-def _single_gradient(case: _Case) -> Ranking:
-    return case.slope(1 / len(case.states))
-
-
-def _zero_state(case: _Case) -> Ranking:
-    """Exact for states that add up; on attention small weights stand for none."""
-    return case.slope(0.0 if case.backend.parameterisation == "linear" else _NEAR_ZERO)
-
-
-def _multistep(case: _Case) -> Ranking:
-    return case.optimised(case.uniform)
-
-
 def _warm_start(case: _Case) -> Ranking:
     """Start from another ranker's weights: the softmax of its z-scores."""
     if case.prior is None or len(case.prior) != len(case.states):
@@ -186,11 +179,75 @@ def _naive(case: _Case) -> Ranking:
 
 
 RANKERS: dict[str, Callable[[_Case], Ranking]] = {
-    "single_gradient": _single_gradient,
-    "multistep": _multistep,
+    "single_gradient": lambda case: case.slope(1 / len(case.states)),
+    "multistep": lambda case: case.optimised(case.uniform),
     "warm_start": _warm_start,
-    "zero_state": _zero_state,
+    # Exact for states that add up; on attention small weights stand for none.
+    "zero_state": lambda case: case.slope(
+        0.0 if case.backend.parameterisation == "linear" else _NEAR_ZERO
+    ),
     "leave_one_out": _leave_one_out,
     "loss": _loss,
     "naive": _naive,
 }
+
+
+Partner = Literal["bm25", "bm25_stem", "embedder"]
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What each document got. ``weights`` sum to one; ``parts`` are each ranker's own scores."""
+
+    scores: Scores
+    weights: Scores
+    parts: Mapping[str, Scores] = field(default_factory=dict)
+    ranking: Ranking | None = None
+
+    def order(self) -> list[int]:
+        """Return the documents' indices, most relevant first; ties keep their order."""
+        return [int(i) for i in np.argsort(-self.scores, kind="stable")]
+
+
+@dataclass(frozen=True)
+class Weigher:
+    """A ranker over ``memory``, and ``partners`` whose scores are added to its own, as z-scores."""
+
+    memory: DocumentMemory
+    embedder: Callable[[], Embedder]
+    ranker: str = "single_gradient"
+    partners: Sequence[Partner] = ("bm25_stem", "embedder")
+    settings: Settings = field(default_factory=Settings)
+
+    def weigh(self, question: str, documents: Sequence[Document], quiet: bool = True) -> Weighed:
+        """Score ``documents`` for ``question``. Raises ``UserError`` for an empty question."""
+        if not question.strip():
+            raise UserError("the question is empty: ask something")
+        if not documents:
+            return Weighed(np.zeros(0), np.zeros(0))
+        texts = [document.shown() for document in documents]
+        partners: dict[str, Scores] = {}
+        for partner in self.partners:
+            if partner == "embedder":
+                partners[partner] = cosine(self.embedder(), question, texts)
+            else:
+                partners[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
+        prior = next(iter(partners.values()), None)
+        states = self.memory.states(documents, quiet)
+        ranking = rank(self.ranker, self.memory.backend, states, question, self.settings, prior)
+        parts = {self.ranker: ranking.scores, **partners}
+        if not partners:
+            return Weighed(ranking.scores, ranking.weights, parts, ranking)
+        fused = fuse(list(parts.values())) / len(parts)
+        return Weighed(fused, softmax(fused), parts, ranking)
+
+
+def documents_of(corpus: str) -> list[Document]:
+    """Return the passages of a corpus: ``sample``, an ingested name, or a folder or file of documents.
+
+    They are cut and written as the ``rico`` context reads them, so that their states are used again.
+    Raises ``UserError`` where there is none of that name, or nothing in it can be read.
+    """
+    world = QaEnv(corpus=corpus)
+    passages = world.open().passages(Chunking.parse(world.chunking))
+    return [Document(one_line(passage.title), one_line(passage.text)) for passage in passages]

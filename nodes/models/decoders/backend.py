@@ -89,19 +89,20 @@ class Backend(ABC):
         loss: Loss = "content",
         layers: Sequence[int] | None = None,
     ) -> None:
+        context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
         self.name = name
-        self.max_tokens = max_tokens
+        self.max_tokens = min(max_tokens, max(context // 2, 1))
         self.layers = count = int(model.config.num_hidden_layers)
         chosen = range(count) if layers is None else layers
         if not chosen or any(not -count <= int(layer) < count for layer in chosen):
             raise UserError(f"{name} has layers 0 to {count - 1}, not {list(chosen)}")
         self._layers = sorted({int(layer) % count for layer in chosen})
         subset = "" if len(self._layers) == count else f"/layers{self._layers}"
-        self.fingerprint = f"{fingerprint}/{max_tokens}{subset}"
+        self.fingerprint = f"{fingerprint}/{self.max_tokens}{subset}"
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._loss = loss
-        self._room = _QUESTION_TOKENS
+        self._room = min(context - self.max_tokens, _QUESTION_TOKENS)
         self._lock = threading.RLock()
 
     @abstractmethod
@@ -143,7 +144,8 @@ class Backend(ABC):
         import torch
 
         new = answer_prompt(self._tokenizer, question)[-self._room :]
-        ends = {self._tokenizer.eos_token_id, *_as_list(self._model.generation_config.eos_token_id)}
+        ends = self._model.generation_config.eos_token_id
+        ends = {self._tokenizer.eos_token_id, *(ends if isinstance(ends, list | tuple) else [ends])}
         answer: list[int] = []
         with self._lock, torch.no_grad():
             read = self._reader(states, weights.detach())
@@ -225,7 +227,3 @@ def answer_prompt(tokenizer: Any, question: str) -> list[int]:
             text = tokenizer.apply_chat_template(alone, tokenize=False, add_generation_prompt=True)
         text = f"\n\n{text}"
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,19 +1,18 @@
-"""Models for RICO by name: an asset, a folder in Hugging Face form, a hub repository, a GGUF file."""
+"""Models for RICO by name (asset, folder, hub repository, GGUF file), and their states kept on disk."""
 
 import hashlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from nodes.models.decoders.backend import Loss
+from nodes.models.decoders.backend import Backend, Document, Loss, State
 from stores.errors import UserError, needs
 from stores.files import replacing
 from stores.home import cache
-
-if TYPE_CHECKING:
-    from nodes.models.decoders.backend import Backend
+from stores.states.documents import DocumentStates, Dtype, document_key
 
 DEFAULT = "smollm2-135m"
 
@@ -25,7 +24,7 @@ def load_backend(
     layers: Sequence[int] | None = None,
     projection: int | None = None,
     conv: Literal["mix", "zero"] = "mix",
-) -> "Backend":
+) -> Backend:
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
@@ -38,7 +37,7 @@ def load_backend(
     if getattr(network.config, "model_type", "") == "mamba2":
         from nodes.models.decoders.mamba2 import Mamba2Backend
 
-        return Mamba2Backend(*common, conv, projection)
+        return Mamba2Backend(*common, conv=conv, projection=projection)
     from nodes.models.decoders.transformer import TransformerBackend
 
     if projection:
@@ -54,7 +53,7 @@ def shared_backend(
     max_tokens: int = 300,
     layers: Sequence[int] | None = None,
     projection: int | None = None,
-) -> "Backend":
+) -> Backend:
     """Return this process's backend for these settings: one copy of the weights, whoever asks."""
     return _shared(model, loss, max_tokens, None if layers is None else tuple(layers), projection)
 
@@ -141,3 +140,65 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
             f"a .gguf file, a reachable hub repository, or {DEFAULT}"
         ) from None
     return network, tokenizer
+
+
+_BLOCK = 16  # documents in memory at a time, and lost by a kill
+_SHOW_FROM = 8  # documents from which encoding takes over two seconds
+
+
+class DocumentMemory:
+    """One backend with its index of document states, both opened at the first use.
+
+    ``dtype`` is how states are kept in ``folder``, by default a folder of this machine's for each
+    backend and dtype. Safe for threads.
+    """
+
+    def __init__(
+        self, backend: Callable[[], Backend], dtype: Dtype = "fp16", folder: Path | None = None
+    ) -> None:
+        self._backend = backend
+        self._dtype: Dtype = dtype
+        self._folder = folder
+        self._index: DocumentStates | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def backend(self) -> Backend:
+        """The language model."""
+        return self._backend()
+
+    @property
+    def index(self) -> DocumentStates:
+        """The states on disk. Raises ``UserError`` where the folder holds another model's."""
+        with self._lock:
+            if self._index is None:
+                mark = self.backend.fingerprint
+                name = f"{mark.replace('/', '-')}-{self._dtype}"
+                folder = self._folder or cache() / "document_states" / name
+                self._index = DocumentStates(folder, mark, self._dtype)
+            return self._index
+
+    def states(self, documents: Sequence[Document], quiet: bool = True) -> list[State]:
+        """Return the documents' states, in order; a build that was killed goes on where it stopped."""
+        import torch
+
+        keys = [document_key(document.shown()) for document in documents]
+        with self._lock:
+            self._build(dict(zip(keys, documents, strict=True)), quiet)
+            rows = [self.index.get(key) for key in keys]
+        return [{name: torch.from_numpy(array) for name, array in row.items()} for row in rows]
+
+    def _build(self, by_key: dict[str, Document], quiet: bool) -> None:
+        from tqdm import tqdm
+
+        todo = self.index.missing(list(by_key))
+        hidden = True if quiet or len(todo) < _SHOW_FROM else None  # None: where nobody looks
+        with tqdm(
+            total=len(todo), desc="reading documents", unit="document", disable=hidden
+        ) as bar:
+            for start in range(0, len(todo), _BLOCK):
+                part = todo[start : start + _BLOCK]
+                states = self.backend.encode([by_key[key] for key in part])
+                for key, state in zip(part, states, strict=True):
+                    self.index.add(key, {name: tensor.numpy() for name, tensor in state.items()})
+                bar.update(len(part))

@@ -15,7 +15,6 @@ from nodes.models.decoders.backend import (
     Backend,
     Document,
     Gradient,
-    Loss,
     Reader,
     State,
     make_prompt,
@@ -25,6 +24,7 @@ from stores.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 Conv = Literal["mix", "zero"]
 
@@ -42,18 +42,9 @@ class Mamba2Backend(Backend):
     parameterisation: ClassVar[Literal["linear", "log"]] = "linear"
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        name: str,
-        fingerprint: str,
-        max_tokens: int = 300,
-        loss: Loss = "content",
-        layers: Sequence[int] | None = None,
-        conv: Conv = "mix",
-        projection: int | None = None,
+        self, *parts: Any, conv: Conv = "mix", projection: int | None = None, **reading: Any
     ) -> None:
-        super().__init__(model, tokenizer, name, fingerprint, max_tokens, loss, layers)
+        super().__init__(*parts, **reading)
         self._conv = conv
         self._projection = None if projection is None else Projection(projection)
         if self._projection is not None:

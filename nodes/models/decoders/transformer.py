@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from nodes.models.decoders.backend import Backend, Document, Loss, Reader, State
+from nodes.models.decoders.backend import Backend, Document, Reader, State
 from stores.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,20 +38,9 @@ class TransformerBackend(Backend):
 
     parameterisation: ClassVar[Literal["linear", "log"]] = "log"
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        name: str,
-        fingerprint: str,
-        max_tokens: int = 300,
-        loss: Loss = "content",
-        layers: Sequence[int] | None = None,
-    ) -> None:
-        context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
-        max_tokens = min(max_tokens, max(context // 2, 1))
-        super().__init__(model, tokenizer, name, fingerprint, max_tokens, loss, layers)
-        self._room = min(context - max_tokens, self._room)
+    def __init__(self, *parts: Any, **reading: Any) -> None:
+        super().__init__(*parts, **reading)
+        model = self._model
         self._reading: tuple[Tensor, dict[int, Documents]] | None = None
         attentions = [
             module
@@ -60,9 +49,9 @@ class TransformerBackend(Backend):
         ]
         if len(attentions) != self.layers:
             raise UserError(
-                f"{name}: its attention layers are unknown here: use a Llama-like decoder"
+                f"{self.name}: its attention layers are unknown here: use a Llama-like decoder"
             )
-        _install(model, name)
+        _install(model, self.name)
         for module in attentions:
             module.register_forward_pre_hook(self._show_documents, with_kwargs=True)
 
@@ -82,9 +71,7 @@ class TransformerBackend(Backend):
             with self._lock, torch.no_grad():
                 self._reading = None
                 cache = self._model.base_model(
-                    torch.tensor(rows),
-                    position_ids=starts + torch.arange(longest),
-                    use_cache=True,
+                    torch.tensor(rows), position_ids=starts + torch.arange(longest), use_cache=True
                 ).past_key_values
             layers = [cache.layers[number] for number in self._layers]
             for row, i in enumerate(batch):

@@ -7,13 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from graph import build_graph, load_config
-from nodes.act.learned_state import LearnedState, passages_of
+from nodes.act.answer import LearnedState, passages_of
 from nodes.build_context.rico.kind import Rico
-from nodes.build_context.rico.weigh import documents_of
+from nodes.build_context.rico.rankers import documents_of
 from nodes.conformance import check_actor
 from nodes.models.decoders.backend import Document
-from nodes.models.decoders.loading import shared_backend
-from nodes.models.decoders.states import DocumentMemory
+from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import BuiltContext, Piece
 from stores.traces.store import TraceStore
 from ui.cli.main import app

@@ -8,10 +8,9 @@ import pytest
 from envs.plain import PlainView
 from envs.protocols import Chunk, Observation
 from nodes.build_context.rico.kind import Rico
-from nodes.build_context.rico.weigh import Weigher, documents_of
+from nodes.build_context.rico.rankers import Weigher, documents_of
 from nodes.conformance import check_built, check_context, requests
-from nodes.models.decoders.loading import shared_backend
-from nodes.models.decoders.states import DocumentMemory
+from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.models.embedders import Hashing
 from nodes.protocols import ContextRequest
 from nodes.resources import Resources

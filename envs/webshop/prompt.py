@@ -6,14 +6,13 @@ is what context builders do: what cannot be read is empty, and nothing here rais
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from envs.webshop.actions import BACK, DETAILS, FEATURES, NEXT, OPENED, PREV
+from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import SEARCH
 from envs.webshop.wish import Wish, dollars, read_wish
-from nodes.protocols import BuiltContext
 from stores.text import words_of
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
@@ -92,12 +91,16 @@ class Trail:
         return trail
 
 
-def read(context: BuiltContext) -> Reading:
-    """Read ``context`` line by line; lines of an unknown form are passed over.
+def read(
+    text: str, actions: Sequence[str], part: Callable[..., str] | None = None
+) -> Reading:
+    """Read a prompt line by line, beside the readable ``actions``; unknown lines are passed over.
 
-    What was asked, done and chosen is read from the context's own frame, never from what a page says.
+    ``part`` gives the text of a context's part (see ``nodes.protocols.BuiltContext.part``): what was
+    asked, done and chosen is then read from the frame alone, never from what a page says.
     """
-    legal = {" ".join(action.split()): action for action in context.actions}
+    part = part or (lambda *kinds: text)
+    legal = {" ".join(action.split()): action for action in actions}
     title, number = "", 1
     price: float | None = None
     products: list[Product] = []
@@ -105,15 +108,15 @@ def read(context: BuiltContext) -> Reading:
     detail: list[str] = []
     chosen: dict[str, str] = {}
     numbered = False
-    after = context.part("history").partition("Actions so far")[2]
+    after = part("history").partition("Actions so far")[2]
     history = [acted[2] for line in after.split("\n") if (acted := _ACTED.match(line))]
-    wish = context.part("instruction").partition("Instruction: ")
-    instruction = wish[2].partition("\n")[0] if wish[0] in ("", "\n") else ""
-    for line in context.part("status").split("\n"):
+    wish = re.search(r"^Instruction: (.*)$", part("instruction"), re.MULTILINE)
+    instruction = wish[1] if wish else ""
+    for line in part("status").split("\n"):
         if line.startswith("Chosen: "):
             group, _, value = line.removeprefix("Chosen: ").partition(" = ")
             chosen[group] = value
-    for line in context.part("page").split("\n"):
+    for line in part("page").split("\n"):
         head, _, rest = line.partition(": ")
         if head == "Text":
             detail.append(rest)
@@ -128,15 +131,10 @@ def read(context: BuiltContext) -> Reading:
         elif (product := _PRODUCT.fullmatch(line)) and f"click[{product[1]}]" in legal:
             products.append(_product(product))
     return Reading(
-        page=_page_kind(
-            context.actions,
-            is_results=numbered or bool(products),
-            is_item=bool(title or options),
-            has_detail=bool(detail),
-        ),
+        page=_page_kind(actions, numbered or products, title or options, detail),
         instruction=instruction,
         wish=read_wish(instruction),
-        actions=context.actions,
+        actions=tuple(actions),
         number=number,
         products=tuple(products),
         options=tuple(options),
@@ -148,8 +146,11 @@ def read(context: BuiltContext) -> Reading:
     )
 
 
-def word_weights(page: Reading) -> dict[str, float]:
-    """Weigh each wished word: the more, the fewer titles hold it; words of option values half."""
+def title_scores(page: Reading) -> tuple[dict[str, float], float]:
+    """Return the weight of the wished words in each title, by ASIN, and that of all wished words.
+
+    A word weighs the more, the fewer titles hold it; words of option values weigh half.
+    """
     titles = {p.asin: set(words_of(p.title)) for p in page.products}
     weights = dict.fromkeys(page.wish.words, 1.0)
     for _, value in page.wish.options:
@@ -159,7 +160,11 @@ def word_weights(page: Reading) -> dict[str, float]:
     for word in weights:
         holders = sum(word in title for title in titles.values())
         weights[word] *= math.log(total / (holders + 1)) + 0.2
-    return weights
+    scores = {
+        asin: sum(weight for word, weight in weights.items() if word in title)
+        for asin, title in titles.items()
+    }
+    return scores, sum(weights.values()) or 1.0
 
 
 def _product(line: re.Match[str]) -> Product:
@@ -185,13 +190,12 @@ def _values(line: str, legal: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(values)
 
 
-def _page_kind(
-    actions: Sequence[str], is_results: bool, is_item: bool, has_detail: bool
-) -> PageKind:
+def _page_kind(actions: Sequence[str], results: object, item: object, detail: object) -> PageKind:
+    """Name the page by its actions, and by whether parts of each kind of page were read."""
     if SEARCH in actions:
         return "search"
-    if is_item or "click[buy now]" in actions or "click[features]" in actions:
+    if item or BUY in actions or FEATURES in actions:
         return "item"
-    if is_results or "click[next >]" in actions:
+    if results or NEXT in actions:
         return "results"
-    return "detail" if has_detail else "unknown"
+    return "detail" if detail else "unknown"

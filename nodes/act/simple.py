@@ -1,0 +1,130 @@
+"""Actors that need no model: ``explore``, ``human``, ``scripted``, and ``slips`` around another."""
+
+import hashlib
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Literal
+
+from langgraph.types import interrupt
+from pydantic import Field, SerializeAsAny, field_validator
+
+from envs.protocols import fill, takes_text
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
+from nodes.registry import registry
+from nodes.resources import Resources
+from stores.text import one_line, overlap, words_of
+
+_ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
+_ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+_TAKEN = 0.5  # what each time that a command was taken costs it
+_NEAR = 0.25  # what the text beside a command counts, beside the command's own words
+
+
+class Explore(ActorParams):
+    """Take the command that shares most with what is asked and was taken least.
+
+    It plays any world from the built context alone, so that memories can be compared at once: what a
+    builder drops it cannot do, and what the history no longer shows it does again.
+    """
+
+    kind: Literal["explore"] = "explore"
+
+    def build(self, resources: Resources) -> Actor:
+        """Return the actor; nothing is loaded."""
+        safe = resources.view.actions.safe
+
+        def act(context: BuiltContext, step: int) -> Decision:
+            found = _ASKED.search(context.part("instruction", "question"))
+            asked = found[1] if found else ""
+            taken = Counter(_ACTED.findall(context.part("history")))
+            scores: dict[str, float] = {}
+            for piece in context.pieces:
+                near = overlap(words_of(asked), piece.text) if asked else 0.0
+                for action in piece.actions:
+                    written = fill(action, asked or "help") if takes_text(action) else action
+                    words = words_of(action)
+                    shared = overlap(words, asked) if words and asked else 0.0
+                    score = shared + _NEAR * near - _TAKEN * taken[one_line(written)]
+                    scores.setdefault(written, score)
+            if not scores:
+                problem = "no action is readable"
+                return Decision(safe(context.actions, asked), fallback=problem)
+            best = max(scores, key=scores.__getitem__)
+            return Decision(best, reason=f"shares {scores[best]:.2f} with what is asked")
+
+        return act
+
+
+class Human(ActorParams):
+    """Interrupt the graph until someone resumes it with an action.
+
+    From LangGraph: ``graph.invoke(Command(resume="an action"), thread)``. From a session:
+    ``session.act("an action")``.
+    """
+
+    kind: Literal["human"] = "human"
+
+    def build(self, resources: Resources) -> Actor:
+        """Return the actor; nothing is loaded."""
+
+        def act(context: BuiltContext, step: int) -> Decision:
+            asked = {"step": step, "context": context.text, "actions": list(context.actions)}
+            return Decision(str(interrupt(asked)), reason="a person's own action")
+
+        return act
+
+
+class Scripted(ActorParams):
+    """Play ``actions`` by step number; past their end, a recorded fallback."""
+
+    kind: Literal["scripted"] = "scripted"
+    actions: tuple[str, ...] = Field(description="the action of each step")
+
+    def build(self, resources: Resources) -> Actor:
+        """Return the actor; nothing is loaded."""
+        safe = resources.view.actions.safe
+
+        def act(context: BuiltContext, step: int) -> Decision:
+            if step < len(self.actions):
+                return Decision(self.actions[step], reason="scripted")
+            return Decision(safe(context.actions, ""), fallback="the script has ended")
+
+        return act
+
+
+class Slips(ActorParams):
+    """Let ``inner`` decide, but at the rate ``rate`` take any command, to gather mistakes.
+
+    A slip is drawn by a hash of context and step: equal contexts give equal decisions.
+    """
+
+    kind: Literal["slips"] = "slips"
+    inner: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)
+    rate: float = Field(default=0.15, ge=0, le=1)
+    seed: int = 0
+
+    @field_validator("inner", mode="before")
+    @classmethod
+    def _parse_inner(cls, value: Any) -> Any:
+        return registry().parse("actor", value)
+
+    def misfit(self, env: EnvParams) -> str:
+        """Say why the inner actor cannot play in ``env``."""
+        return self.inner.misfit(env)
+
+    def build(self, resources: Resources) -> Actor:
+        """Build the inner actor."""
+        inner: Actor = resources.get(self.inner)
+
+        def act(context: BuiltContext, step: int) -> Decision:
+            decision = inner(context, step)
+            digest = hashlib.sha256(f"{self.seed}\n{step}\n{context.text}".encode()).digest()
+            rng = random.Random(digest)
+            others = [a for a in context.actions if a != decision.action and not takes_text(a)]
+            if rng.random() >= self.rate or not others:
+                return decision
+            return replace(decision, action=rng.choice(others), reason="a slip, on purpose")
+
+        return act

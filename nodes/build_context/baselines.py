@@ -1,0 +1,75 @@
+"""``full``, ``window`` and ``query_rag``: what plain agents read. Nothing is learned here."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from nodes.build_context.assemble import FramedContext, assemble
+from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from nodes.resources import Resources
+from stores.text import one_line
+from stores.tokens import count_tokens, truncate
+
+
+class Full(FramedContext):
+    """Show every chunk of the page from the top; what is past the budget is lost."""
+
+    kind: Literal["full"] = "full"
+
+    def build(self, resources: Resources) -> ContextBuilder:
+        """Return the builder; nothing is loaded."""
+
+        def build_context(request: ContextRequest) -> BuiltContext:
+            return assemble(request, request.source.all(), history=self.history)
+
+        return build_context
+
+
+class Window(FramedContext):
+    """Show the page, and before the actions the pages that the last ``events`` events showed."""
+
+    kind: Literal["window"] = "window"
+    events: int = Field(default=6, ge=0, description="how many of the latest events to show")
+    event_tokens: int = Field(default=120, ge=8, description="tokens an old page may have")
+
+    def build(self, resources: Resources) -> ContextBuilder:
+        """Return the builder; nothing is loaded."""
+
+        def build_context(request: ContextRequest) -> BuiltContext:
+            recent = request.events[-self.events :] if self.events else ()
+            seen = [self._piece(e.t, e.text) for e in recent if e.kind == "OBS"]
+            actions = sum(event.kind == "ACT" for event in recent)
+            return assemble(
+                request, request.source.all(), history=min(self.history, actions), events=seen
+            )
+
+        return build_context
+
+    def _piece(self, step: int, page: str) -> Piece:
+        line = f"Page seen at step {step + 1}: {one_line(page)}"
+        text = truncate(line, self.event_tokens).rstrip() + "\n"
+        return Piece(f"event:{step}", "event", text, (), count_tokens(line), count_tokens(text))
+
+
+class QueryRag(FramedContext):
+    """Show the ``top_k`` chunks by cosine between instruction and chunk, in page order.
+
+    Commands compete with everything else, as in the published baselines: what the instruction does
+    not resemble can be lost, and the audit shows it.
+    """
+
+    kind: Literal["query_rag"] = "query_rag"
+    top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
+
+    def build(self, resources: Resources) -> ContextBuilder:
+        """Return the builder, which embeds through the shared embedder."""
+
+        def build_context(request: ContextRequest) -> BuiltContext:
+            vector = resources.embedder.embed([request.instruction])[0]
+            near = request.source.search(vector, len(request.source.all()))
+            ranked = [(chunk, score) for chunk, score in near if chunk.role != "frame"]
+            shown = [chunk for chunk, _ in ranked[: self.top_k]]
+            scores = {chunk.id: score for chunk, score in ranked}
+            return assemble(request, shown, scores, history=self.history)
+
+        return build_context
