@@ -108,7 +108,7 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
             return None
 
     try:
-        # The pool itself would try again and again, and log each time: one plain try says what is wrong.
+        # The pool itself would try again and again, and log each: one plain try says what is wrong.
         Connection.connect(url, connect_timeout=10).close()
         pool = ConnectionPool(
             url,
@@ -120,10 +120,13 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
             open=True,
         )
         saver = PostgresCheckpoints(pool, serde=strict_serde())  # type: ignore[arg-type]
-        saver.lock = nullcontext()  # type: ignore[assignment] - the pool hands each call its own
+        # The pool hands each call a connection of its own.
+        saver.lock = nullcontext()  # type: ignore[assignment]
         saver.setup()
     except (Error, PoolTimeout) as error:
         problem = " ".join(str(error).split())
-        raise UserError(f"cannot reach the checkpoint database: {without_password(problem)}") from None
+        raise UserError(
+            f"cannot reach the checkpoint database: {without_password(problem)}"
+        ) from None
     checked: BaseCheckpointSaver[Any] = saver
     return checked

@@ -1,10 +1,10 @@
 """One writer a thread: runs of equal thread ids take turns, in this process and in others.
 
-LangGraph lets two runs of one thread begin at the same checkpoint, and the one that ends last wins; the
-other's turn is lost without a word. :class:`TurnGraph` waits for the other run instead, and gives up after
-:data:`PATIENCE` seconds with a line that names the thread. What is locked lies where the checkpoints lie:
-a file beside a SQLite database, an advisory lock in PostgreSQL, this process where checkpoints are in
-memory. A killed process leaves no lock behind.
+LangGraph lets two runs of one thread begin at the same checkpoint, and the one that ends last wins;
+the other's turn is lost without a word. :class:`TurnGraph` waits for the other run instead, and gives
+up after :data:`PATIENCE` seconds with a line that names the thread. What is locked lies where the
+checkpoints lie: a file beside a SQLite database, an advisory lock in PostgreSQL, this process where
+checkpoints are in memory. A killed process leaves no lock behind.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ _local_guard = threading.Lock()
 class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph whose runs of one thread take turns."""
 
-    def stream(self, input: Any, config: Any = None, **more: Any) -> Iterator[Any]:  # type: ignore[override]
+    def stream(self, input: Any, config: Any = None, **more: Any) -> Iterator[Any]:
         """See LangGraph; waits for another run of the thread first."""
         with self.alone(config):
             if input is not None:
-                self.settle(config)
+                self.finish(config)
             yield from super().stream(input, config, **more)
 
-    async def astream(self, input: Any, config: Any = None, **more: Any) -> AsyncIterator[Any]:  # type: ignore[override]
+    async def astream(self, input: Any, config: Any = None, **more: Any) -> AsyncIterator[Any]:
         """See LangGraph; waits for another run of the thread first."""
         turn = self.alone(config)
         key = self._key(config)
@@ -58,7 +58,7 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
         _held.set(_held.get() | {key})  # the thread's own context ended with it
         try:
             if input is not None:
-                await asyncio.to_thread(self.settle, config)
+                await asyncio.to_thread(self.finish, config)
             async for part in super().astream(input, config, **more):
                 yield part
         finally:
@@ -98,6 +98,13 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
             for _ in super().stream(None, config, interrupt_after="*"):
                 pass
         return True
+
+    def finish(self, config: Any) -> None:
+        """Settle, and keep a decision that was taken when a kill came: a new task would drop it."""
+        self.settle(config)
+        if self._key(config) is not None and self.get_state(config).next == ("write_memory",):
+            for _ in super().stream(None, config, interrupt_after=["write_memory"]):
+                pass
 
     def _key(self, config: Any) -> tuple[int, str] | None:
         thread = ((config or {}).get("configurable") or {}).get("thread_id")
@@ -166,6 +173,6 @@ def _local_turn(saver: Any, thread: str) -> Iterator[None]:
 
 def _busy(thread: str) -> UserError:
     return UserError(
-        f"thread '{thread}' is in use by another run for over {PATIENCE:.0f} s: wait for it, stop it, or "
-        "name another thread"
+        f"thread '{thread}' is in use by another run for over {PATIENCE:.0f} s: wait for it, "
+        "stop it, or name another thread"
     )

@@ -145,8 +145,11 @@ class Session:
         """Whether the episode is over (done, or the step cap is reached)."""
         if self._task is not None:
             return False
-        values = self.values
-        if "session" not in values:
+        snapshot = self.graph.get_state(self.config)
+        values = snapshot.values
+        # What a kill left: a decision that is not kept yet, or a task that has not begun.
+        is_left = "write_memory" in snapshot.next or (snapshot.next and values.get("task"))
+        if "session" not in values or is_left:
             return False
         return bool(values["done"]) or values["steps"] >= self.agent.config.max_steps
 
@@ -389,7 +392,7 @@ class Session:
         step = values["steps"] - 1
         if "context" not in seen or "observation" not in seen:
             # Nodes that had written before a kill do not run again: their step is drawn once more.
-            state = ready(bound, self._boundary(step))
+            state = self._ready(bound, self._boundary(step))
             seen = {"observation": bound.observation(state), "context": bound.context(state)}
         return StepResult(
             step=step,

@@ -48,7 +48,7 @@ def unbroken(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Return ``text`` as every database and file takes it: no NUL, no lone surrogate (a broken emoji)."""
+    """Return ``text`` as every store takes it: no NUL, no lone surrogate (a broken emoji)."""
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")

@@ -47,13 +47,18 @@ def put_question(
     with session.graph.alone(session.config):
         was_cut = session.graph.settle(session.config)
         values = session.values
-        if values.get("session"):
+        is_open = bool(session.graph.get_state(session.config).next)
+        if is_open and values.get("task") is not None:
+            asked = (values["task"] or {}).get("question")
+        elif values.get("session"):
             world = session.agent.bound().world
-            if world.instruction(values.get("before") or values["session"]) == question:
-                if session.graph.get_state(session.config).next:
-                    return session.step(on_text)
-                if was_cut:  # answered and written down, but nobody saw it
-                    return session.last()
+            asked = world.instruction(values.get("before") or values["session"])
+        else:
+            asked = None
+        if asked == question and is_open:
+            return session.step(on_text)
+        if asked == question and was_cut:  # answered and written down, but nobody saw it
+            return session.last()
         session.start({"question": question})
         return session.step(on_text)
 

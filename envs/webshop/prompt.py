@@ -91,9 +91,7 @@ class Trail:
         return trail
 
 
-def read(
-    text: str, actions: Sequence[str], part: Callable[..., str] | None = None
-) -> Reading:
+def read(text: str, actions: Sequence[str], part: Callable[..., str] | None = None) -> Reading:
     """Read a prompt line by line, beside the readable ``actions``; unknown lines are passed over.
 
     ``part`` gives the text of a context's part (see ``nodes.protocols.BuiltContext.part``): what was

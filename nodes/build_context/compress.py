@@ -15,7 +15,7 @@ from pydantic import Field
 from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
 from nodes.build_context.detail import Ladder, chunk_ladder, instruction_ladder, plain_ladder
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.page import render, text_of
 from nodes.retrieval.quoting import shielded
@@ -179,8 +179,9 @@ def _shown(
         if piece.id in chunks:
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
-            # What is left of a line may begin as lines of the frame do.
-            shown.append(page_piece(chunk, whole, shielded(fragments), weights.get(chunk.id)))
+            if piece.kind not in FRAME:  # what is left of a line may begin as lines of the frame do
+                fragments = list(shielded(fragments))
+            shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
         else:
             text = text_of(fragments)
             shown.append(replace(piece, text=text, tokens_after=count_tokens(text)))

@@ -211,7 +211,7 @@ def _remembered(
         lines.append(line_piece("entities", "entity", f"Known names: {names}.\n"))
     if relations:
         listed = "; ".join(
-            f"{one_line(r.subject.name)} {one_line(r.relation.replace('_', ' '))} {one_line(r.object.name)}"
+            one_line(f"{r.subject.name} {r.relation.replace('_', ' ')} {r.object.name}")
             for r in relations
         )
         lines.append(line_piece("relations", "relation", f"Known relations: {listed}.\n"))

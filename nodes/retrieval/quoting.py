@@ -1,8 +1,8 @@
 """Text from outside as data: no line of it can be taken for a line of a prompt's own frame.
 
-Passages are folded to one line between tags that they cannot close. A page's line that begins as lines of
-the frame do ("Instruction:", "Actions so far:") is led by a mark, as a quotation in a letter is; actors
-of ours go by the pieces of a context, which say what is frame and what is page.
+Passages are folded to one line between tags that they cannot close. A page's line that begins as lines
+of the frame do ("Instruction:", "Actions so far:") is led by a mark, as a quotation in a letter is;
+actors of ours go by the pieces of a context, which say what is frame and what is page.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Read HTML and PDF in a child process, within limits of time, memory, pages and text.
 
 A file from outside can keep a parser busy for hours or fill the memory, whatever its size. The child
-reads one file after another; where one takes too long or too much, the child ends, the file is reported,
-and the next file gets another child.
+reads one file after another; where one takes too long or too much, the child ends, the file is
+reported, and the next file gets another child.
 """
 
 import atexit
@@ -16,14 +16,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import IO
 
+from stores.corpus.formats import Unreadable, html_text, pdf_text
 from stores.errors import needs
 
 SECONDS, MEMORY, PAGES, CHARACTERS = 20.0, 2 << 30, 5_000, 20_000_000
 _SIZE = struct.Struct(">Q")
-
-
-class Unreadable(Exception):
-    """Why a file gives no text."""
 
 
 @dataclass
@@ -46,7 +43,7 @@ class Reader:
         self._turn = threading.Lock()
 
     def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
-        """Return title and text of a page (".html") or a PDF. Raises :class:`Unreadable`."""
+        """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
         package = "pypdf" if suffix == ".pdf" else "bs4"
         with needs("qa"):
             if find_spec(package) is None:
@@ -90,8 +87,8 @@ class Reader:
         if self._child is None or self._owner != os.getpid() or self._child.poll() is not None:
             limits = json.dumps(vars(self.limits))
             code = "import sys; from stores.corpus import reader; reader.serve(sys.argv[1])"
-            paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-            self._child = subprocess.Popen(
+            paths = os.pathsep.join(path or "." for path in sys.path)
+            self._child = subprocess.Popen(  # noqa: S603 - this very Python
                 [sys.executable, "-c", code, limits],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": paths},
@@ -118,7 +115,10 @@ def serve(settings: str) -> None:
         except EOFError:
             return
         try:
-            title, text = (_pdf(raw, limits) if suffix == ".pdf" else _html(raw, charset))
+            if suffix == ".pdf":
+                title, text = pdf_text(raw, limits.pages, limits.characters)
+            else:
+                title, text = html_text(raw, charset)
             if len(text) > limits.characters:
                 problem = f"more than {limits.characters / 1e6:.0f} million characters of text"
                 raise Unreadable(problem)
@@ -144,18 +144,6 @@ def _confine(limits: Limits) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
 
 
-def _html(raw: bytes, charset: str | None) -> tuple[str, str]:
-    from stores.corpus.documents import html_text
-
-    return html_text(raw, charset)
-
-
-def _pdf(raw: bytes, limits: Limits) -> tuple[str, str]:
-    from stores.corpus.documents import pdf_text
-
-    return pdf_text(raw, limits.pages, limits.characters)
-
-
 def _send(pipe: IO[bytes] | None, *parts: bytes) -> None:
     if pipe is None:
         raise EOFError
@@ -173,4 +161,3 @@ def _receive(pipe: IO[bytes] | None) -> bytes:
     if len(part) < size:
         raise EOFError
     return part
-

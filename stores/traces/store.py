@@ -182,4 +182,3 @@ class TraceStore:
         if pieces := self.pieces(name):
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
-

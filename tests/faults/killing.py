@@ -2,16 +2,16 @@
 
 A scenario is a module of ``tests.faults.scenarios`` with three functions over a folder:
 
-``prepare()``              loads what should not be loaded again for every trial
-``work(folder, acknowledge)``  does the work, or goes on with it; ``acknowledge(value)`` says what is done
-``check(folder, acknowledged)``  raises where something acknowledged is lost, or anything is there twice
+``prepare()``                    loads what should not be loaded again for every trial
+``work(folder, acknowledge)``    does the work, or goes on with it; ``acknowledge(value)`` says so
+``check(folder, acknowledged)``  raises where something acknowledged is lost, or is there twice
 
     python -m tests.faults.killing episode --every 7        # each 7th write
     python -m tests.faults.killing memory --every 1 --random 200
 
-Each trial works in a fork of one warmed process, is killed by the preloaded shim (half of the n-th write
-is written), then reopens, checks, goes on to the end and checks again: the end must be that of a run that
-nobody killed.
+Each trial works in a fork of one warmed process, is killed by the preloaded shim (half of the n-th
+write is written), then reopens, checks, goes on to the end and checks again: the end must be that of a
+run that nobody killed.
 """
 
 import argparse
@@ -30,7 +30,9 @@ import traceback
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCENARIOS = sorted(path.stem for path in (HERE / "scenarios").glob("*.py") if path.stem != "__init__")
+SCENARIOS = sorted(
+    path.stem for path in (HERE / "scenarios").glob("*.py") if path.stem != "__init__"
+)
 
 
 def build_shim(folder: Path) -> Path:
@@ -191,9 +193,8 @@ def main() -> None:
     parser.add_argument("--inside", type=Path)
     args = parser.parse_args()
     if args.inside is None:
-        report = run_trials(
-            args.scenario, args.every, args.random, args.full, args.most, args.seed
-        )
+        report = run_trials(args.scenario, args.every, args.random, args.full, args.most, args.seed)
+        report["problems"] = report["problems"][:3]
         sys.stdout.write(json.dumps(report, indent=1) + "\n")
         sys.exit(bool(report["problems"]))
     inside = Inside(args.scenario, args.inside, args.full, args.seed)

@@ -7,7 +7,8 @@ import pytest
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document, Skipped, read_folder
-from stores.corpus.reader import Limits, Reader, Unreadable
+from stores.corpus.formats import Unreadable
+from stores.corpus.reader import Limits, Reader
 from stores.tokens import count_tokens, encode, encoding, truncate
 
 RUNS = {

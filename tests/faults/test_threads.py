@@ -19,12 +19,19 @@ def settings(tmp_path, monkeypatch):
     folder = tmp_path / "texts"
     folder.mkdir()
     for thing in THINGS:
-        (folder / f"{thing}.md").write_text(f"# {thing.title()}\n\nA {thing} is a thing of the sea.")
+        (folder / f"{thing}.md").write_text(
+            f"# {thing.title()}\n\nA {thing} is a thing of the sea."
+        )
     place = {"url": str(tmp_path / "memory.sqlite")}
     return {
         "env": {"kind": "qa", "corpus": str(folder), "chunking": "fixed-64-10"},
         "embedder": "hashing",
-        "context": {"kind": "recall", "budget": 800, "memory": {"place": place}, "extractor": "rules"},
+        "context": {
+            "kind": "recall",
+            "budget": 800,
+            "memory": {"place": place},
+            "extractor": "rules",
+        },
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
@@ -100,6 +107,11 @@ def test_the_same_thread_of_another_user_is_another_thread(settings):
         assert asked(settings, user) == [f"What is a {thing}?"]
     names = {
         thread_of(of_user(load_config(settings), user), thread)
-        for user, thread in (("a", "b/c"), ("a/b", "c"), ("default", "user=a/b/c"), ("default", "t"))
+        for user, thread in (
+            ("a", "b/c"),
+            ("a/b", "c"),
+            ("default", "user=a/b/c"),
+            ("default", "t"),
+        )
     }
     assert len(names) == 4

@@ -1,6 +1,8 @@
 """Three questions on one thread, as ``stategate ask`` puts them, with long-term memory and traces."""
 
+from envs.protocols import ANSWER, Chunk
 from graph import Session, build_graph, load_config
+from nodes.observe.qa import QaEnv
 from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace
 from stores.traces.store import TraceStore
@@ -10,12 +12,17 @@ QUESTIONS = [f"What is a {thing}?" for thing in ("brinicle", "snailfish", "geyse
 _RESOURCES = []
 
 
-def _graph(folder, corpus=None):
+def _graph(folder):
     place = {"url": str(folder / "memory.sqlite")}
     values = {
-        "env": {"kind": "qa", "corpus": str(corpus or _CORPUS[0]), "chunking": "fixed-64-10"},
+        "env": {"kind": "qa", "corpus": "sample"},
         "embedder": "hashing",
-        "context": {"kind": "recall", "budget": 800, "memory": {"place": place}, "extractor": "rules"},
+        "context": {
+            "kind": "recall",
+            "budget": 800,
+            "memory": {"place": place},
+            "extractor": "rules",
+        },
         "actor": {"kind": "extract", "sentences": 1},
         "memory": [
             {"kind": "conversation"},
@@ -28,28 +35,30 @@ def _graph(folder, corpus=None):
     return build_graph(load_config(values), resources=_RESOURCES[0] if _RESOURCES else None)
 
 
-_CORPUS = []
-
-
 def prepare():
     import tempfile
     from pathlib import Path
 
-    place = Path(tempfile.mkdtemp(prefix="corpus-"))
-    corpus = place / "texts"
-    corpus.mkdir()
-    for question in QUESTIONS:
-        thing = question.split()[-1].strip("?")
-        (corpus / f"{thing}.md").write_text(f"# {thing.title()}\n\nA {thing} is found in the sea.")
-    _CORPUS.append(corpus)
-    warm = place / "warm"
-    warm.mkdir()
-    graph = _graph(warm)
+    # Chroma keeps threads, which do not outlive a fork: passages come from a list.
+    QaEnv.source = lambda self, observation, resources: Passages(not observation.done)
+    graph = _graph(Path(tempfile.mkdtemp(prefix="warm-")))
     put_question(Session(graph, "warm"), QUESTIONS[0])
-    # Chroma keeps threads, which do not outlive a fork: what they fetched must be there already.
-    for question in QUESTIONS:
-        put_question(Session(graph, question), question)
     _RESOURCES.append(graph.agent.resources)
+
+
+class Passages:
+    """A source of one passage a question."""
+
+    def __init__(self, is_open):
+        ask = (Chunk("ask", "ask", "", (ANSWER,), {}, "pinned"),) if is_open else ()
+        texts = [f"{q.split()[-1]} A {q.split()[-1].strip('?')} is found in the sea." for q in QUESTIONS]
+        self._chunks = (*ask, *(Chunk(f"p{i}", "passage", t) for i, t in enumerate(texts)))
+
+    def all(self):
+        return self._chunks
+
+    def find(self, query, k, how="parent"):
+        return [(c, 1.0) for c in self._chunks if c.kind == "passage"][:k]
 
 
 def work(folder, acknowledge):
@@ -57,16 +66,18 @@ def work(folder, acknowledge):
     done = {turn["question"] for turn in _memory(folder).turns(Namespace())}
     for question in QUESTIONS:
         session = Session(graph, "t")
-        is_cut = bool(session.graph.get_state(session.config).next)
-        if question in done and not is_cut and not _unsettled(session):
+        if question in done and not _is_cut(session, question):
             continue
         result = put_question(session, question)
         acknowledge([question, result.decision.action])
+    graph.finish({"configurable": {"thread_id": "t"}})
 
 
-def _unsettled(session):
-    saved = session.graph.checkpointer.get_tuple(session.config)
-    return saved is not None and bool(saved.pending_writes)
+def _is_cut(session, question):
+    """Say whether a kill left this very question half done."""
+    snapshot = session.graph.get_state(session.config)
+    asked = str(snapshot.values.get("episode", {}).get("question"))
+    return asked == question and snapshot.next == ("write_memory",)
 
 
 def _memory(folder):
