@@ -66,9 +66,7 @@ class EmbeddingCache:
                     [embedder, *part],
                 )
                 for key, blob in rows:
-                    vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
-                    vectors[keys[key]] = vector
-                    self._remember(embedder, key, vector)
+                    vectors[keys[key]] = self._remember(embedder, key, blob)
         return vectors
 
     def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
@@ -81,7 +79,7 @@ class EmbeddingCache:
             with self._file.transaction() as db:
                 db.executemany("insert or ignore into embeddings values (?, ?, ?)", rows)
             for _, key, blob in rows:
-                self._remember(embedder, key, np.frombuffer(blob, dtype="<f4").astype(np.float32))
+                self._remember(embedder, key, blob)
 
     def through(
         self, embedder: str, texts: Sequence[str], dimension: int, compute: Compute
@@ -90,35 +88,34 @@ class EmbeddingCache:
 
         ``compute`` takes texts and returns one float32 row each; it is not called if all are known.
         """
-        known = self.get(embedder, texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
         from tqdm import tqdm
 
+        known = self.get(embedder, texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
         hidden = len(missing) < _SHOW_FROM
-        total = len(missing)
-        with tqdm(total=total, desc="embedding", unit="text", disable=hidden) as bar:
+        with tqdm(total=len(missing), desc="embedding", unit="text", disable=hidden) as bar:
             for start in range(0, len(missing), _BLOCK):
                 part = missing[start : start + _BLOCK]
                 vectors = np.asarray(compute(part), dtype=np.float32)
                 self.put(embedder, part, vectors)
                 known.update(zip(part, vectors, strict=True))
                 bar.update(len(part))
-        rows = [known[text] for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), dimension)
+        return np.array([known[text] for text in texts], np.float32).reshape(-1, dimension)
 
     def __len__(self) -> int:
         """Return the number of vectors in the file."""
         return int(self._file.query("select count(*) from embeddings")[0][0])
 
-    def _remember(self, embedder: str, key: bytes, vector: Vector) -> None:
-        vector.flags.writeable = False
+    def _remember(self, embedder: str, key: bytes, blob: bytes) -> Vector:
+        vector = np.frombuffer(blob, dtype="<f4")  # not to be written to
         if self._memory.pop((embedder, key), None) is not None:
             self._memory_bytes -= vector.nbytes
         self._memory[embedder, key] = vector
         self._memory_bytes += vector.nbytes
-        while self._memory_bytes > self._memory_limit and self._memory:
+        while self._memory_bytes > self._memory_limit:
             _, dropped = self._memory.popitem(last=False)
             self._memory_bytes -= dropped.nbytes
+        return vector
 
 
 def _digest(text: str) -> bytes:

@@ -7,6 +7,7 @@ updater sees the events up to this page, the short-term memory those before it.
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -112,13 +113,14 @@ class Readers:
         self._weights = list(builders.values())
         parse = registry().parse
         self._kinds = [(text, parse("context", parse_builder(text))) for text in builders]
-        self._sources: dict[tuple[str, tuple[str, ...]], PageSource] = {}
+        self._source = lru_cache(_PAGES)(self._new_source)
 
     def draw(self, rng: random.Random) -> Reader:
         """Return a reader."""
         (name, params), *_ = rng.choices(self._kinds, self._weights)
-        budget = round(self._low * (self._high / self._low) ** rng.random())
-        return self.reader(name, params, budget)
+        return self.reader(
+            name, params, round(self._low * (self._high / self._low) ** rng.random())
+        )
 
     def reader(self, name: str, params: Params, budget: int) -> Reader:
         """Return the reader with these params."""
@@ -132,16 +134,11 @@ class Readers:
 
     def source(self, observation: Observation) -> PageSource:
         """Return the page's chunks, made once for each of the latest few thousand pages."""
-        resources = self.resources
-        key = observation.text, observation.actions
-        if observation.done or key not in self._sources:
-            source = PageSource(resources.view, observation, lambda: resources.embedder)
-            if observation.done:
-                return source
-            if len(self._sources) >= _PAGES:
-                self._sources.clear()
-            self._sources[key] = source
-        return self._sources[key]
+        return self._source(observation.text, observation.actions, observation.done)
+
+    def _new_source(self, text: str, actions: tuple[str, ...], done: bool) -> PageSource:
+        page = Observation(text, actions, done=done)
+        return PageSource(self.resources.view, page, lambda: self.resources.embedder)
 
 
 def parse_builder(text: str) -> dict[str, Any]:

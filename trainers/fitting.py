@@ -50,7 +50,6 @@ def fit(
     before any training (epoch 0), so curves show what training added.
     """
     folder = Path(settings.run)
-    folder.mkdir(parents=True, exist_ok=True)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=weight_decay)
     history = _resume(model, optimizer, folder)
@@ -110,18 +109,14 @@ def plot_history(history: History, path: Path, metric: str) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    names = [n for n in dict.fromkeys(k for row in history for k in row) if n != "epoch"]
-    losses = [n for n in names if "loss" in n]
-    others = [n for n in names if "loss" not in n]
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
-    for axis, group, title in zip(axes, (losses, others), ("loss", metric), strict=True):
-        for name in group:
-            points = [(row["epoch"], row[name]) for row in history if name in row]
-            axis.plot(*zip(*points, strict=True), marker=".", label=name)
+    for name in dict.fromkeys(key for row in history for key in row if key != "epoch"):
+        points = [(row["epoch"], row[name]) for row in history if name in row]
+        axes[int("loss" not in name)].plot(*zip(*points, strict=True), marker=".", label=name)
+    for axis, title in zip(axes, ("loss", metric), strict=True):
         axis.set(xlabel="epoch", title=title)
         axis.grid(alpha=0.3)
-        if group:
-            axis.legend(fontsize=8)
+        axis.legend(fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -136,14 +131,12 @@ def _keep(
 ) -> None:
     from safetensors.torch import save_file
 
-    weights = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    state: dict[str, Tensor] = {f"model/{name}": t.clone() for name, t in weights.items()}
+    weights = {k: t.detach().cpu().contiguous().clone() for k, t in model.state_dict().items()}
+    state: dict[str, Tensor] = {f"model/{name}": t for name, t in weights.items()}
     for i, values in optimizer.state_dict()["state"].items():
         state |= {f"optimizer/{i}/{k}": v.detach().cpu().clone() for k, v in values.items()}
-    files = [("last.safetensors", state)]
-    if is_best:
-        files.append(("best.safetensors", {k: t.clone() for k, t in weights.items()}))
-    for name, tensors in files:
+    files = {"last.safetensors": state} | ({"best.safetensors": weights} if is_best else {})
+    for name, tensors in files.items():
         with replacing(folder / name) as partial:
             save_file(tensors, partial)
     write_json(folder / "history.json", history, indent=1)

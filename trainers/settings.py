@@ -135,11 +135,10 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
         raise UserError(
             f"cannot read the settings '{path}' ({error.strerror}): name a YAML file, or {known}"
         ) from None
-    except yaml.YAMLError as error:
-        raise UserError(f"'{path}' is no YAML: {' '.join(str(error).split())}") from None
-    except (ValidationError, TypeError, ValueError) as error:
-        problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
-        raise UserError(f"'{path}': {problem}") from None
+    except ValidationError as error:
+        raise UserError(f"'{path}': {first_problem(error)}") from None
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise UserError(f"'{path}': {' '.join(str(error).split())}") from None
 
 
 def open_run(
@@ -152,8 +151,7 @@ def open_run(
     if facts is None:
         files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
         facts = {"data": {name: file_hash(path) for name, path in files.items() if path}}
-    told = shown_config(settings.model_dump())
-    args = {"settings": told, "seed": settings.seed, **facts}
+    args = {"settings": shown_config(settings.model_dump()), "seed": settings.seed, **facts}
     return RunDirectory(settings.run, {**provenance(command), **args})
 
 

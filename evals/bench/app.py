@@ -13,8 +13,7 @@ from stores.runs import parse_numbers, provenance, shown_path
 
 _EXAMPLES = """[bold]Examples[/bold]
   stategate eval bench step --data sample --out runs/bench-step
-  stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank
-  stategate eval bench memory --db postgresql://… --out runs/bench-memory"""
+  stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank"""
 bench_app = typer.Typer(
     epilog=_EXAMPLES,
     add_completion=False,
@@ -39,7 +38,7 @@ def bench(context: typer.Context) -> None:
 @bench_app.command(epilog=_EXAMPLES)
 def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
     """Load WebShop's world, walk it at random, and search."""
-    from evals.webshop.speed import measure_world
+    from evals.webshop.bench import measure_world
 
     _run("webshop", {"world": lambda: measure_world(data, seed=seed)}, out, data=data, seed=seed)
 
@@ -47,7 +46,7 @@ def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
 @bench_app.command(epilog=_EXAMPLES)
 def step(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
     """Measure a step without the model, part by part, beside a bare LangGraph loop."""
-    from evals.webshop.step import beside_bare_loop, step_parts
+    from evals.webshop.bench import beside_bare_loop, step_parts
 
     _run("step", step_parts(data, seed), out, beside_bare_loop, data=data, seed=seed)
 
@@ -71,33 +70,6 @@ def bank(
     _run("bank", parts, out, bank=bank, sizes=sizes, seed=seed)
 
 
-@bench_app.command(epilog=_EXAMPLES)
-def retrieval(
-    out: _Out,
-    passages: Annotated[str, typer.Option(help="Corpus sizes.")] = "10000",
-    seed: _Seed = 0,
-) -> None:
-    """Ingest and query a corpus of made-up passages."""
-    from evals.bench.qa import retrieval_parts
-
-    sizes = parse_numbers(passages, "sizes")
-    _run("retrieval", retrieval_parts(sizes, seed), out, passages=passages, seed=seed)
-
-
-@bench_app.command(epilog=_EXAMPLES)
-def memory(
-    out: _Out,
-    db: Annotated[
-        str | None, typer.Option(metavar="URL", help="PostgreSQL; a SQLite file without it.")
-    ] = None,
-    seed: _Seed = 0,
-) -> None:
-    """Write long-term memory from sixteen sessions at once, and read it."""
-    from evals.bench.qa import memory_parts
-
-    _run("memory", memory_parts(db, seed), out, db="PostgreSQL" if db else None, seed=seed)
-
-
 def _run(
     what: str,
     parts: Any,
@@ -105,8 +77,8 @@ def _run(
     finish: Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]] = list,
     **settings: Any,
 ) -> None:
-    from evals.core.parts import run_bench
     from evals.core.report import table
+    from evals.core.task import run_bench
 
     shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
     args = {**provenance(_command()), "what": what, "out": shown_path(out), **shown}
@@ -115,7 +87,6 @@ def _run(
 
 
 def _command() -> list[str]:
-    """Return the command as it was typed, without a database's address."""
-    words = ["postgresql://…" if "postgresql://" in word else word for word in sys.argv[1:]]
-    is_module = words[:1] != ["eval"]
-    return [*(["python", "-m", "evals.bench"] if is_module else ["stategate"]), *words]
+    """Return the command as it was typed."""
+    words = sys.argv[1:]
+    return [*(["stategate"] if words[:1] == ["eval"] else ["python", "-m", "evals.bench"]), *words]

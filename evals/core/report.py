@@ -6,6 +6,7 @@ The ``args.json`` and ``summary.json`` behind each table are copied to ``runs/NA
 and each run has a plot of its own.
 """
 
+import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ _SHOWN = {
     "readable": ("readable %", 100, 1),
 }
 #: Bounds of intervals and standard errors stand beside their value or not at all.
-_BESIDE = ("_se", "_low", "_high")
+_BESIDE = re.compile(r"_(se|low|high)$")
 
 
 def table(rows: Sequence[Mapping[str, Any]], style: str = "github") -> str:
@@ -55,7 +56,7 @@ def table(rows: Sequence[Mapping[str, Any]], style: str = "github") -> str:
     from tabulate import tabulate
 
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    columns = [c for c in columns if not any(_metric_of(c, end) in columns for end in _BESIDE)]
+    columns = [c for c in columns if _BESIDE.sub("", c) not in {*columns} - {c}]
     if not any(row.get("cost") for row in rows):  # a local model's is nil
         columns = [column for column in columns if column != "cost"]
     cells = [[_cell(row, column) for column in columns] for row in rows]
@@ -171,16 +172,12 @@ def _bars(axis: Any, rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) 
         places = [j + (i - (len(rows) - 1) / 2) * width for j in range(len(metrics))]
         heights = [row.get(metric) or 0 for metric in metrics]
         errors = [row.get(f"{metric}_se") or 0 for metric in metrics]
-        axis.bar(places, heights, width * 0.92, yerr=errors, capsize=2, label=_name(row))
-    axis.set_xticks(
-        range(len(metrics)), [_SHOWN[metric][0].removesuffix(" %") for metric in metrics]
-    )
+        keys = ("experiment", "agent", "dataset", "what", "part")
+        name = " ".join(str(row[key]) for key in keys if row.get(key))
+        axis.bar(places, heights, width * 0.92, yerr=errors, capsize=2, label=name)
+    heads = [_SHOWN[metric][0].removesuffix(" %") for metric in metrics]
+    axis.set_xticks(range(len(metrics)), heads)
     axis.set_ylim(0, 1.08)
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    words = (row.get(key) for key in ("experiment", "agent", "dataset", "what", "part"))
-    return " ".join(str(word) for word in words if word)
 
 
 def _facts(args: Mapping[str, Any]) -> str:
@@ -202,16 +199,13 @@ def _facts(args: Mapping[str, Any]) -> str:
         facts.append(f"data `{data['name']}` (SHA-256 `{data['sha256'][:12]}…`)")
     modes = _each((agent.get("env") or {}).get("observation") for agent in agents)
     facts += [f"observation {modes}"] if modes not in ("", "`None`") else []
-    facts += [f"at most {args['max_steps']} steps"] if "max_steps" in args else []
-    facts += [f"seed {args['seed']}"] if "seed" in args else []
-    commits = dict.fromkeys(_commit(part) for part in (args, *args.get("resumed", [])))
-    facts.append(f"commit {', then '.join(commits)}")
-    text = "; ".join(facts)
+    for key, words in (("max_steps", "at most {} steps"), ("seed", "seed {}")):
+        facts += [words.format(args[key])] if key in args else []
+    # A commit short, and never without the word that the tree was not clean.
+    commits = (str(part.get("commit", "unknown")) for part in (args, *args.get("resumed", [])))
+    shown = dict.fromkeys(re.sub(r"^(\S{1,12})\S*", r"`\1`", commit) for commit in commits)
+    text = "; ".join([*facts, f"commit {', then '.join(shown)}"])
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _metric_of(column: str, end: str) -> str:
-    return column.removesuffix(end) if column.endswith(end) else ""
 
 
 def _cell(row: Mapping[str, Any], metric: str) -> str:
@@ -228,9 +222,3 @@ def _cell(row: Mapping[str, Any], metric: str) -> str:
 
 def _each(values: Iterable[object]) -> str:
     return ", ".join(dict.fromkeys(f"`{value}`" for value in values))
-
-
-def _commit(args: Mapping[str, Any]) -> str:
-    """Show a commit short, and never without the word that the tree was not clean."""
-    commit, *rest = str(args.get("commit", "unknown")).split(" ", 1)
-    return " ".join([f"`{commit[:12]}`", *rest])

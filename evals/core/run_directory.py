@@ -50,12 +50,9 @@ class Run:
 
 def find_runs(roots: Iterable[Path]) -> list[Path]:
     """Return the run directories under ``roots`` (two levels deep), newest first."""
-    ages: dict[Path, float] = {}
-    for root in roots:
-        for pattern in (_ARGS, f"*/{_ARGS}", f"*/*/{_ARGS}"):
-            for path in root.glob(pattern):
-                ages[path.parent] = path.stat().st_mtime
-    return sorted(ages, key=lambda folder: (-ages[folder], str(folder)))
+    patterns = (_ARGS, f"*/{_ARGS}", f"*/*/{_ARGS}")
+    paths = {path for root in roots for pattern in patterns for path in root.glob(pattern)}
+    return [p.parent for p in sorted(paths, key=lambda path: (-path.stat().st_mtime, str(path)))]
 
 
 def read_run(folder: str | Path) -> Run:
@@ -68,16 +65,14 @@ def read_run(folder: str | Path) -> Run:
         raise UserError(f"'{folder}' is no run directory: it has no {_ARGS}")
     try:
         args = json.loads((path / _ARGS).read_text(encoding="utf-8"))
-        summary = {}
-        if (path / _SUMMARY).is_file():
-            summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8"))
+        ended = (path / _SUMMARY).is_file()
+        summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
         tables = {file.stem: read_rows(file) for file in sorted(path.glob("*.jsonl"))}
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read the run '{folder}' ({error})") from None
     if not isinstance(args, dict) or not isinstance(summary, dict):
         raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
-    pictures = tuple(sorted(path.glob("*.png")))
-    return Run(path, args, summary, tables, pictures)
+    return Run(path, args, summary, tables, tuple(sorted(path.glob("*.png"))))
 
 
 def outcome_of(row: Mapping[str, Any]) -> Outcome:

@@ -106,6 +106,25 @@ def paired_tests(
     return tests
 
 
+def ranking_metrics(
+    measures: Mapping[str, str], scores: Sequence[float], relevant: Sequence[int], missed: int = 0
+) -> dict[str, float]:
+    """Return each of ``measures`` (our name: ir-measures' own) for one question.
+
+    ``scores`` are those of the candidates, ``relevant`` indices into them, ``missed`` counts the
+    relevant ones that are no candidates. Equal scores keep the candidates' order.
+    """
+    import ir_measures
+
+    order = np.argsort(-np.asarray(scores, dtype=float), kind="stable")
+    # Scores are replaced by ranks, because trec_eval breaks ties by document name.
+    run = {"q": {f"d{i}": float(len(order) - place) for place, i in enumerate(order)}}
+    judged = {f"d{i}": 1 for i in relevant} | {f"missed{i}": 1 for i in range(missed)}
+    parsed = {ours: ir_measures.parse_measure(name) for ours, name in measures.items()}
+    values = ir_measures.calc_aggregate(list(parsed.values()), {"q": judged}, run)
+    return {ours: float(values[measure]) for ours, measure in parsed.items()}
+
+
 def _summed(values: Floats, clusters: Labels, strata: Labels) -> list[tuple[Floats, Floats]]:
     """Return for each stratum the sums and the sizes of its clusters."""
     table: dict[Hashable, dict[Hashable, list[float]]] = {}

@@ -18,6 +18,8 @@ from stores.runs import RunDirectory
 
 Row = dict[str, Any]
 Summary = tuple[Sequence[Row], Sequence[Row]]  # rows and tests of summary.json
+#: The parts of a benchmark by name: what measures each and returns summary rows.
+Parts = Mapping[str, Callable[[], list[Row]]]
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,34 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
             _solve(run, task.table, solvers[agent], agent, sample)
             bar.update()
     return run.summarise(*task.scorer(run.rows(task.table)))
+
+
+def run_bench(
+    name: str,
+    parts: Parts,
+    out: str,
+    args: Mapping[str, Any],
+    finish: Callable[[Sequence[Row]], list[Row]] = list,
+) -> dict[str, Any]:
+    """Measure the parts of a benchmark that ``out`` does not hold yet, one after another.
+
+    A part that fails is a row with its error. ``finish`` makes the summary's rows of all parts' rows.
+    """
+    samples = [Sample({"part": part}, measure, [{"rows": []}]) for part, measure in parts.items()]
+
+    def solve(sample: Sample, attempt: Attempt) -> None:
+        attempt.rows[0]["rows"] = sample.data()
+
+    def scorer(rows: Sequence[Row]) -> Summary:
+        measured = [
+            one
+            for row in rows
+            for one in row["rows"] or [{"agent": row["part"], "n": 0, "error": row["error"]}]
+        ]
+        return finish(measured), []
+
+    task = Task([name], lambda _: samples, lambda _: solve, scorer, "parts", "part")
+    return run_task(task, out, args)
 
 
 def _solve(run: RunDirectory, table: str, solver: Solver, agent: str, sample: Sample) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from envs.qa.questions import Evidence, Question, load_questions, sample_folder
 from stores.corpus.chunking import Chunking, Passage, bears
 from stores.errors import UserError
+from stores.runs import read_rows
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ def load_set(source: str) -> QuestionSet:
     chunk_files = sorted(folder.glob("reference_chunks_*.jsonl"))
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        sets = {file.stem.removeprefix("reference_chunks_"): _chunks(file) for file in chunk_files}
+        sets = {
+            file.stem.removeprefix("reference_chunks_"): {
+                r["id"]: r["text"] for r in read_rows(file)
+            }
+            for file in chunk_files
+        }
         questions = {
             key: [_question(row, key, chunks) for row in rows] for key, chunks in sets.items()
         }
@@ -65,20 +71,12 @@ def relevant(question: Question, passages: Sequence[Passage]) -> set[int]:
     return {
         place
         for place, passage in enumerate(passages)
-        if passage.text in texts or any(_bears(passage, e) for e in question.evidence)
+        if passage.text in texts
+        or any(
+            e.document in ("", passage.document) and bears(passage.text, e.text)
+            for e in question.evidence
+        )
     }
-
-
-def _bears(passage: Passage, evidence: Evidence) -> bool:
-    if evidence.document and evidence.document != passage.document:
-        return False
-    return bears(passage.text, evidence.text)
-
-
-def _chunks(path: Path) -> dict[str, str]:
-    lines = path.read_text(encoding="utf-8").split("\n")
-    rows = [json.loads(line) for line in lines if line.strip()]
-    return {row["id"]: row["text"] for row in rows}
 
 
 def _question(row: dict[str, object], key: str, chunks: dict[str, str]) -> Question:

@@ -4,14 +4,14 @@
     stategate eval entities --data sample --out runs/entities-sample
 
 A name is right if it and its kind are the marked ones but for an article and for case. Precision,
-recall and F1 are over all names of all articles; intervals resample articles. "named" joins people,
-places, organisations and things; topics stand apart. A follow-up is right if its subject holds a marked
-word, or is empty where the question stands on its own.
+recall and F1 are over all names of all articles; intervals resample articles, tests compare the F1 of
+each. "named" joins people, places, organisations and things; topics stand apart. A follow-up is right
+if its subject holds a marked word, or is empty where the question stands on its own.
 """
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import combinations
 from typing import Any
@@ -20,16 +20,16 @@ import numpy as np
 import yaml
 
 from envs.qa.questions import sample_folder
+from evals.core.statistics import interval, paired_tests
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from nodes.build_context.follow_up import subject
 from nodes.retrieval.entities import ModelExtractor, extractor_of
 from stores.corpus.documents import Document, read_folder
 from stores.errors import UserError
+from stores.memory.entities import Extractor
 from stores.memory.names import KINDS, NAMED
 from stores.runs import mean, provenance, with_errors
 from stores.traces import Event
-
-_DRAWS = 10_000
 
 
 def run_entities(
@@ -106,12 +106,11 @@ def _solver(name: str, kinds: Sequence[str], config: str, overrides: Sequence[st
             started = time.perf_counter()
             entities, relations = extract(sample.data["text"])
             row["ms"] = 1000 * (time.perf_counter() - started)
-            names = [[entity.kind, entity.name] for entity in entities]
-            triples = [[r.subject.name, r.relation, r.object.name] for r in relations]
-            row["counts"] = _counted(names, sample.data, kinds)
-            row |= {"names": names, "relations": triples}
+            row["names"] = [[entity.kind, entity.name] for entity in entities]
+            row["relations"] = [[r.subject.name, r.relation, r.object.name] for r in relations]
+            row["counts"] = _counted(row["names"], sample.data, kinds)
         else:
-            row |= _followed(sample.data, lambda asked, events: subject(asked, events, extract))
+            row |= _followed(sample.data["turns"], extract)
             asked, answer = sample.data["turns"][0][:2]
             started = time.perf_counter()
             extract(f"{asked}\n{answer}")  # a turn as memory writes it
@@ -134,59 +133,61 @@ def _counted(
     return counts
 
 
-def _followed(conversation: Mapping[str, Any], read: Callable[[str, list[Event]], str]) -> Row:
-    """Return which follow-ups of the conversation are understood, and how long the subjects are."""
+def _followed(turns: Sequence[Sequence[str]], extract: Extractor) -> Row:
+    """Return which follow-ups of a conversation are understood, and the subjects that were read."""
     events: list[Event] = []
-    back: list[bool] = []
-    alone: list[bool] = []
-    subjects: list[str] = []
-    for step, (asked, answer, *about) in enumerate(conversation["turns"]):
+    row: Row = {"back": [], "alone": [], "subjects": []}
+    for step, (asked, answer, *about) in enumerate(turns):
         if about:
-            said = read(asked, events)
-            subjects.append(said)
+            said = subject(asked, events, extract)
+            row["subjects"].append(said)
             if about[0]:
-                back.append(any(word in said.lower() for word in about[0].split("|")))
+                row["back"].append(any(word in said.lower() for word in about[0].split("|")))
             else:
-                alone.append(not said)
+                row["alone"].append(not said)
         events += [Event("OBS", asked, step), Event("ACT", answer, step)]
-    return {"back": back, "alone": alone, "subjects": subjects}
+    return row
 
 
 def _score(rows: Sequence[Row]) -> Summary:
     agents = list(dict.fromkeys(row["agent"] for row in rows))
-    table = [_row(agent, [row for row in rows if row["agent"] == agent]) for agent in agents]
-    tests = []
-    named = {agent: _named(_counts([r for r in rows if r["agent"] == agent])) for agent in agents}
-    for a, b in combinations(agents, 2):
-        if len(named[a]) == len(named[b]):
-            draws = _resampled(named[b]) - _resampled(named[a])
-            low, high = np.quantile(draws, [0.025, 0.975])
-            difference = _f1(named[b].sum(0)) - _f1(named[a].sum(0))
-            # How often a resampled difference lies on the other side of nought, both sides.
-            p = min(1.0, 2 * min(np.mean(draws <= 0), np.mean(draws >= 0)) + 1 / _DRAWS)
-            test = {"a": a, "b": b, "metric": "named_f1", "difference": difference}
-            tests.append({**test, "low": low, "high": high, "p": p, "n": len(named[a])})
-    return table, tests
+    values = {
+        agent: {
+            row["id"]: {"named_f1": _f1(_sum(row["counts"], NAMED))}
+            for row in rows
+            if row["agent"] == agent and "counts" in row
+        }
+        for agent in agents
+    }
+    tests = [
+        test
+        for a, b in combinations(agents, 2)
+        for test in paired_tests(values, a, b, ["named_f1"])
+    ]
+    return [_row(agent, [row for row in rows if row["agent"] == agent]) for agent in agents], tests
 
 
 def _row(agent: str, rows: Sequence[Row]) -> Row:
     """Return an extractor's row: its names by kind and together, its follow-ups, its milliseconds."""
-    counts = _counts(rows)
-    named = _named(counts)
-    row: Row = {"agent": agent, "n": len(named)}
-    for kind, table in {**counts, "named": named}.items():
-        right, found, marked = table.sum(0).tolist()
+    articles = [row["counts"] for row in rows if "counts" in row]
+    row: Row = {"agent": agent, "n": len(articles)}
+    for kind in (*(articles or [{}])[0], "named"):
+        kinds = NAMED if kind == "named" else [kind]
+        right, found, marked = counts = np.sum([_sum(a, kinds) for a in articles], axis=0).tolist()
         row |= {f"{kind}_p": right / found if found else None, f"{kind}_r": right / max(marked, 1)}
-        row |= {f"{kind}_f1": _f1(table.sum(0)), f"{kind}_n": marked}
-    if len(named):
-        row["named_low"], row["named_high"] = np.quantile(_resampled(named), [0.025, 0.975])
-    talks = [row for row in rows if row["part"] == "follow_ups" and row["error"] is None]
+        row |= {f"{kind}_f1": _f1(counts), f"{kind}_n": marked}
+    # F1 is the share of 1 among two for each right name and the rest of what was found or marked.
+    hits = [
+        [1.0] * (2 * r) + [0.0] * (f + m - 2 * r) for r, f, m in (_sum(a, NAMED) for a in articles)
+    ]
+    places = [place for place, own in enumerate(hits) for _ in own]
+    spread = interval([hit for own in hits for hit in own], clusters=places)
+    row |= {"named_low": spread.low, "named_high": spread.high}
     for part in ("back", "alone"):
-        answers = [float(right) for talk in talks for right in talk[part]]
-        if answers:
+        if answers := [float(right) for one in rows for right in one.get(part, ())]:
             row |= {**with_errors({part: answers}), f"{part}_n": len(answers)}
-    words = [len(said.split()) for talk in talks for said in talk["subjects"] if said]
-    row["subject_words"] = mean(words)
+    said = [text for one in rows for text in one.get("subjects", ()) if text]
+    row["subject_words"] = mean([len(text.split()) for text in said])
     for name in ("ms", "turn_ms"):
         row[name] = mean([one[name] for one in rows if name in one])
     if any("fallbacks" in one for one in rows):
@@ -194,28 +195,14 @@ def _row(agent: str, rows: Sequence[Row]) -> Row:
     return row
 
 
-def _counts(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return for each kind the right, found and marked names of each article: (articles, 3)."""
-    articles = [r["counts"] for r in rows if r["part"] == "names" and r["error"] is None]
-    return {kind: np.array([a[kind] for a in articles]) for kind in (articles or [{}])[0]}
+def _sum(counts: Mapping[str, Sequence[int]], kinds: Iterable[str]) -> list[int]:
+    """Return the right, found and marked names of ``kinds`` together."""
+    return [sum(counts[kind][i] for kind in kinds if kind in counts) for i in range(3)]
 
 
-def _named(counts: Mapping[str, Any]) -> Any:
-    """Return what people, places, organisations and things make together: (articles, 3)."""
-    tables = [table for kind, table in counts.items() if kind in NAMED]
-    return np.sum(tables, axis=0) if tables else np.zeros((0, 3), int)
-
-
-def _f1(counts: Any) -> Any:
-    """Return 2 right / (found + marked) of the last axis, 0 where nothing was found or marked."""
-    right, both = counts[..., 0], counts[..., 1] + counts[..., 2]
-    return 2 * right / np.maximum(both, 1)
-
-
-def _resampled(counts: Any) -> Any:
-    """Return the F1 of as many articles drawn again; the same draws for every extractor."""
-    draws = np.random.default_rng(0).integers(0, len(counts), (_DRAWS, len(counts)))
-    return _f1(counts[draws].sum(1))
+def _f1(counts: Sequence[int]) -> float:
+    """Return 2 right / (found + marked), 0 where nothing was found or marked."""
+    return float(2 * counts[0] / max(counts[1] + counts[2], 1))
 
 
 def _plain(name: str) -> str:

@@ -1,12 +1,11 @@
-"""The QA experiments: chunk size, chunking, embedding and retrieval, memory policy, reranking.
+"""The QA experiments: chunk size, chunking, embedding and retrieval, memory policy.
 
     stategate eval qa --out runs/qa-sample
     stategate eval qa --data FOLDER --experiments A,B,C --out runs/qa
     stategate eval qa --set actor.kind=answer --limit 6 --experiments D --out runs/qa-chat
 
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
-token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation. E lets a
-small language model rerank, and is run only where it is asked for: it costs seconds a question.
+token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation.
 """
 
 import os
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from envs.qa.questions import Dialogue, DialogueTurn, Question
-from evals.core.statistics import Units, paired_tests, summary_row
+from evals.core.statistics import Units, paired_tests, ranking_metrics, summary_row
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.data import QuestionSet, load_set, relevant
 from evals.qa.player import POLICIES, Player
@@ -37,12 +36,11 @@ AGENTS: dict[str, tuple[str, ...]] = {
     "fixed-256": (_256,),
     "fixed-1024": (_1024,),
     "recursive-512": ("env.chunking=recursive-512-50",),
-    "dense-256": (_256, "context.retrieval=dense"),
-    "dense-1024": (_1024, "context.retrieval=dense"),
-    "rrf-256": (_256, "context.retrieval=rrf"),
-    "rrf-1024": (_1024, "context.retrieval=rrf"),
-    "hybrid-256": (_256, "context.retrieval=hybrid"),
-    "hybrid-1024": (_1024, "context.retrieval=hybrid"),
+    **{
+        f"{how}-{size}": (chunking, f"context.retrieval={how}")
+        for how in ("dense", "rrf", "hybrid")
+        for size, chunking in ((256, _256), (1024, _1024))
+    },
     "openai-small-256": (_256, _OPENAI, "context.retrieval=dense"),
     "openai-large-256": (_256, *_LARGE, "context.retrieval=dense"),
     **dict.fromkeys(POLICIES, (_256,)),
@@ -58,6 +56,7 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
     "D": ("neither", "stm", "ltm", "both"),
 }  # fmt: skip
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
+_RANKING = {"hit3": "Success@3", "mrr": "RR@10", "ndcg": "nDCG@10"}
 _TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")
 _FAILURE = dict.fromkeys((*_TESTED, "tokens", "model_tokens", "cost"), 0.0)
 _DEPTH, _SESSION = 10, 6
@@ -80,7 +79,7 @@ def run_qa(
     """
     unknown = [name for name in experiments if name not in EXPERIMENTS]
     if unknown or not experiments:
-        raise UserError(f"experiments are A, B, C, D and E: '{', '.join(unknown)}' is none")
+        raise UserError(f"experiments are A, B, C and D: '{', '.join(unknown)}' is none")
     chosen = load_set(data)
     names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
     missing = [name for name in only if name not in names]
@@ -88,7 +87,10 @@ def run_qa(
         raise UserError(f"no agent '{missing[0]}' in these experiments: {', '.join(names)}")
     names = [name for name in names if not only or name in only]
     common = [f"env.corpus={chosen.corpus}", *overrides]
-    configs = {n: load_config(config, [*_policy(n), *common, *AGENTS[n]]) for n in names}
+    configs = {
+        n: load_config(config, [*POLICIES.get(n, POLICIES["neither"]), *common, *AGENTS[n]])
+        for n in names
+    }
     skipped = {n: why for n, c in configs.items() if (why := _not_run(c))}
     args = {
         **provenance(command),
@@ -116,10 +118,6 @@ def run_qa(
     summary = run_task(Task(running, dataset, solver, scorer, "questions", "question"), out, args)
     shutil.rmtree(state, ignore_errors=True)
     return summary
-
-
-def _policy(name: str) -> tuple[str, ...]:
-    return POLICIES.get(name, POLICIES["neither"])
 
 
 def _not_run(config: Config) -> str:
@@ -159,20 +157,10 @@ def _retrieval(player: Player, question: Question, query: str) -> dict[str, Any]
     started = time.perf_counter()
     places = [place for place, _ in index.find(query, _DEPTH, how)]
     took = time.perf_counter() - started
-    measured = retrieval_metrics(places, gold)
+    hits = [i for i, place in enumerate(places) if place in gold]
+    scores = [-float(i) for i in range(len(places))]
+    measured = ranking_metrics(_RANKING, scores, hits, len(gold) - len(hits))
     return {"gold": len(gold), **measured, "search_seconds": round(took, 5)}
-
-
-def retrieval_metrics(places: Sequence[int], gold: set[int]) -> dict[str, float]:
-    """Return Hit@3, MRR and nDCG@10 of the passages at ``places``, best first."""
-    hits = [place in gold for place in places[:_DEPTH]]
-    first = hits.index(True) + 1 if any(hits) else 0
-    gains = sum(1 / np.log2(i + 2) for i, hit in enumerate(hits) if hit)
-    best = sum(1 / np.log2(i + 2) for i in range(min(len(gold), _DEPTH)))
-    return {
-        "first_hit": first, "hit3": float(0 < first <= 3), "mrr": 1 / first if first else 0.0,
-        "ndcg": gains / best if best else 0.0,
-    }  # fmt: skip
 
 
 def summarise(
@@ -184,7 +172,14 @@ def summarise(
 ) -> Summary:
     """Return a row an experiment and agent, tests against its first agent."""
     values: dict[str, Units] = {
-        name: {row["number"]: _measured(row) for row in questions if row["agent"] == name}
+        name: {
+            row["number"]: {
+                **{metric: float(row.get(metric) or 0) for metric in METRICS},
+                "errors": float(row["error"] is not None),
+            }
+            for row in questions
+            if row["agent"] == name
+        }
         for name in names
     }
     rows: list[Row] = []
@@ -205,8 +200,3 @@ def summarise(
             against_first = paired_tests(values, agents[0], name, _TESTED, seed)
             tests += [{**head, **test} for test in against_first]
     return rows, tests
-
-
-def _measured(row: Mapping[str, Any]) -> dict[str, float]:
-    values = {metric: float(row.get(metric) or 0) for metric in METRICS}
-    return {**values, "errors": float(row["error"] is not None)}

@@ -97,15 +97,14 @@ class Player:
         }
         if turn.expects:
             row["right"] = says(answer, turn.expects)
-            row["readable"] = says(_readable(built), turn.expects)
+            readable = (piece.text for piece in built.pieces if piece.kind != "question")
+            row["readable"] = says("\n".join(readable), turn.expects)
         if turn.answer:
-            row |= {"f1": token_f1(answer, turn.answer)}
-            row["similarity"] = self._similarity(answer, turn.answer)
+            row["f1"] = token_f1(answer, turn.answer)
+            texts = [answer or "(nothing)", turn.answer]
+            a, b = self.agent.resources.embedder.embed(texts)
+            row["similarity"] = round(float(a @ b), 6)
         return row
-
-    def _similarity(self, answer: str, gold: str) -> float:
-        a, b = self.agent.resources.embedder.embed([answer or "(nothing)", gold])
-        return round(float(a @ b), 6)
 
     def _of_user(self, user: str) -> dict[str, Any] | None:
         """Return the call's own context and writers, with the memory of ``user`` in them."""
@@ -122,8 +121,3 @@ class Player:
 
         if any(item.kind == "long_term" for item in self.config.memory):
             open_long_term(self._memory).forget(Namespace(user))
-
-
-def _readable(built: Any) -> str:
-    """Return what the model could read without the question itself."""
-    return "\n".join(piece.text for piece in built.pieces if piece.kind != "question")

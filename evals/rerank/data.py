@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -26,7 +26,10 @@ Split = Literal["dev", "test"]
 
 @dataclass(frozen=True)
 class Question:
-    """One question, its candidates, and which of them the answer needs (indices)."""
+    """One question, its candidates, and which of them the answer needs (indices).
+
+    ``missed`` counts the documents that it needs and that are no candidates.
+    """
 
     dataset: str
     id: str
@@ -34,6 +37,7 @@ class Question:
     answer: str
     documents: tuple[Document, ...]
     relevant: tuple[int, ...]
+    missed: int = 0
 
 
 def data_folder(given: str | None = None) -> Path:
@@ -66,7 +70,16 @@ def load_questions(
         try:
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 rows = [json.loads(line) for line in lines][:limit]
-            columns.append([_question(name, row) for row in rows])
+            columns.append(
+                [
+                    Question(
+                        name, str(row["id"]), str(row["question"]), str(row["answer"]),
+                        tuple(Document(str(d["title"]), str(d["text"])) for d in row["documents"]),
+                        tuple(int(i) for i in row["relevant"]),
+                    )
+                    for row in rows
+                ]
+            )  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path.name} is damaged ({error}): fetch it again") from None
     return [q for group in zip_longest(*columns) for q in group if q is not None]
@@ -80,41 +93,12 @@ def data_hash(folder: Path, split: Split, datasets: Sequence[str]) -> str:
     return total.hexdigest()
 
 
-def _question(dataset: str, row: dict[str, object]) -> Question:
-    documents = row["documents"]
-    relevant = row["relevant"]
-    if not isinstance(documents, list) or not isinstance(relevant, list):
-        raise TypeError("documents and relevant are lists")
-    return Question(
-        dataset,
-        str(row["id"]),
-        str(row["question"]),
-        str(row["answer"]),
-        tuple(Document(str(d["title"]), str(d["text"])) for d in documents),
-        tuple(int(i) for i in relevant),
-    )
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Candidates, which of them are relevant (indices), and how many relevant ones are missing."""
-
-    documents: tuple[Document, ...]
-    relevant: tuple[int, ...]
-    missed: int = 0
-
-
-def given_pool(question: Question) -> Pool:
-    """Return the candidates that come with the question."""
-    return Pool(question.documents, question.relevant)
-
-
-def retrieved_pool(questions: Sequence[Question], depth: int) -> list[Pool]:
-    """Return for each question the ``depth`` best of all documents of its dataset, by BM25.
+def retrieved(questions: Sequence[Question], depth: int) -> list[Question]:
+    """Return the questions with other candidates: the ``depth`` best of their dataset by BM25.
 
     A relevant document that BM25 does not bring counts as missed in every metric.
     """
-    pools: dict[int, Pool] = {}
+    found: dict[int, Question] = {}
     for dataset in dict.fromkeys(question.dataset for question in questions):
         mine = [(n, q) for n, q in enumerate(questions) if q.dataset == dataset]
         corpus = list(dict.fromkeys(d for _, q in mine for d in q.documents))
@@ -124,5 +108,6 @@ def retrieved_pool(questions: Sequence[Question], depth: int) -> list[Pool]:
             documents = tuple(corpus[i] for i in best)
             wanted = {question.documents[i] for i in question.relevant}
             relevant = tuple(i for i, document in enumerate(documents) if document in wanted)
-            pools[number] = Pool(documents, relevant, len(wanted) - len(relevant))
-    return [pools[number] for number in range(len(questions))]
+            missed = len(wanted) - len(relevant)
+            found[number] = replace(question, documents=documents, relevant=relevant, missed=missed)
+    return [found[number] for number in range(len(questions))]

@@ -19,18 +19,16 @@ import numpy as np
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.rerank.data import (
     DATASETS,
-    Pool,
     Question,
     Split,
     data_folder,
     data_hash,
-    given_pool,
     load_questions,
-    retrieved_pool,
+    retrieved,
 )
 from evals.rerank.summary import source_of, summarise
 from nodes.build_context.rico import rankers
-from nodes.build_context.rico.rankers import RANKERS, Ranking, rank
+from nodes.build_context.rico.rankers import RANKERS, rank
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Embedder
 from nodes.retrieval.ranking import bm25, cosine, weighted_parts
@@ -93,26 +91,23 @@ def run_rerank(
         **shown,
         "model": shown_path(settings.model),
     }
-    if settings.pool == "given":
-        pools = [given_pool(question) for question in questions]
-    else:
-        pools = retrieved_pool(questions, settings.depth)
+    if settings.pool == "bm25":
+        questions = retrieved(questions, settings.depth)
     samples = [
-        Sample({"dataset": question.dataset, "id": question.id}, (question, pool), [_failure(pool)])
-        for question, pool in zip(questions, pools, strict=True)
-    ]
+        # A ranker that fails leaves the order of the candidates.
+        Sample(
+            {"dataset": q.dataset, "id": q.id}, q,
+            [{**_judged(q), "scores": [0.0] * len(q.documents), "calls": 0}],
+        )
+        for q in questions
+    ]  # fmt: skip
     solvers = Scorer(settings, states)
 
     def solver(name: str) -> Solver:
         solvers.load(name)
 
         def solve(sample: Sample, attempt: Attempt) -> None:
-            question, pool = sample.data
-            attempt.rows[0] |= {
-                **solvers.score(name, question, pool),
-                "relevant": list(pool.relevant),
-                "missed": pool.missed,
-            }
+            attempt.rows[0] |= {**solvers.score(name, sample.data), **_judged(sample.data)}
 
         return solve
 
@@ -124,22 +119,13 @@ def run_rerank(
     return run_task(task, out, args)
 
 
-def _failure(pool: Pool) -> Row:
-    """Return what a ranker that fails leaves: the order of the pool."""
-    return {
-        "scores": [0.0] * len(pool.documents), "relevant": list(pool.relevant),
-        "missed": pool.missed, "calls": 0,
-    }  # fmt: skip
+def _judged(question: Question) -> Row:
+    return {"relevant": list(question.relevant), "missed": question.missed}
 
 
 def check_rankers(names: Iterable[str], steps: int = 5) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker, or a step of one."""
-    known = (
-        *LEXICAL,
-        "minilm",
-        *(n for n in RANKERS if n != "warm_start"),
-        *WARM,
-    )
+    known = (*LEXICAL, "minilm", *(n for n in RANKERS if n != "warm_start"), *WARM)
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
             base, at, step = part.partition("@")
@@ -158,7 +144,7 @@ def base_rankers(names: Iterable[str]) -> list[str]:
 
 
 class Scorer:
-    """Base rankers over one pool; the model and the embedder are loaded when first needed."""
+    """Base rankers; the model and the embedder are loaded when first needed."""
 
     def __init__(self, settings: Settings, folder: str | None = None) -> None:
         self._settings = settings
@@ -169,9 +155,9 @@ class Scorer:
         )
         self._embedder: Embedder | None = None
 
-    def score(self, name: str, question: Question, pool: Pool) -> dict[str, Any]:
+    def score(self, name: str, question: Question) -> dict[str, Any]:
         """Return one row's values: scores, seconds (without reading documents), calls, losses."""
-        texts = [document.shown() for document in pool.documents]
+        texts = [document.shown() for document in question.documents]
         started = time.perf_counter()
         if name in LEXICAL:
             stemmed = name == "bm25_stem"
@@ -180,16 +166,23 @@ class Scorer:
             self.embedder.embed(texts)  # documents' vectors are kept, like their states
             started = time.perf_counter()
             return _row(cosine(self.embedder, question.question, texts), started)
-        states = self._memory.states(pool.documents)
+        states = self._memory.states(question.documents)
         read = time.perf_counter() - started
         settings = rankers.Settings(self._settings.steps, self._settings.learning_rate)
-        prior = None
-        if name in WARM:
-            prior = self.score(WARM[name], question, pool)["scores"]
+        prior = self.score(WARM[name], question)["scores"] if name in WARM else None
         method = "warm_start" if name in WARM else name
-        backend = self._memory.backend
-        ranking = rank(method, backend, states, question.question, settings, prior)
-        return {**_ranked(ranking), "read_seconds": round(read, 4)}
+        ranking = rank(method, self._memory.backend, states, question.question, settings, prior)
+        row: dict[str, Any] = {
+            "scores": [float(f"{s:.7g}") for s in ranking.scores],
+            "weights": [round(float(w), 5) for w in ranking.weights],
+            "losses": [round(value, 5) for value in ranking.losses],
+            "calls": ranking.calls,
+            "seconds": round(ranking.seconds, 4),
+            "read_seconds": round(read, 4),
+        }
+        if ranking.path is not None:
+            row["path"] = [[float(f"{v:.5g}") for v in step] for step in ranking.path]
+        return row
 
     def load(self, name: str) -> None:
         """Load what the ranker needs, so that a model that is not there is told at once."""
@@ -210,22 +203,5 @@ class Scorer:
 
 
 def _row(scores: "np.ndarray[Any, Any]", started: float) -> dict[str, Any]:
-    seconds = time.perf_counter() - started
-    return {
-        "scores": [round(float(s), 6) for s in scores],
-        "seconds": round(seconds, 4),
-        "calls": 0,
-    }
-
-
-def _ranked(ranking: Ranking) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "scores": [float(f"{s:.7g}") for s in ranking.scores],
-        "weights": [round(float(w), 5) for w in ranking.weights],
-        "losses": [round(value, 5) for value in ranking.losses],
-        "calls": ranking.calls,
-        "seconds": round(ranking.seconds, 4),
-    }
-    if ranking.path is not None:
-        row["path"] = [[float(f"{v:.5g}") for v in step] for step in ranking.path]
-    return row
+    seconds = round(time.perf_counter() - started, 4)
+    return {"scores": [round(float(s), 6) for s in scores], "seconds": seconds, "calls": 0}

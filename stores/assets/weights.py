@@ -33,13 +33,8 @@ def save_weights(
         from safetensors.torch import save
 
     target = Path(path).with_suffix("")
-    stored = {
-        name: (tensor.detach().half() if half and tensor.is_floating_point() else tensor.detach())
-        .contiguous()
-        .cpu()
-        for name, tensor in tensors.items()
-    }
-    data = save(stored)
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    data = save({k: t.half() if half and t.is_floating_point() else t for k, t in stored.items()})
     digest = hashlib.sha256(data).hexdigest()
     write_bytes(target.with_name(f"{target.name}.safetensors"), data)
     write_json(target.with_name(f"{target.name}.json"), {**meta, "sha256": digest}, indent=1)
@@ -65,14 +60,14 @@ def read_meta(name: str) -> dict[str, Any]:
     path = find_weights(name)
     beside = path.with_name(path.name + ".json")
     try:
-        meta = json.loads(beside.read_text("utf-8"))
-    except (OSError, ValueError):
-        raise UserError(
-            f"checkpoint '{name}' has no readable {beside.name}: copy both files, or train it again"
-        ) from None
-    if not isinstance(meta, dict) or not {"kind", "architecture", "sha256"} <= set(meta):
-        raise UserError(f"'{beside.name}' describes no checkpoint: train it again")
-    return meta
+        meta: dict[str, Any] = json.loads(beside.read_text("utf-8"))
+        if {"kind", "architecture", "sha256"} <= set(meta):
+            return meta
+    except (OSError, ValueError, TypeError):
+        pass
+    raise UserError(
+        f"checkpoint '{name}' has no readable {beside.name}: copy both files, or train it again"
+    )
 
 
 def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
@@ -81,7 +76,6 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
     with needs("local"):
-        from safetensors import SafetensorError
         from safetensors.torch import load
 
     meta = read_meta(name)
@@ -93,11 +87,8 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
         raise UserError(
             f"checkpoint '{name}' is damaged or not the one its JSON describes: fetch or train it again"
         )
-    try:
-        tensors = load(data)
-    except SafetensorError as error:
-        raise UserError(f"checkpoint '{name}' cannot be read ({error}): train it again") from None
-    return {k: t.float() if t.is_floating_point() else t for k, t in tensors.items()}, meta
+    tensors = {k: t.float() if t.is_floating_point() else t for k, t in load(data).items()}
+    return tensors, meta
 
 
 def require_match(name: str, meta: Mapping[str, Any], key: str, have: Any, fix: str) -> None:

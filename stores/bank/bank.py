@@ -38,6 +38,12 @@ create table if not exists vectors (
 ) without rowid;
 create table if not exists sources (id text primary key) without rowid;
 """
+_COLUMNS = "id, task, q, data, created, uses, helped, used"
+_SEEN = "coalesce(json_extract(data, '$.seen'), 1)"
+#: Counts a worth into the mean worth of a row.
+_FOLD = f"""
+update rows set q = (q * {_SEEN} + ?) / ({_SEEN} + 1), data = json_set(data, '$.seen', {_SEEN} + 1)
+where id = ?"""  # noqa: S608 - fixed words
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BLOCK = 8192  # vectors read at once
 
@@ -74,14 +80,17 @@ class Bank(SqliteFile):
     """A bank's file. Raises ``UserError`` where it is damaged or of another make.
 
     ``makes`` says what the bank's vectors are made with, such as ``{"text": "minilm/384/1"}``. A
-    new bank keeps it, an old one must have it; a key that is None here is not checked.
+    new bank keeps it and its ``kind``, an old one must have them; what is None here is not checked.
     """
 
     def __init__(
-        self, folder: str | Path, kind: str, makes: Mapping[str, str | None], create: bool = False
+        self,
+        folder: str | Path,
+        kind: str | None,
+        makes: Mapping[str, str | None],
+        create: bool = False,
     ) -> None:
         self.folder = Path(folder).expanduser()
-        self.kind = kind
         path = self.folder / "bank.sqlite"
         if not create and not path.is_file():
             raise UserError(
@@ -92,6 +101,7 @@ class Bank(SqliteFile):
             is_new = db.execute("select 1 from meta").fetchone() is None
             self._check(db, {"kind": kind, "format": "1"}, is_new)
             self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
+        self.kind = self.meta("kind")
 
     def add(
         self,
@@ -112,8 +122,7 @@ class Bank(SqliteFile):
             for entry in entries:
                 row = entry.row
                 done = db.execute(
-                    "insert or ignore into rows (id, task, q, data, created, uses, helped, used)"
-                    " values (?, ?, ?, ?, ?, ?, ?, ?)",
+                    f"insert or ignore into rows ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
                     (
                         row.id, row.task, float(row.q), _to_json(row.data), row.created or time.time(),
                         row.uses, row.helped, row.used,
@@ -125,7 +134,7 @@ class Bank(SqliteFile):
                         "insert into vectors values (?, ?, ?, ?)",
                         _blobs(int(done.lastrowid or 0), entry.vectors),
                     )
-            changed = sum(_fold(db, id_, q) for id_, q in folded)
+            changed = sum(db.execute(_FOLD, (q, id_)).rowcount for id_, q in folded)
             if added or changed:
                 _bump(db, "version")
         return added
@@ -236,13 +245,7 @@ class Bank(SqliteFile):
 
 def open_bank(folder: str | Path) -> Bank:
     """Open a bank of either kind, without checking what its vectors are made with."""
-    for kind in ("state", "trace"):
-        try:
-            return Bank(folder, kind, {})
-        except UserError as error:
-            if "has kind" not in str(error):
-                raise
-    raise UserError(f"'{folder}' holds a bank of an unknown kind")
+    return Bank(folder, None, {})
 
 
 def merge(source: Bank, target_folder: str | Path) -> int:
@@ -259,14 +262,13 @@ def merge(source: Bank, target_folder: str | Path) -> int:
             f"'{target_folder}' holds {sorted(target.makes())} vectors, '{source.folder}' "
             f"{sorted(source.makes())}: merge into a new folder"
         )
-    columns = "id, task, q, data, created, uses, helped, used"
     try:
         target.query("attach database ? as source", (str(source.path),))
         with target.transaction() as db:
             last = db.execute("select coalesce(max(n), 0) from rows").fetchone()[0]
             added = db.execute(
-                f"insert or ignore into rows ({columns})"  # noqa: S608 - fixed names
-                f" select {columns} from source.rows order by n"
+                f"insert or ignore into rows ({_COLUMNS})"  # noqa: S608 - fixed names
+                f" select {_COLUMNS} from source.rows order by n"
             ).rowcount
             db.execute(
                 "insert into vectors select own.n, key, place, vector from source.vectors as v"
@@ -297,20 +299,6 @@ def _bump(db: sqlite3.Connection, key: str) -> None:
     )
 
 
-def _fold(db: sqlite3.Connection, id_: str, q: float) -> int:
-    """Count ``q`` into the mean worth of a row; returns 0 where the row is gone."""
-    row = db.execute("select n, q, data from rows where id = ?", (id_,)).fetchone()
-    if row is None:
-        return 0
-    data = json.loads(row["data"])
-    seen = int(data.get("seen", 1))
-    db.execute(
-        "update rows set q = ?, data = ? where n = ?",
-        ((row["q"] * seen + q) / (seen + 1), _to_json({**data, "seen": seen + 1}), row["n"]),
-    )
-    return 1
-
-
 def _blobs(n: int, vectors: Mapping[str, Vector]) -> Iterator[tuple[int, str, int, bytes]]:
     """Yield what table ``vectors`` holds of row ``n``. Raises ``UserError`` without a direction."""
     for key, rows in vectors.items():
@@ -328,5 +316,4 @@ def _to_json(data: Mapping[str, Any]) -> str:
 
 def _to_row(line: sqlite3.Row) -> Row:
     """Return what a line of table ``rows`` says."""
-    facts = (line["created"], line["uses"], line["helped"], line["used"], line["n"])
-    return Row(line["id"], line["task"], line["q"], json.loads(line["data"]), *facts)
+    return Row(**{**dict(line), "data": json.loads(line["data"])})

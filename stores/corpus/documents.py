@@ -49,9 +49,13 @@ def files_in(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"no folder or file '{folder}': name one, a URL, or wikipedia:TITLE")
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
-    hidden = [p for p in files if any(part.startswith(".") for part in p.relative_to(folder).parts)]
-    return [path for path in files if path not in hidden]
+    return sorted(
+        p
+        for p in folder.rglob("*")
+        if p.is_file()
+        and p.suffix.lower() in SUFFIXES
+        and not any(part.startswith(".") for part in p.relative_to(folder).parts)
+    )
 
 
 def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
@@ -94,11 +98,9 @@ def _articles_in(path: Path, max_bytes: int) -> list[Any]:
         else:
             value = json.loads(content)
             articles = value.get("documents") if isinstance(value, dict) else value
-    except (OSError, ValueError, RecursionError):
+        return [{"text": item} if isinstance(item, str) else item for item in articles]
+    except (OSError, ValueError, TypeError, RecursionError):
         return []  # reading it whole says why
-    if not isinstance(articles, list):
-        return []
-    return [{"text": item} if isinstance(item, str) else item for item in articles]
 
 
 def read_file(path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:

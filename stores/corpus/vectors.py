@@ -59,12 +59,7 @@ class Vectors:
 
     def ids(self) -> set[str]:
         """Return the ids of all rows."""
-        found: set[str] = set()
-        while True:
-            part = self._collection.get(include=[], limit=10_000, offset=len(found))["ids"]
-            if not part:
-                return found
-            found.update(part)
+        return set(self._collection.get(include=[])["ids"])
 
     def put(
         self,

@@ -99,14 +99,12 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
             headers={"User-Agent": _AGENT}, trust_env=not on_loopback(url),
         ) as answer:  # fmt: skip
             answer.raise_for_status()
-            parts: list[bytes] = []
-            size = 0
-            for part in answer.iter_bytes():
-                size += len(part)
-                if size > MAX_BYTES:
+            content = b""
+            for part in answer.iter_bytes(1 << 20):
+                content += part
+                if len(content) > MAX_BYTES:
                     raise OSError(f"more than {MAX_BYTES / 1e6:.0f} MB")
-                parts.append(part)
-            return answer.headers.get("content-type", ""), b"".join(parts)
+            return answer.headers.get("content-type", ""), content
     except httpx2.HTTPStatusError as error:
         code = error.response.status_code
         raise OSError(

@@ -1,20 +1,13 @@
-"""What a model remembers of each document, on disk: memory-mapped, sharded, quantised.
+"""What a model remembers of each document, on disk and quantised: one SQLite file a folder.
 
-    states/
-      index.json        {"version", "fingerprint", "dtype"}
-      entries.jsonl     one line a document (its hash, where its arrays lie), or that it was deleted
-      shard-00000.bin   arrays, one after the other, never rewritten
-
-A document's key is the SHA-256 of its text. Its entry is written after its arrays, so a build that
-was killed goes on where it stopped and a torn line or an unfinished array is never read. Reading
-maps the file: only the documents that are asked for come into memory.
+A document's key is the SHA-256 of its text. Its arrays are written in one transaction, so a build that
+was killed goes on where it stopped, and several processes may write at once.
 """
 
 import hashlib
 import json
-import os
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,22 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.errors import UserError
-from stores.files import write_json
+from stores.sqlite import SqliteFile
 
 Arrays = Mapping[str, NDArray[Any]]
-_VERSION = 1
 Dtype = Literal["fp32", "fp16", "int8"]
 _NUMPY: dict[str, str] = {"fp32": "<f4", "fp16": "<f2", "int8": "<i1"}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A document's arrays, (name, shape) each: ``size`` bytes from ``offset`` of a shard."""
-
-    shard: int
-    offset: int
-    size: int
-    parts: tuple[tuple[str, tuple[int, ...]], ...]
+_SCHEMA = """
+create table if not exists states (
+    n integer primary key, key text not null unique, parts text not null, arrays blob not null
+);
+create table if not exists made_with (fingerprint text not null, dtype text not null);
+"""
 
 
 def document_key(text: str) -> str:
@@ -46,161 +34,72 @@ def document_key(text: str) -> str:
 
 
 class DocumentStates:
-    """An index of document states. One process writes at a time; any number read.
+    """An index of document states. Safe for threads and processes.
 
     ``dtype`` is how arrays are kept: ``int8`` has one scale for each matrix (the last two axes).
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        fingerprint: str,
-        dtype: Dtype = "fp16",
-        shard_bytes: int = 1 << 30,
-    ) -> None:
+    def __init__(self, folder: str | Path, fingerprint: str, dtype: Dtype = "fp16") -> None:
         """Open or make the index. Raises ``UserError`` for another model's, or another dtype."""
         self.folder = Path(folder)
         self.dtype: Dtype = dtype
-        self._shard_bytes = shard_bytes
-        self._entries: dict[str, Entry] = {}
-        self._maps: dict[int, NDArray[np.uint8]] = {}
-        self._end = (0, 0)  # where the next array goes: after the last one logged, deleted or not
-        self._log_size = -1
-        wanted = {"version": _VERSION, "fingerprint": fingerprint, "dtype": dtype}
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            head = self.folder / "index.json"
-            if head.exists():
-                self._check(json.loads(head.read_text("utf-8")), wanted)
-            else:
-                write_json(head, wanted)
-            self._read_entries()
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        self._file = SqliteFile(
+            self.folder / "states.sqlite", "document states", (_SCHEMA,), fix="delete the folder"
+        )
+        if not self._file.query("select 1 from made_with"):
+            with self._file.transaction() as db:
+                db.execute(
+                    "insert into made_with select ?, ? where not exists (select 1 from made_with)",
+                    (fingerprint, dtype),
+                )
+        made_with = self._file.query("select fingerprint, dtype from made_with")[0]
+        if made_with[0] != fingerprint:
             raise UserError(
-                f"cannot use the document states in '{folder}' ({error}): delete the folder"
-            ) from None
+                f"the document states in '{folder}' are those of another model or text format "
+                f"({made_with[0]}, not {fingerprint}): name another folder"
+            )
+        if made_with[1] != dtype:
+            raise UserError(
+                f"the document states in '{folder}' are kept as {made_with[1]}: "
+                f"ask for {made_with[1]}, or name another folder"
+            )
+        for old in self.folder.glob("shard-*.bin"):
+            old.unlink(missing_ok=True)  # of before SQLite: gigabytes that are read no more
 
     def __len__(self) -> int:
         """Return the number of documents."""
-        return len(self._entries)
-
-    def __contains__(self, key: object) -> bool:
-        """Say whether a document's state is here."""
-        return key in self._entries
+        return int(self._file.query("select count(*) from states")[0][0])
 
     def __iter__(self) -> Iterator[str]:
         """Yield the keys, in the order in which they were added."""
-        return iter(tuple(self._entries))
+        return iter([row["key"] for row in self._file.query("select key from states order by n")])
 
     def add(self, key: str, arrays: Arrays) -> None:
-        """Append a document's arrays, quantised; a key that is here already is left alone."""
-        from filelock import FileLock
-
-        if key in self._entries:
-            return
-        packed = [pack(np.asarray(array), self.dtype) for array in arrays.values()]
-        blob = b"".join(packed)
-        parts = [[name, list(np.shape(array))] for name, array in arrays.items()]
-        with FileLock(self.folder / ".lock"):
-            self._read_entries()
-            if key in self._entries:
-                return
-            shard, offset = self._end
-            if offset and offset + len(blob) > self._shard_bytes:
-                shard, offset = shard + 1, 0
-            self._write(shard, offset, blob)
-            row = {"key": key, "at": [shard, offset, len(blob)], "parts": parts}
-            self._log(row)
-            self._entries[key] = _entry_of(row)
-            self._end = (shard, offset + len(blob))
+        """Keep a document's arrays, quantised; a key that is here already is left alone."""
+        parts = json.dumps({name: np.shape(array) for name, array in arrays.items()})
+        blob = b"".join(pack(np.asarray(array), self.dtype) for array in arrays.values())
+        with self._file.transaction() as db:
+            db.execute(
+                "insert or ignore into states (key, parts, arrays) values (?, ?, ?)",
+                (key, parts, blob),
+            )
 
     def get(self, key: str) -> dict[str, NDArray[np.float32]]:
         """Return a document's arrays as float32. Raises ``KeyError`` if it is not here."""
-        entry = self._entries[key]
-        end = entry.offset + entry.size
-        blob = self._map(entry.shard, end)[entry.offset : end]
+        rows = self._file.query("select parts, arrays from states where key = ?", (key,))
+        if not rows:
+            raise KeyError(key)
+        blob = np.frombuffer(rows[0]["arrays"], dtype=np.uint8)
         arrays = {}
-        start = 0
-        for name, shape in entry.parts:
-            arrays[name], used = unpack(blob[start:], shape, self.dtype)
-            start += used
+        for name, shape in json.loads(rows[0]["parts"]).items():
+            arrays[name], used = unpack(blob, tuple(shape), self.dtype)
+            blob = blob[used:]
         return arrays
 
     def missing(self, keys: Sequence[str]) -> list[str]:
         """Return the keys that are not here, in order, once each."""
-        return [key for key in dict.fromkeys(keys) if key not in self._entries]
-
-    def _check(self, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-        if head.get("version") != wanted["version"]:
-            raise ValueError(f"its format is {head.get('version')}, not {wanted['version']}")
-        if head.get("fingerprint") != wanted["fingerprint"]:
-            raise UserError(
-                f"the document states in '{self.folder}' are those of another model or text format "
-                f"({head.get('fingerprint')}, not {wanted['fingerprint']}): name another folder"
-            )
-        if head.get("dtype") != wanted["dtype"]:
-            raise UserError(
-                f"the document states in '{self.folder}' are kept as {head.get('dtype')}: "
-                f"ask for {head.get('dtype')}, or name another folder"
-            )
-
-    def _read_entries(self) -> None:
-        """Read the log if it grew or shrank since; a torn last line counts as not there."""
-        path = self.folder / "entries.jsonl"
-        size = path.stat().st_size if path.exists() else 0
-        if size == self._log_size:
-            return
-        raw = path.read_bytes() if size else b""
-        entries: dict[str, Entry] = {}
-        end = (0, 0)
-        for line in raw[: raw.rfind(b"\n") + 1].splitlines():
-            row = json.loads(line)
-            if row.get("deleted"):
-                entries.pop(row["key"], None)
-                continue
-            entry = _entry_of(row)
-            entries[row["key"]] = entry
-            end = max(end, (entry.shard, entry.offset + entry.size))
-        self._entries, self._end, self._log_size = entries, end, len(raw)
-
-    def _log(self, row: Mapping[str, Any]) -> None:
-        with (self.folder / "entries.jsonl").open("a+b") as log:
-            size = log.seek(0, os.SEEK_END)
-            if size:
-                log.seek(size - 1)
-                if log.read(1) != b"\n":  # a line torn by a kill: cut it off
-                    log.seek(0)
-                    log.truncate(log.read().rfind(b"\n") + 1)
-            log.write(json.dumps(row).encode() + b"\n")
-            log.flush()
-            os.fsync(log.fileno())
-            self._log_size = log.seek(0, os.SEEK_END)
-
-    def _write(self, shard: int, offset: int, blob: bytes) -> None:
-        with self._shard_path(shard).open("r+b" if offset else "wb") as file:
-            file.truncate(offset)  # drop what a killed build left behind
-            file.seek(offset)
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _shard_path(self, shard: int) -> Path:
-        return self.folder / f"shard-{shard:05d}.bin"
-
-    def _map(self, shard: int, end: int) -> NDArray[np.uint8]:
-        """Return a shard's bytes, mapped again if it grew (another process may write) past it."""
-        mapped = self._maps.get(shard)
-        if mapped is None or len(mapped) < end:
-            mapped = np.memmap(self._shard_path(shard), dtype=np.uint8, mode="r")
-            self._maps[shard] = mapped
-        return mapped
-
-
-def _entry_of(row: Mapping[str, Any]) -> Entry:
-    """Read a line of the log."""
-    parts = tuple((str(name), tuple(map(int, shape))) for name, shape in row["parts"])
-    shard, offset, size = (int(value) for value in row["at"])
-    return Entry(shard, offset, size, parts)
+        there = "select 1 from states where key = ?"
+        return [key for key in dict.fromkeys(keys) if not self._file.query(there, (key,))]
 
 
 def pack(array: NDArray[Any], dtype: Dtype) -> bytes:
@@ -220,14 +119,11 @@ def unpack(
     blob: NDArray[np.uint8], shape: tuple[int, ...], dtype: Dtype
 ) -> tuple[NDArray[np.float32], int]:
     """Return the array at the head of ``blob``, and how many bytes it took."""
-    count = int(np.prod(shape))
-    width = np.dtype(_NUMPY[dtype]).itemsize
+    count = math.prod(shape)
+    used = count * np.dtype(_NUMPY[dtype]).itemsize
     if dtype != "int8":
-        used = count * width
         return blob[:used].view(_NUMPY[dtype]).astype(np.float32).reshape(shape), used
     lead = shape[:-2] if len(shape) >= 2 else ()
-    scales = int(np.prod(lead)) if lead else 1
-    scale = blob[: 4 * scales].view("<f4").reshape(*lead, *(1,) * (len(shape) - len(lead)))
-    used = 4 * scales + count
-    values = blob[4 * scales : used].view("<i1").reshape(shape)
-    return (values * scale).astype(np.float32), used
+    scale = blob[: 4 * math.prod(lead)].view("<f4").reshape(*lead, *(1,) * (len(shape) - len(lead)))
+    values = blob[scale.nbytes : scale.nbytes + count].view("<i1").reshape(shape)
+    return (values * scale).astype(np.float32), scale.nbytes + count

@@ -6,7 +6,7 @@ Beside the events of a step stands what became of each chunk in its context, wit
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,11 @@ create table if not exists pieces (
     tokens_before integer, tokens_after integer, primary key (episode_id, step, place)
 );
 """
+#: The tables that hold rows of steps, and their columns behind the episode.
+_STEPPED = {
+    "events": "step, place, kind, text",
+    "pieces": "step, place, id, kind, score, tokens_before, tokens_after",
+}
 
 
 class TraceStore:
@@ -62,18 +67,19 @@ class TraceStore:
         Later steps go because a step written again was stepped back to: its old future is gone.
         """
         with self._file.transaction() as db:
-            db.execute("delete from events where episode_id = ? and step >= ?", (episode_id, step))
-            db.execute("delete from pieces where episode_id = ? and step >= ?", (episode_id, step))
+            for table in ("events", "pieces"):
+                gone = f"delete from {table} where episode_id = ? and step >= ?"  # noqa: S608
+                db.execute(gone, (episode_id, step))
             db.executemany(
                 "insert into pieces values (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
+                (
                     (episode_id, step, i, storable(p.id), *astuple(p)[2:])
                     for i, p in enumerate(pieces)
-                ],
+                ),
             )
             db.executemany(
                 "insert into events values (?, ?, ?, ?, ?)",
-                [(episode_id, step, i, e.kind, storable(e.text)) for i, e in enumerate(events)],
+                ((episode_id, step, i, e.kind, storable(e.text)) for i, e in enumerate(events)),
             )
             db.execute(
                 "insert into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (episode_id)"
@@ -94,19 +100,13 @@ class TraceStore:
         if source == target:
             return
         with self._file.transaction() as db:
-            db.execute("delete from events where episode_id = ?", (target,))
-            db.execute("delete from pieces where episode_id = ?", (target,))
-            copied = (target, source, steps)
-            db.execute(
-                "insert into events select ?, step, place, kind, text from events"
-                " where episode_id = ? and step < ?",
-                copied,
-            )
-            db.execute(
-                "insert into pieces select ?, step, place, id, kind, score, tokens_before,"
-                " tokens_after from pieces where episode_id = ? and step < ?",
-                copied,
-            )
+            for table, columns in _STEPPED.items():
+                db.execute(f"delete from {table} where episode_id = ?", (target,))  # noqa: S608
+                db.execute(
+                    f"insert into {table} select ?, {columns} from {table}"  # noqa: S608
+                    " where episode_id = ? and step < ?",
+                    (target, source, steps),
+                )
             db.execute(
                 "insert or replace into episodes"
                 " select ?, ?, task, instruction, agent, ?, 0, 0, ? from episodes where episode_id = ?",
@@ -123,19 +123,17 @@ class TraceStore:
     ) -> list[dict[str, Any]]:
         """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
         query = (
-            "select * from episodes where reward >= ? and (? is null or done = ?)"
+            "select * from episodes where (? is null or reward >= ?) and (? is null or done = ?)"
             " order by started desc, rowid desc"
         )
-        floor = -1e308 if min_reward is None else min_reward
-        wanted = None if done is None else int(done)
-        found = []
-        for row in self._file.query(query, (floor, wanted, wanted)):
-            episode = dict(row)
-            episode |= {"task": json.loads(row["task"]), "agent": json.loads(row["agent"])}
-            episode["done"] = bool(row["done"])
-            if env is None or episode["task"].get("env") == env:
-                found.append(episode)
-        return found[:limit]
+        read: dict[str, Callable[[Any], Any]] = {
+            "task": json.loads,
+            "agent": json.loads,
+            "done": bool,
+        }
+        rows = self._file.query(query, (min_reward, min_reward, done, done))
+        episodes = [dict(row) | {key: read[key](row[key]) for key in read} for row in rows]
+        return [e for e in episodes if env is None or e["task"].get("env") == env][:limit]
 
     def events(self, episode_id: str) -> list[Event]:
         """Return an episode's events in order ([] if there is no such episode)."""

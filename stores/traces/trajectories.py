@@ -55,20 +55,18 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
 def read_trajectories(path: str | Path) -> list[Trajectory]:
     """Read an export. Raises ``UserError`` naming the file, and the line if that is the trouble."""
     found: list[Trajectory] = []
-    number = 0
     try:
         with Path(path).open(encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, 1):  # noqa: B007 - named in the error
-                if line.strip():
-                    found.append(_read(json.loads(line)))
+            for line in file:
+                found += [_read(json.loads(line))] if line.strip() else []
     except OSError as error:
         raise UserError(
             f"cannot read trajectories '{path}' ({error.strerror}): record some with"
             " `stategate data trajectories`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UserError(f"'{path}' line {number} is no exported episode ({problem})") from None
+        problem = f"episode {len(found) + 1} is no exported one ({type(error).__name__}: {error})"
+        raise UserError(f"'{path}': {problem}") from None
     if not found:
         raise UserError(f"'{path}' holds no episodes")
     return found

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from evals.rerank.data import data_folder, given_pool, load_questions, retrieved_pool
+from evals.core.statistics import ranking_metrics
+from evals.rerank.data import data_folder, load_questions, retrieved
 from evals.rerank.rankers import Scorer, Settings, run_rerank
-from evals.rerank.summary import measure
+from evals.rerank.summary import MEASURES
 from stores.errors import UserError
 from tests.evals.pairs import DATASETS, SSM, write_questions
 from ui.cli.main import app
@@ -34,6 +35,10 @@ def settings(**changes):
         "rankers": ("bm25", "single_gradient", "bm25+2*single_gradient"),
     }  # fmt: skip
     return Settings(**{**made, **changes})
+
+
+def measure(scores, relevant, missed=0):
+    return ranking_metrics(MEASURES, scores, relevant, missed)
 
 
 def test_metrics_by_hand():
@@ -63,8 +68,7 @@ def test_questions_alternate_between_sets(data, tmp_path):
 
 def test_pools(data):
     questions = load_questions(data, "dev", ("hotpotqa", "musique"))
-    assert given_pool(questions[0]).relevant == questions[0].relevant
-    for question, pool in zip(questions, retrieved_pool(questions, 3), strict=True):
+    for question, pool in zip(questions, retrieved(questions, 3), strict=True):
         assert len(pool.documents) == 3
         found = {pool.documents[i] for i in pool.relevant}
         assert found <= {question.documents[i] for i in question.relevant}
@@ -76,11 +80,11 @@ def test_a_run_finds_the_right_documents_and_goes_on(data, tmp_path, monkeypatch
     whole = Scorer.score
     count = {"n": 0}
 
-    def killed(self, name, question, pool):
+    def killed(self, name, question):
         count["n"] += 1
         if count["n"] > 5:
             raise KeyboardInterrupt
-        return whole(self, name, question, pool)
+        return whole(self, name, question)
 
     monkeypatch.setattr(Scorer, "score", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -179,10 +183,10 @@ def test_real_questions_are_whole():
 def test_a_ranker_that_fails_is_counted_with_the_order_of_the_pool(data, tmp_path, monkeypatch):
     whole = Scorer.score
 
-    def score(self, name, question, pool):
+    def score(self, name, question):
         if name == "bm25_stem" and question.id == "musique1":
             raise RuntimeError("out of breath")
-        return whole(self, name, question, pool)
+        return whole(self, name, question)
 
     monkeypatch.setattr(Scorer, "score", score)
     names = ("bm25", "bm25_stem")

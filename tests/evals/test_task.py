@@ -13,7 +13,7 @@ from stores.errors import UserError
 from ui.cli.main import app
 
 COMMANDS = ("live", "budget", "retrieval", "qa", "memory", "experience", "rerank", "entities")
-BENCHES = ("webshop", "step", "bank", "retrieval", "memory")
+BENCHES = ("webshop", "step", "bank")
 ARGS = {"command": "x", "commit": "a", "versions": {}, "seed": 3}
 
 

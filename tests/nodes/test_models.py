@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage
 from nodes.models.embedders import Hashing, MiniLM, OpenAIEmbedder
 from nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
 from nodes.resources import Resources
-from stores.assets.fetch import is_present
+from stores.assets.fetch import ASSETS
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
 
@@ -190,7 +190,7 @@ assert "torch" not in sys.modules, "a cached text loaded torch"
 def test_minilm_gives_a_text_the_same_bytes_in_any_batch_and_loads_nothing_for_known_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not is_present("minilm"):
+    if not ASSETS["minilm"].is_present:
         pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
     from stores.home import cache
 

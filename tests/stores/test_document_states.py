@@ -1,6 +1,5 @@
 """The index of document states: what goes in comes out, whatever happens in between."""
 
-import json
 import os
 import signal
 import subprocess
@@ -25,12 +24,11 @@ def arrays(seed):
 
 @pytest.mark.parametrize(("dtype", "error"), [("fp32", 0), ("fp16", 1e-3), ("int8", 1 / 200)])
 def test_round_trip(tmp_path, dtype, error):
-    store = DocumentStates(tmp_path / "x", "m", dtype, shard_bytes=700)
+    store = DocumentStates(tmp_path / "x", "m", dtype)
     given = {document_key(str(i)): arrays(i) for i in range(30)}
     for key, value in given.items():
         store.add(key, value)
-    assert len(list((tmp_path / "x").glob("shard-*.bin"))) > 2
-    again = DocumentStates(tmp_path / "x", "m", dtype, shard_bytes=700)
+    again = DocumentStates(tmp_path / "x", "m", dtype)
     assert list(again) == list(given)
     for key, value in given.items():
         for name, array in again.get(key).items():
@@ -39,16 +37,10 @@ def test_round_trip(tmp_path, dtype, error):
             assert np.abs(array - value[name]).max(initial=0) <= error * top
 
 
-def test_a_document_that_an_older_index_deleted_is_not_there(tmp_path):
-    store = DocumentStates(tmp_path, "m")
-    for i in range(3):
-        store.add(str(i), arrays(i))
-    with (tmp_path / "entries.jsonl").open("a") as log:
-        log.write(json.dumps({"key": "1", "deleted": True}) + "\n")
-    again = DocumentStates(tmp_path, "m")
-    assert list(again) == ["0", "2"]
-    again.add("1", arrays(7))
-    assert np.allclose(DocumentStates(tmp_path, "m").get("1")["conv"], arrays(7)["conv"], rtol=1e-3)
+def test_files_of_the_former_format_go(tmp_path):
+    (tmp_path / "shard-00000.bin").write_bytes(b"0" * 99)
+    assert not list(DocumentStates(tmp_path, "m"))
+    assert [path.name for path in tmp_path.iterdir() if "states.sqlite" not in path.name] == []
 
 
 def test_what_fp16_cannot_hold_is_clipped(tmp_path):
@@ -80,26 +72,10 @@ def test_another_model_or_dtype_is_refused(tmp_path):
         DocumentStates(tmp_path / "x", "other")
     with pytest.raises(UserError, match="kept as fp16"):
         DocumentStates(tmp_path / "x", "m", "int8")
-    (tmp_path / "x" / "index.json").write_text("[")
+    for path in (tmp_path / "x").iterdir():
+        path.write_text("[")
     with pytest.raises(UserError, match="delete the folder"):
         DocumentStates(tmp_path / "x", "m")
-
-
-def test_torn_line_and_unfinished_array_are_written_over(tmp_path):
-    store = DocumentStates(tmp_path, "m")
-    for i in range(3):
-        store.add(str(i), arrays(i))
-    log = tmp_path / "entries.jsonl"
-    whole = log.read_bytes()
-    log.write_bytes(whole[:-9])  # the third entry is torn, its array is in the shard
-    again = DocumentStates(tmp_path, "m")
-    assert list(again) == ["0", "1"]
-    again.add("2", arrays(2))
-    again.add("3", arrays(3))
-    last = DocumentStates(tmp_path, "m")
-    for i in range(4):
-        assert np.allclose(last.get(str(i))["conv"], arrays(i)["conv"], rtol=1e-3)
-    assert all(json.loads(line) for line in log.read_text().splitlines())
 
 
 def test_killed_in_mid_build_goes_on(tmp_path):
@@ -107,7 +83,7 @@ def test_killed_in_mid_build_goes_on(tmp_path):
         import sys
         import numpy as np
         from stores.states.documents import DocumentStates
-        store = DocumentStates(sys.argv[1], "m", "fp32", shard_bytes=100_000)
+        store = DocumentStates(sys.argv[1], "m", "fp32")
         for i in range(100_000):
             store.add(str(i), {"a": np.full((1000,), i, dtype=np.float32)})
             print(i, flush=True)
@@ -118,7 +94,7 @@ def test_killed_in_mid_build_goes_on(tmp_path):
         assert process.poll() is None
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    store = DocumentStates(tmp_path / "x", "m", "fp32", shard_bytes=100_000)
+    store = DocumentStates(tmp_path / "x", "m", "fp32")
     kept = len(store)
     assert kept >= 60
     for i in range(kept + 20):

@@ -18,12 +18,11 @@ from trainers import fitting
 from trainers.episodes import Readers, decisions_of, make_resources, parse_builder
 from trainers.settings import ActorSettings, ReinforceSettings, read_settings
 from trainers.webshop import imitation, reinforce
-from trainers.webshop.batches import collate, sized_batches
 from trainers.webshop.collect import collect_practice
 from trainers.webshop.goals import practice
 from trainers.webshop.imitation import choices, match
 from trainers.webshop.reinforce import Decided, decided
-from trainers.webshop.rollout import Rollout, Start, roll
+from trainers.webshop.rollout import Rollout, Start, collate, roll, sized_batches
 
 
 @pytest.fixture(scope="module")

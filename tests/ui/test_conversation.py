@@ -8,7 +8,7 @@ from stores.memory.long_term import open_long_term
 from stores.memory.records import Namespace
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
-from ui.app.render.answers import render_sources
+from ui.app.render.context import render_sources
 from ui.app.render.memories import layout, render_entities, render_facts, render_rows
 from ui.app.tab_sessions import TabSessions
 

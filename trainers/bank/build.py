@@ -8,7 +8,7 @@ stategate bank hindsight banks/state runs/traces.sqlite --watch 60
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,17 +172,15 @@ def without_leaks(
 ) -> tuple[list[Annotation], int]:
     """Empty the advice that tells the episode's answer; returns the rest and how many leaked."""
     outcomes = view.actions.outcomes([step.action for step in episode.steps])
-    answers = [_folded(answer) for answer in (*episode.answers, *outcomes)]
     # Whole words: the answer "4" is in "a 4 pack", not in "40 dollars".
-    answers = [f" {answer} " for answer in answers if answer]
+    folded = map(_folded, (*episode.answers, *outcomes))
+    answers = [f" {answer} " for answer in folded if answer]
     kept: list[Annotation] = []
     leaks = 0
     for note in notes:
-        advice = f" {_folded(note.experience)} "
-        if any(answer in advice for answer in answers):
-            note = Annotation(note.q, "", note.by)
-            leaks += 1
-        kept.append(note)
+        leaks_it = any(answer in f" {_folded(note.experience)} " for answer in answers)
+        kept.append(replace(note, experience="") if leaks_it else note)
+        leaks += leaks_it
     return kept, leaks
 
 

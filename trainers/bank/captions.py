@@ -75,17 +75,19 @@ def image_parts(images: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]
     parts: list[dict[str, Any]] = []
     problems: list[str] = []
     for image in images:
-        url = image if image.startswith(("data:image/", "http://", "https://")) else None
-        if url is None:
-            try:
-                raw = Path(image).expanduser().read_bytes()
-            except (OSError, ValueError) as error:
-                problems.append(f"image '{image[:80]}' does not load ({type(error).__name__})")
-                continue
-            if not raw.startswith(_MAGIC) or len(raw) > _MOST:
-                problems.append(f"image '{image[:80]}' is no PNG, JPEG, GIF or WebP of under 20 MB")
-                continue
-            kind = mimetypes.guess_type(image)[0] or "image/png"
-            url = f"data:{kind};base64,{base64.b64encode(raw).decode()}"
-        parts.append({"type": "image_url", "image_url": {"url": url}})
+        try:
+            parts.append({"type": "image_url", "image_url": {"url": _url(image)}})
+        except (OSError, ValueError) as error:
+            why = str(error) if type(error) is ValueError else type(error).__name__
+            problems.append(f"image '{image[:80]}' does not load ({why})")
     return parts, problems
+
+
+def _url(image: str) -> str:
+    if image.startswith(("data:image/", "http://", "https://")):
+        return image
+    raw = Path(image).expanduser().read_bytes()
+    if not raw.startswith(_MAGIC) or len(raw) > _MOST:
+        raise ValueError("no PNG, JPEG, GIF or WebP of under 20 MB")
+    kind = mimetypes.guess_type(image)[0] or "image/png"
+    return f"data:{kind};base64,{base64.b64encode(raw).decode()}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 NEUTRAL = 5.0
 _OUT = 60  # tokens that the answer needs for one state
-_DIGITS = re.compile(r"-?\d+(?:\.\d+)?")
+_DIGITS = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 SYSTEM = """You judge, in hindsight, each decision of an agent that worked on a task. For each \
 numbered state give q_value, from 0 (this decision spoiled the task) to 10 (it was right), and \
 experience: one or two sentences of advice for someone in a like state of another task. Say what to do \
@@ -57,7 +57,10 @@ class Hindsight:
         self, episodes: Sequence[Episode]
     ) -> Iterator[tuple[Episode, Sequence[Annotation] | str]]:
         """Yield each episode with its annotations, or with why it has none, as they come."""
-        limiter = self._limiter()
+        from langchain_core.rate_limiters import InMemoryRateLimiter
+
+        a_second = self.per_minute / 60 or math.inf
+        limiter = InMemoryRateLimiter(requests_per_second=a_second, check_every_n_seconds=0.05)
         waiting = iter(episodes)
         running: dict[Future[Sequence[Annotation] | str], Episode] = {}
         with ThreadPoolExecutor(max_workers=self.concurrency) as pool:
@@ -89,20 +92,20 @@ class Hindsight:
 
     def _annotate(self, episode: Episode, limiter: Any) -> Sequence[Annotation] | str:
         messages = [SystemMessage(SYSTEM), HumanMessage(self._content(episode))]
+        states = len(episode.steps)
+        schema, room = answer_schema(states), 2 * _OUT * states + _OUT  # more than it should need
         problem = ""
         for _ in range(ATTEMPTS):
-            if limiter is not None:
+            if self.per_minute:
                 limiter.acquire()
             try:
-                states = len(episode.steps)
-                room = 2 * _OUT * states + _OUT  # more than the answer should need
-                reply = ask(self.model, messages, answer_schema(states), self.usage, room)
+                reply = ask(self.model, messages, schema, self.usage, room)
             except ModelUnavailable:
                 raise
             except asking_problems() as error:
                 problem = f"the model failed ({' '.join(str(error).split())[:120]})"
                 continue
-            notes = read_answer(reply, len(episode.steps), self.name)
+            notes = read_answer(reply, states, self.name)
             if notes is not None:
                 return notes
             problem = f"the model's answer is no annotation ({' '.join(reply.split())[:60]!r})"
@@ -115,15 +118,6 @@ class Hindsight:
             return text
         parts, _ = image_parts(episode.images)
         return [{"type": "text", "text": text}, *parts] if parts else text
-
-    def _limiter(self) -> Any:
-        if self.per_minute <= 0:
-            return None
-        from langchain_core.rate_limiters import InMemoryRateLimiter
-
-        return InMemoryRateLimiter(
-            requests_per_second=self.per_minute / 60, check_every_n_seconds=0.05
-        )
 
 
 def episode_text(episode: Episode, view: View, tokens: int) -> str:
@@ -180,12 +174,10 @@ def read_answer(reply: str, states: int, name: str = "model") -> list[Annotation
         number, q = _number(item.get("state")), _number(item.get("q_value"))
         if number is None or q is None or not number.is_integer():
             continue
-        number = int(number)
-        if not 1 <= number <= states or number in notes:
-            continue
         words = item.get("experience")
         words = " ".join(words.split())[:400] if isinstance(words, str) else ""
-        notes[number] = Annotation(min(max(q, 0.0), 10.0), words, by)
+        if 1 <= number <= states:
+            notes.setdefault(int(number), Annotation(min(max(q, 0.0), 10.0), words, by))
     if not notes:
         return None
     return [notes.get(i, Annotation(NEUTRAL, "", by)) for i in range(1, states + 1)]
@@ -193,11 +185,6 @@ def read_answer(reply: str, states: int, name: str = "model") -> list[Annotation
 
 def _number(value: Any) -> float | None:
     """Read 7, "7", "7/10" or "State 7"; None where there is no finite number."""
-    if isinstance(value, str):
-        found = _DIGITS.search(value)
-        value = found[0] if found else None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    found = _DIGITS.search(str(value)) if isinstance(value, str | int | float) else None
+    number = float(found[0]) if found else math.nan
     return number if math.isfinite(number) else None

@@ -11,7 +11,6 @@ from typing import Any
 
 from nodes.experience.episode import Episode, Step, from_events, parse_action
 from stores.errors import UserError
-from stores.traces import Event
 from stores.traces.store import TraceStore
 from stores.traces.trajectories import events_of
 
@@ -47,40 +46,44 @@ def read_episodes(paths: Sequence[str | Path], include_incorrect: bool = False) 
 
 def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
     try:
-        with path.open("rb") as file:
-            is_database = file.read(15) == b"SQLite format 3"
-        if is_database:
-            yield from _database(path, problems)
-            return
-        text = path.read_bytes().decode("utf-8", "replace")
+        raw = path.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
-    for place, record in _records(text, path, problems):
+    is_database = raw.startswith(b"SQLite format 3")
+    records = _rows(path) if is_database else _records(raw.decode("utf-8", "replace"))
+    if not raw.strip():
+        problems.append(f"{path.name}: empty")
+    for place, record in records:
         try:
+            if isinstance(record, ValueError):
+                raise record
             yield _episode(record, path.stem)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problems.append(f"{path.name} {place}: {_reason(error)}")
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            problems.append(f"{path.name} {place}: {' '.join(reason.split())}")
 
 
-def _records(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, Any]]:
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield (place, record) of the finished episodes of a trace store, oldest first."""
+    store = TraceStore(path)
+    for row in reversed(store.episodes(done=True)):
+        yield f"episode {row['episode_id']}", store.exported(row)
+
+
+def _records(text: str) -> Iterator[tuple[str, Any]]:
     """Yield (place, record) of a JSON document (one record or a list) or of JSON lines."""
     try:
         whole = json.loads(text)
     except ValueError:
-        whole = None
-    if whole is not None:
-        for i, record in enumerate(whole if isinstance(whole, list) else [whole], 1):
-            yield f"record {i}", record
+        for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
+            if line.strip():
+                try:
+                    yield f"line {number}", json.loads(line)
+                except ValueError:
+                    yield f"line {number}", ValueError("no JSON (half-written?)")
         return
-    if not text.strip():
-        problems.append(f"{path.name}: empty")
-    for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
-        if not line.strip():
-            continue
-        try:
-            yield f"line {number}", json.loads(line)
-        except ValueError:
-            problems.append(f"{path.name} line {number}: no JSON (half-written?)")
+    for i, record in enumerate(whole if isinstance(whole, list) else [whole], 1):
+        yield f"record {i}", record
 
 
 def _episode(record: Any, source: str) -> Episode:
@@ -96,25 +99,12 @@ def _exported(record: Mapping[str, Any], source: str) -> Episode:
     """Read a line of the trace store's export."""
     if not record.get("done", True):
         raise ValueError("the episode did not end")
-    return _recorded(record, events_of(record), source)
-
-
-def _database(path: Path, problems: list[str]) -> Iterator[Episode]:
-    store = TraceStore(path)
-    for row in reversed(store.episodes(done=True)):
-        try:
-            yield _recorded(row, store.events(row["episode_id"]), path.stem)
-        except ValueError as error:
-            problems.append(f"{path.name} episode {row['episode_id']}: {_reason(error)}")
-
-
-def _recorded(row: Mapping[str, Any], events: Sequence[Event], source: str) -> Episode:
     return from_events(
-        str(row["episode_id"]),
-        events,
-        question=str(row.get("instruction") or ""),
-        reward=float(row["reward"]),
-        task_id=task_name(row.get("task") or {}),
+        str(record["episode_id"]),
+        events_of(record),
+        question=str(record.get("instruction") or ""),
+        reward=float(record["reward"]),
+        task_id=task_name(record.get("task") or {}),
         source=source,
     )
 
@@ -157,7 +147,9 @@ def _reference(record: Mapping[str, Any], source: str) -> Episode:
     if not steps:
         raise ValueError("the trace holds no decision")
     correct = bool(record.get("is_correct"))
-    known = [answer, *_texts(record.get("ground_truth"))]
+    truth = record.get("ground_truth")
+    truths = truth if isinstance(truth, list) else [] if truth is None else [truth]
+    known = [answer, *map(str, truths)]
     known += [step.params for step in steps if step.tool == "answer"]
     return Episode(
         id=f"{source}/{record['task_id']}/{record.get('id', '')}".rstrip("/"),
@@ -208,18 +200,6 @@ def _react(record: Mapping[str, Any], source: str) -> Episode:
         f"{source}/{session}", session, str(record["instruction"]), tuple(steps), reward,
         reward >= 1.0, source=source,
     )  # fmt: skip
-
-
-def _texts(value: Any) -> list[str]:
-    if value is None:
-        return []
-    return [str(item) for item in value] if isinstance(value, list) else [str(value)]
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"{error} is missing"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], str], Episode]] = {

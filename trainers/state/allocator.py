@@ -29,7 +29,7 @@ from stores.runs import mean, standard_error
 from stores.tokens import count_tokens
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AllocatorSettings, result
-from trainers.state.decisions import Decisions, Frozen, freeze
+from trainers.state.data import Decisions, Frozen, freeze
 from trainers.state.retriever import scored
 
 #: How sharply the frozen reader chooses (inverse temperature of its cosines).

@@ -103,12 +103,12 @@ def scored(name: str, predicted: Sequence[Predicted]) -> dict[str, Any]:
     """Return a summary row: accuracy and macro-F1, standard errors over episodes (bootstrap)."""
     row: dict[str, Any] = {"agent": name, "n": len(predicted)}
     row["decisions"] = sum(len(labels) for _, _, labels in predicted)
-    row |= {"accuracy": _accuracy(predicted), "macro_f1": _macro_f1(predicted)}
     rng = np.random.default_rng(0)
     draws = [
         [predicted[i] for i in rng.integers(0, len(predicted), len(predicted))] for _ in range(200)
     ]
     for metric, measure in (("accuracy", _accuracy), ("macro_f1", _macro_f1)):
+        row[metric] = measure(predicted)
         row[f"{metric}_se"] = float(np.std([measure(draw) for draw in draws], ddof=1))
     for mode in sorted({str(e.trajectory.agent.get("mode", "")) for e, _, _ in predicted} - {""}):
         own = [p for p in predicted if p[0].trajectory.agent.get("mode") == mode]
@@ -120,21 +120,24 @@ def baselines(
     training: Sequence[Sequenced], reported: Sequence[Sequenced], classes: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return rows for the majority class and for a linear classifier of the last page's words."""
+    from sklearn.dummy import DummyClassifier
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
 
-    labels = np.concatenate([truth(e, classes) for e in training])
-    majority = int(np.bincount(labels).argmax())
-    constant = [(e, np.full(len(e.labels), majority), truth(e, classes)) for e in reported]
     words = CountVectorizer(max_features=20_000, binary=True)
-    model = LogisticRegression(max_iter=300)
-    model.fit(words.fit_transform([p.text for e in training for p in e.pages]), labels)
-    bag = [
-        (e, model.predict(words.transform([p.text for p in e.pages])), truth(e, classes))
-        for e in reported
-        if e.labels
-    ]
-    return [scored("majority class", constant), scored("bag of last observation", bag)]
+    rows = []
+    for name, model in (
+        ("majority class", DummyClassifier(strategy="most_frequent")),
+        ("bag of last observation", make_pipeline(words, LogisticRegression(max_iter=300))),
+    ):
+        labels = np.concatenate([truth(e, classes) for e in training])
+        model.fit([page.text for e in training for page in e.pages], labels)
+        told = [e for e in reported if e.labels]
+        guesses = [model.predict([page.text for page in e.pages]) for e in told]
+        made = zip(told, guesses, strict=True)
+        rows.append(scored(name, [(e, guess, truth(e, classes)) for e, guess in made]))
+    return rows
 
 
 def _accuracy(predicted: Sequence[Predicted]) -> float:
@@ -142,10 +145,8 @@ def _accuracy(predicted: Sequence[Predicted]) -> float:
 
 
 def _macro_f1(predicted: Sequence[Predicted]) -> float:
+    from sklearn.metrics import f1_score
+
     guesses = np.concatenate([guess for _, guess, _ in predicted])
     truths = np.concatenate([true for _, _, true in predicted])
-    scores = []
-    for label in np.unique(truths):
-        both = float(np.sum((guesses == label) & (truths == label)))
-        scores.append(2 * both / float(np.sum(guesses == label) + np.sum(truths == label)))
-    return float(np.mean(scores))
+    return float(f1_score(truths, guesses, labels=np.unique(truths), average="macro"))

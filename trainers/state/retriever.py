@@ -21,8 +21,7 @@ from nodes.retrieval.align import FEATURES
 from stores.assets.weights import save_weights
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import RetrieverSettings, result
-from trainers.state.data import TextTable
-from trainers.state.decisions import Decisions, freeze
+from trainers.state.data import Decisions, TextTable, freeze
 
 _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed

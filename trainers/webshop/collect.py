@@ -7,7 +7,6 @@ it opens the best-looking wrong product first: the pages that a learner must lea
 ``collect.json`` says how often the expert made which detour.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from tqdm import tqdm
 
 from envs.webshop import WebShop
 from envs.webshop.expert import Rates, play
+from stores.files import write_json
 from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
 from trainers.webshop.goals import MODES, draw, load_shop, practice, splits
 
@@ -64,11 +64,9 @@ def _write(
         drawn = draw(goals, count, seed + i, shop, by="asin" if by_product else "index")
         played = list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name, rates))
         write_trajectories(out / f"{name}.jsonl", played)
-        summary["splits"][name] = {
-            **_counted(played),
-            "sha256": file_hash(out / f"{name}.jsonl"),
-        }
-    (out / "collect.json").write_text(json.dumps(summary, indent=1) + "\n", "utf-8")
+        sha256 = file_hash(out / f"{name}.jsonl")
+        summary["splits"][name] = {**_counted(played), "sha256": sha256}
+    write_json(out / "collect.json", summary, indent=1)
     return summary
 
 

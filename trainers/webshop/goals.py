@@ -92,18 +92,17 @@ def practice(shop: WebShop, seed: int = 0) -> Practice:
     heldout = [i for i in real if shop.goals[i]["asin"] in held]
     world = copy.copy(shop)
     world.goals = list(shop.goals)
-    new_training: list[int] = []
-    new_heldout: list[int] = []
+    made_heldout: list[int] = []
     named = {goal["asin"] for goal in shop.goals}
     for product in shop.products.values():
         is_bare = not product.query or product.attributes in ((), ("DUMMY_ATTR",))
         if product.asin in named or is_bare:
             continue
-        side = new_heldout if rng.random() < _HELD_OUT / 2 else new_training
+        side = made_heldout if rng.random() < _HELD_OUT / 2 else training
         for _ in range(4 if product.options else 1):
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng))
-    return Practice(world, (*training, *new_training), tuple(heldout), tuple(new_heldout))
+    return Practice(world, tuple(training), tuple(heldout), tuple(made_heldout))
 
 
 def load_shop(data: str, mode: str) -> WebShop:

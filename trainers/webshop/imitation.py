@@ -40,7 +40,7 @@ from stores.traces.trajectories import Trajectory
 from trainers.episodes import Readers, decisions_of, read_sides, resources_of
 from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import ActorSettings, open_run, result
-from trainers.webshop.batches import collate, sized_batches
+from trainers.webshop.rollout import collate, sized_batches
 
 _ENOUGH = 0.5  # shared words (Jaccard) for a query of ours to stand for the expert's
 
@@ -89,15 +89,15 @@ def match(action: str, candidates: Sequence[str]) -> int | None:
         return candidates.index(action)
     if not action.startswith("search["):
         return None
-    wanted = set(words_of(action[7:-1]))
-    best, place = 0.0, None
-    for i, candidate in enumerate(candidates):
-        if candidate.startswith("search["):
-            words = set(words_of(candidate[7:-1]))
-            alike = len(words & wanted) / max(len(words | wanted), 1)
-            if alike > best:
-                best, place = alike, i
-    return place if best >= _ENOUGH else None
+    wanted = {*words_of(action[7:-1])}
+    queries = {
+        i: {*words_of(text[7:-1])}
+        for i, text in enumerate(candidates)
+        if text.startswith("search[")
+    }
+    alike = {i: len(words & wanted) / max(len(words | wanted), 1) for i, words in queries.items()}
+    best = max(alike, key=alike.__getitem__, default=None)
+    return best if best is not None and alike[best] >= _ENOUGH else None
 
 
 def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from envs.webshop import WebShop
 from graph.agent import Agent
 from graph.build import Graph, build_graph
 from graph.config import load_config
+from nodes.resources import Resources
 from stores.errors import UserError
 from stores.traces.store import TraceStore
 from trainers.webshop.goals import goals_of
@@ -44,16 +45,15 @@ def practise(
         raise UserError(f"no style '{unknown[0]}': the styles are {', '.join(STYLES)}")
     memory = f"memory=[{{kind: short_term}}, {{kind: trace, path: '{out}'}}]"
     graphs: dict[str, Graph] = {}
-    agent: Agent | None = None
+    resources: Resources | None = None
     for style in styles:
         settled = load_config(config, ["updater.kind=none", *overrides, *STYLES[style], memory])
-        graphs[style] = build_graph(settled, False, agent.resources if agent else None)
-        agent = graphs[style].agent  # type: ignore[attr-defined]
-    if agent is None:
-        raise UserError(f"name a style: {', '.join(STYLES)}")
-    world = agent.bound().world
+        graphs[style] = build_graph(settled, False, resources)
+        agent: Agent = graphs[style].agent  # type: ignore[attr-defined]
+        resources = agent.resources
+    world = agent.bound().world if graphs else None
     if not isinstance(world, WebShop):
-        raise UserError("practice plays WebShop: name a config with env.kind=webshop")
+        raise UserError("practice plays WebShop, in a style or more: name a config of that world")
     there = {row["episode_id"] for row in TraceStore(out).episodes(done=True)}
     names = [(style, goal) for goal in goals_of(split, world) for style in styles]
     todo = [(style, goal) for style, goal in names if f"{style}/{goal}" not in there]

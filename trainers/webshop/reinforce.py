@@ -30,9 +30,8 @@ from stores.runs import mean, provenance, shown_config, with_errors
 from trainers.episodes import Readers, make_resources
 from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import ReinforceSettings, open_run
-from trainers.webshop.batches import collate, sized_batches
 from trainers.webshop.goals import MODES, load_shop, practice
-from trainers.webshop.rollout import Rollout, Start, roll
+from trainers.webshop.rollout import Rollout, Start, collate, roll, sized_batches
 
 _PASSES = 2  # over an iteration's decisions
 _CLIP = 0.2  # how far from 1 a ratio counts

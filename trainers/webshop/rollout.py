@@ -1,19 +1,43 @@
-"""Episodes played by a scorer, many side by side: one forward pass a step for all of them."""
+"""Encoded pages as batches, and episodes played many side by side: one forward pass a step for all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from envs.protocols import Observation, Session
 from envs.webshop import WebShop
 from envs.webshop.actions import WebShopActions
 from nodes.act.shop.candidates import Encoded, encode
 from trainers.episodes import Reader, Readers, Walk
-from trainers.webshop.batches import collate
 
 _BLOCK = 64  # pages a forward pass; sorted by size, so that little is padding
+
+
+def collate(seen: Sequence[Encoded], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Pad pages to the largest: rows (B, n, d), page (B, d), absent (B, n)."""
+    sizes = torch.tensor([len(one.actions) for one in seen])
+    rows = pad_sequence([torch.from_numpy(one.rows) for one in seen], batch_first=True)
+    page = torch.from_numpy(np.stack([one.page for one in seen]))
+    absent = torch.arange(rows.shape[1]) >= sizes.unsqueeze(1)
+    return rows.to(device), page.to(device), absent.to(device)
+
+
+def sized_batches(
+    seen: Sequence[Encoded], size: int, generator: torch.Generator
+) -> Iterator[list[int]]:
+    """Yield every index once, in batches of pages of like size (padding is what costs), shuffled."""
+    order = torch.randperm(len(seen), generator=generator).tolist()
+    span = 32 * size
+    batches: list[list[int]] = []
+    for at in range(0, len(order), span):
+        part = sorted(order[at : at + span], key=lambda i: len(seen[i].actions))
+        batches += [part[i : i + size] for i in range(0, len(part), size)]
+    for place in torch.randperm(len(batches), generator=generator).tolist():
+        yield batches[place]
 
 
 @dataclass(frozen=True)

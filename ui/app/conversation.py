@@ -5,8 +5,6 @@ Like a workspace it only keeps things together: asking is ``graph.Session``, fil
 """
 
 import hashlib
-import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,7 +19,7 @@ from stores.corpus.corpus import Changes, Corpus
 from stores.corpus.documents import read_documents
 from stores.corpus.prepared import titled
 from stores.errors import UserError
-from ui.app.tab_sessions import TabSessions
+from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 from ui.memory import of_user, put_question
 
 #: Passages embedded at once while files are indexed.
@@ -30,25 +28,20 @@ _BATCH = 16
 Progress = Callable[[str, int, int], Any]
 
 
-class Conversation:
+class Conversation(Turns):
     """A thread of the QA agent. Questions take turns; a second one at once is refused."""
 
     def __init__(
         self, tab: str, agents: Any, models: Callable[[], Config], tabs: TabSessions | None = None
     ) -> None:
-        self.tab = tab
-        self._agents = agents
-        self._models = models
-        self._tabs = tabs
-        self._turn = threading.Lock()
+        super().__init__()
+        self.tab, self._agents, self._models, self._tabs = tab, agents, models, tabs
         self.stopping = False
-        #: Counts the questions that were left; who waits for an answer sees it change.
-        self.epoch = 0
         self.last: StepResult | None = None
         self.settings: dict[str, Any] = {
             "corpus": "sample", "context": "recall", "actor": "extract", "user": user_of(tab),
         }  # fmt: skip
-        self.thread = _new_thread()
+        self.thread = new_thread("ui-qa")
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None
         if kept is not None:
             self.thread = str(kept.get("thread") or self.thread)
@@ -97,24 +90,18 @@ class Conversation:
         asked = question.strip()
         if not asked:
             raise UserError("the question is empty: ask something")
-        turn = self._turn
-        if not turn.acquire(blocking=False):
-            raise UserError("a question is being answered: wait for it, or stop it")
-        try:
+        with self.taking_turn("a question is being answered: wait for it, or stop it") as is_mine:
             result = put_question(Session(self.graph, self.thread), asked, on_text)
-            if self._turn is turn:  # not left in the meantime
+            if is_mine():
                 self.last = result
                 self.keep()
             return result
-        finally:
-            turn.release()
 
     def abandon(self) -> None:
         """Leave a question that is not answered: the conversation goes on without it, on a copy."""
-        self.epoch += 1
-        self._turn = threading.Lock()
+        self.leave_turn()
         old = Session(self.graph, self.thread)
-        self.thread = _new_thread()
+        self.thread = new_thread("ui-qa")
         values = old.values
         if values.get("messages"):
             new = Session(old.graph, self.thread)
@@ -123,8 +110,8 @@ class Conversation:
 
     def restart(self) -> None:
         """Begin another conversation; what is in long-term memory stays."""
-        self._turn = threading.Lock()
-        self.thread, self.last = _new_thread(), None
+        self.leave_turn()
+        self.thread, self.last = new_thread("ui-qa"), None
         self.keep()
 
     def add_files(self, files: Sequence[str], progress: Progress) -> tuple[Changes, int]:
@@ -172,31 +159,15 @@ class Conversation:
             self._tabs.write(f"{self.tab}/qa", values)
 
 
-class Conversations:
+class Conversations(OpenTabs[Conversation]):
     """All tabs' conversations; ``models`` names the config whose models a tab's agent uses."""
 
     def __init__(
         self, agents: Any, models: Callable[[str], Config], tabs: TabSessions | None = None
     ) -> None:
-        self._agents, self._models, self._tabs = agents, models, tabs
-        self._open: dict[str, Conversation] = {}
-        self._lock = threading.Lock()
-
-    def of(self, tab: str | None) -> Conversation:
-        """Return the conversation of ``tab``: open, kept from earlier, or new."""
-        if not tab:
-            raise UserError("this page has lost its name: reload it")
-        with self._lock:
-            if tab not in self._open:
-                models = partial(self._models, tab)
-                self._open[tab] = Conversation(tab, self._agents, models, self._tabs)
-            return self._open[tab]
+        super().__init__(lambda tab: Conversation(tab, agents, partial(models, tab), tabs))
 
 
 def user_of(tab: str) -> str:
     """Return whose long-term memory a tab reads and writes at first: its own."""
     return f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"
-
-
-def _new_thread() -> str:
-    return f"ui-qa-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"

@@ -6,15 +6,22 @@ and which builder each step was read with. One small JSON file a tab, named by t
 
 import hashlib
 import json
+import threading
 import time
-from collections.abc import Mapping
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from stores.errors import UserError
 from stores.files import write_json
 
 #: Files of tabs that nobody came back to are removed after so many days.
 KEPT_DAYS = 30
+#: Tabs held in memory at most; the others are read again when they come back.
+_OPEN_TABS = 256
 
 
 class TabSessions:
@@ -41,13 +48,79 @@ class TabSessions:
         oldest = time.time() - days * 86_400
         gone = 0
         for path in self.folder.glob("*.json"):
-            try:
+            with suppress(OSError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()
                     gone += 1
-            except OSError:
-                continue
         return gone
 
     def _path(self, tab: str) -> Path:
         return self.folder / f"{hashlib.sha256(tab.encode()).hexdigest()[:40]}.json"
+
+
+class Turns:
+    """Moves of one tab take turns: a second one at once is refused, and one that hangs can be left."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        #: Counts the moves that were left; who waits for one sees it change.
+        self.epoch = 0
+
+    @contextmanager
+    def taking_turn(self, busy: str) -> Iterator[Callable[[], bool]]:
+        """Hold the turn; yields what says whether it was not left. Raises ``UserError`` (``busy``)."""
+        turn = self._turn
+        if not turn.acquire(blocking=False):
+            raise UserError(busy)
+        try:
+            yield lambda: self._turn is turn
+        finally:
+            turn.release()
+
+    @contextmanager
+    def quiet(self, patience: float = 0.2) -> Iterator[bool]:
+        """Hold the turn to look on; yields False where a move is being made."""
+        turn = self._turn
+        is_free = turn.acquire(timeout=patience)
+        try:
+            yield is_free
+        finally:
+            if is_free:
+                turn.release()
+
+    def leave_turn(self) -> None:
+        """Wait no longer for the move that is being made; it may still end by itself."""
+        self.epoch += 1
+        self._turn = threading.Lock()
+
+
+Work = TypeVar("Work")
+
+
+class OpenTabs(Generic[Work]):
+    """What every tab works with: open, or made (perhaps found again) by ``load``."""
+
+    def __init__(self, load: Callable[[str], Work]) -> None:
+        self._load = load
+        self._open: OrderedDict[str, Work] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, tab: str | None) -> Work:
+        """Return what ``tab`` works with. Raises ``UserError`` for a page without a name."""
+        if not tab:
+            raise UserError("this page has lost its name: reload it")
+        with self._lock:
+            work = self._open.get(tab)
+        if work is None:
+            work = self._load(tab)  # may load a catalogue: others must not wait for it
+        with self._lock:
+            work = self._open.setdefault(tab, work)
+            self._open.move_to_end(tab)
+            while len(self._open) > _OPEN_TABS:
+                self._open.popitem(last=False)
+            return work
+
+
+def new_thread(prefix: str) -> str:
+    """Return the id of a thread that nobody has."""
+    return f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"

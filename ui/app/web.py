@@ -14,7 +14,7 @@ from stores.errors import UserError
 from stores.home import home
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
-from ui.app.render.frame import render_head
+from ui.app.render.html import macros
 from ui.app.tab_sessions import TabSessions
 from ui.app.tabs.common import App, asset
 from ui.app.tabs.compare import CompareTab
@@ -95,7 +95,7 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
     with gr.Blocks(title="Stategate", analytics_enabled=False, fill_width=True) as blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
-            gr.HTML(render_head(), scale=3, min_width=300)
+            gr.HTML(macros("frame").head(), scale=3, min_width=300)
             pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
         with gr.Tabs(elem_id="sg-tabs") as places:
             with gr.Tab("Episode", id="episode"):

@@ -5,10 +5,6 @@ tab that named it, is found again after a reload, and is found again after the s
 the checkpointer.
 """
 
-import threading
-import time
-import uuid
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,12 +16,11 @@ from graph.config import Config, load_config
 from graph.session import Preview, Session, StepResult
 from nodes.resources import Resources
 from stores.errors import UserError
-from ui.app.tab_sessions import TabSessions
+from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 
 #: Slots that one may change in the middle of an episode (a session's overrides).
 SWAPPABLE = ("context", "actor")
-#: Workspaces held in memory at most; the others are read again when their tab comes back.
-_OPEN_TABS = 256
+_BUSY = "a step is being taken: wait for it, or stop it"
 
 
 @dataclass(frozen=True)
@@ -41,24 +36,22 @@ class Seen:
         return self.result.decision.reason == "a person's own action"
 
 
-class Workspace:
+class Workspace(Turns):
     """One tab's agent and episode. Moves take turns; a second one at once is refused."""
 
     def __init__(self, tab: str, graph: Graph, tabs: TabSessions | None = None) -> None:
+        super().__init__()
         self.tab = tab
         self.graph = graph
         self.session: Session | None = None
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
         self.pausing = False
-        #: Counts the moves that were left; who waits for one sees it change.
-        self.epoch = 0
         self.lanes: list[Any] = []
         self.compared_at: int | None = None
         self.compared_page: Observation | None = None
         self.compared_label = ""
         self._tabs = tabs
-        self._turn = threading.Lock()
         self._overrides: dict[str, Any] = {}
         self._was_used = False
 
@@ -124,7 +117,7 @@ class Workspace:
     def start(self, task: Mapping[str, Any]) -> None:
         """Begin an episode on a thread of its own."""
         with self._move(optional=True):
-            session = Session(self.graph, self._new_thread(), context=_dumped(self._overrides))
+            session = Session(self.graph, new_thread("ui"), context=_dumped(self._overrides))
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
@@ -166,7 +159,7 @@ class Workspace:
         with self._move() as session:
             at = len(self.trail) if step is None else step
             now = at == len(self.trail)
-            self.session = session.fork(context, self._new_thread(), None if now else at)
+            self.session = session.fork(context, new_thread("ui"), None if now else at)
             self._overrides.update(self.session.overrides)
             self._cut(at)
 
@@ -175,12 +168,11 @@ class Workspace:
 
         The call that was left may still end by itself, on a thread that nobody looks at any more.
         """
-        self.epoch += 1
-        self._turn = threading.Lock()
+        self.leave_turn()
         if self.session is not None:
             steps = len(self.trail)
             at = steps if self.session.values.get("steps", 0) > steps else None
-            self.session = self.session.fork(None, self._new_thread(), at)
+            self.session = self.session.fork(None, new_thread("ui"), at)
             self._keep()
 
     def configure(self, graph: Graph) -> None:
@@ -205,17 +197,6 @@ class Workspace:
             Seen(result, read_with.get(result.step, {})) for result in session.replay(read_with)
         ]
 
-    @contextmanager
-    def quiet(self, patience: float = 0.2) -> Iterator[bool]:
-        """Hold the turn to look at the episode; yields False where a move is being made."""
-        turn = self._turn
-        is_free = turn.acquire(timeout=patience)
-        try:
-            yield is_free
-        finally:
-            if is_free:
-                turn.release()
-
     def _take(self, move: Any) -> StepResult:
         with self._move() as session:
             turn = self._turn
@@ -234,15 +215,12 @@ class Workspace:
     @contextmanager
     def _move(self, optional: bool = False) -> Iterator[Any]:
         """Hold this tab's turn; the episode is kept when the move is over."""
-        turn = self._turn
-        if not turn.acquire(blocking=False):
-            raise UserError("a step is being taken: wait for it, or stop it")
-        try:
-            yield self.session if optional else self.running
-        finally:
-            turn.release()
-            if self._turn is turn:
-                self._keep()
+        with self.taking_turn(_BUSY) as is_mine:
+            try:
+                yield self.session if optional else self.running
+            finally:
+                if is_mine():
+                    self._keep()
 
     def _keep(self) -> None:
         if self._tabs is None:
@@ -255,37 +233,15 @@ class Workspace:
         }
         self._tabs.write(self.tab, values)
 
-    def _new_thread(self) -> str:
-        return f"ui-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"
 
-
-class Workspaces:
+class Workspaces(OpenTabs[Workspace]):
     """All tabs of one server. ``graphs`` builds (or remembers) the graph of a config."""
 
     def __init__(self, config: Config, graphs: Any, tabs: TabSessions | None = None) -> None:
-        self.config = config
-        self.graphs = graphs
-        self._tabs = tabs
-        self._open: OrderedDict[str, Workspace] = OrderedDict()
-        self._lock = threading.Lock()
+        super().__init__(self._found)
+        self.config, self.graphs, self._tabs = config, graphs, tabs
 
-    def of(self, tab: str | None) -> Workspace:
-        """Return the workspace of ``tab``: open, kept from earlier, or new."""
-        if not tab:
-            raise UserError("this page has lost its name: reload it")
-        with self._lock:
-            workspace = self._open.get(tab)
-        workspace = workspace or self._load(
-            tab
-        )  # may load a catalogue: others must not wait for it
-        with self._lock:
-            workspace = self._open.setdefault(tab, workspace)
-            self._open.move_to_end(tab)
-            while len(self._open) > _OPEN_TABS:  # found again through the checkpointer
-                self._open.popitem(last=False)
-            return workspace
-
-    def _load(self, tab: str) -> Workspace:
+    def _found(self, tab: str) -> Workspace:
         saved = self._tabs.read(tab) if self._tabs is not None else None
         if saved is not None:
             # Where its plug-in, data or checkpoints are gone, the tab begins again.

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ui.cli.output import (
+    Config,
     JsonFile,
     Overrides,
     check_target,
     console,
     examples,
+    opt,
+    say,
     show_scores,
     write_json,
 )
@@ -19,31 +22,23 @@ if TYPE_CHECKING:
     from graph.session import Session, StepResult
 
 ASK_EXAMPLES = examples(
-    'stategate ask "Why does a brinicle grow?"',
     'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
 )
-CHAT_EXAMPLES = examples(
-    "stategate chat --corpus notes", "stategate chat --thread monday --config qa-stm"
-)
-_Corpus = Annotated[
-    str | None, typer.Option(metavar="FOLDER|NAME", help="A folder, or an ingested corpus.")
-]
-_Thread = Annotated[str | None, typer.Option(help="A conversation to begin or to go on with.")]
-_Config = Annotated[str, typer.Option(help="A preset or a YAML file.")]
-_User = Annotated[str | None, typer.Option(help="Whose long-term memory is read and written.")]
+CHAT_EXAMPLES = examples("stategate chat --corpus notes --thread monday --config qa-stm")
+_Corpus = Annotated[str | None, opt("A folder, or an ingested corpus.", metavar="FOLDER|NAME")]
+_Thread = Annotated[str | None, opt("A conversation to begin or to go on with.")]
+_User = Annotated[str | None, opt("Whose long-term memory is read and written.")]
 
 
 def ask(
     question: Annotated[str, typer.Argument(show_default=False)],
     corpus: _Corpus = None,
-    config: _Config = "qa",
+    config: Config = "qa",
     thread: _Thread = None,
     user: _User = None,
     overrides: Overrides = None,
-    show: Annotated[
-        bool, typer.Option("--show", help="Print what the model read, and scores.")
-    ] = False,
+    show: Annotated[bool, opt("Print what the model read, and scores.", "--show")] = False,
     json_target: JsonFile = None,
 ) -> None:
     """Answer one question from a corpus and from memory."""
@@ -67,7 +62,7 @@ def ask(
 
 def chat(
     corpus: _Corpus = None,
-    config: _Config = "qa",
+    config: Config = "qa",
     thread: _Thread = None,
     user: _User = None,
     overrides: Overrides = None,
@@ -76,14 +71,14 @@ def chat(
     name = thread or f"chat-{uuid.uuid4().hex[:10]}"
     session = open_session(config, corpus, user, overrides, name, True)
     out = console()
-    out.print(f"thread {name}; an empty line ends", style="dim", markup=False)
+    say(f"thread {name}; an empty line ends", "dim")
     while True:
         try:
             question = input("> ").strip()
         except EOFError:
             question = ""
         if question in ("", "/quit", "/exit"):
-            out.print(f"go on with: stategate chat --thread {name}", style="dim", markup=False)
+            say(f"go on with: stategate chat --thread {name}", "dim")
             return
         speak(session, question, out)
 
@@ -139,9 +134,8 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
 def _answer_of(result: "StepResult") -> str:
     from envs.protocols import answered
 
-    action = result.decision.action
-    text = answered(action)
-    return action if text is None else text
+    text = answered(result.decision.action)
+    return result.decision.action if text is None else text
 
 
 def _titles(session: "Session") -> dict[str, str]:
@@ -157,12 +151,11 @@ def _as_json(
 ) -> dict[str, Any]:
     from graph.state import pack_decision
 
-    pieces = result.context.pieces
-    named = [{"title": titles[piece.id]} if piece.id in titles else {} for piece in pieces]
+    titled = [{"title": titles[p.id]} if p.id in titles else {} for p in result.context.pieces]
     return {
         "question": question,
         "answer": _answer_of(result),
-        "pieces": [{**vars(piece), **title} for piece, title in zip(pieces, named, strict=True)],
+        "pieces": [{**vars(p), **t} for p, t in zip(result.context.pieces, titled, strict=True)],
         "tokens": result.tokens,
         "decision": pack_decision(result.decision),
         "config": session.agent.config.model_dump(mode="json"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import AsJson, Overrides, command_group, console, examples, say, write_json
+from ui.cli.output import AsJson, Limit, Overrides, command_group, examples, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -20,42 +20,34 @@ bank_app = command_group(
     "stategate bank search banks/state 'Find me a red wool scarf'",
     "stategate run webshop-experience --goal 3 --set context.bank=banks/state",
 )
-Traces = Annotated[
+_Traces = Annotated[
     list[Path], typer.Argument(help="Trace databases, JSON or JSONL files, or folders of them.")
 ]
-Config = Annotated[str, typer.Option(help="Preset or YAML file: its embedder, llm, updater.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many.")]
-Calls = Annotated[int, typer.Option(min=1, help="Model calls at once.")]
-PerMinute = Annotated[float, typer.Option(min=0, help="Model calls a minute; 0: any.")]
-Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
+_Config = Annotated[str, opt("Preset or YAML file: its embedder, llm, updater.")]
+_Calls = Annotated[int, opt("Model calls at once.", min=1)]
+_PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
+_Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
 
 
 @bank_app.command(
     epilog=examples(
         "stategate bank build runs/practice.sqlite --out banks/state --include-incorrect",
-        "stategate bank build traces.jsonl --kind trace --out banks/trace",
         "stategate bank build traces/ --out banks/model --annotator hindsight --set llm.kind=openai",
     )
 )
 def build(
-    traces: Traces,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The bank; goes on if it is there.")],
-    kind: Annotated[
-        str, typer.Option(help="'state' (advice a step) or 'trace' (a task).")
-    ] = "state",
-    annotator: Annotated[
-        str, typer.Option(help="'return' (no model calls) or 'hindsight' (one call an episode).")
-    ] = "return",
+    traces: _Traces,
+    out: Annotated[Path, opt("The bank; goes on if it is there.", metavar="FOLDER")],
+    kind: Annotated[str, opt("'state' (advice a step) or 'trace' (a task).")] = "state",
+    annotator: Annotated[str, opt("'return' (no calls) or 'hindsight' (one a task).")] = "return",
     include_incorrect: Annotated[
-        bool, typer.Option("--include-incorrect", help="Failed episodes too, with blame.")
+        bool, opt("Failed episodes too, with blame.", "--include-incorrect")
     ] = False,
-    updater: Annotated[
-        bool, typer.Option("--updater", help="Keep the recurrent states of the config's updater.")
-    ] = False,
+    updater: Annotated[bool, opt("Keep the config's recurrent states.", "--updater")] = False,
     limit: Limit = None,
-    concurrency: Calls = 1,
-    per_minute: PerMinute = 0,
-    config: Config = "webshop",
+    concurrency: _Calls = 1,
+    per_minute: _PerMinute = 0,
+    config: _Config = "webshop",
     overrides: Overrides = None,
 ) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
@@ -81,31 +73,25 @@ def build(
     if kind == "trace":
         _tell(build_trace_bank(out, episodes, resources), out)
         return
+    is_judged = annotator == "hindsight"
+    judge = _judge(resources, episodes, concurrency, per_minute) if is_judged else None
     params = settled.updater if updater else None
-    if annotator == "return":
-        _tell(build_state_bank(out, episodes, resources, None, params), out)
-        return
-    judge = _judge(resources, episodes, concurrency, per_minute)
     _tell(build_state_bank(out, episodes, resources, judge, params), out)
-    _tell_cost(judge)
+    if judge is not None:
+        _tell_cost(judge)
 
 
 @bank_app.command(
-    epilog=examples(
-        "stategate bank hindsight banks/state runs/traces.sqlite",
-        "stategate bank hindsight banks/state runs/traces.sqlite --watch 60 &",
-    )
+    epilog=examples("stategate bank hindsight banks/state runs/traces.sqlite --watch 60 &")
 )
 def hindsight(
     folder: Annotated[Path, typer.Argument(help="The state bank.")],
-    traces: Traces,
+    traces: _Traces,
     limit: Limit = None,
-    concurrency: Calls = 1,
-    per_minute: PerMinute = 0,
-    watch: Annotated[
-        float, typer.Option(min=0, help="Look again every so many seconds, until stopped; 0: once.")
-    ] = 0,
-    config: Config = "webshop",
+    concurrency: _Calls = 1,
+    per_minute: _PerMinute = 0,
+    watch: Annotated[float, opt("Look again after so many seconds; 0: once.", min=0)] = 0,
+    config: _Config = "webshop",
     overrides: Overrides = None,
 ) -> None:
     """Replace return-based advice by a model's, while agents go on using the bank."""
@@ -113,22 +99,23 @@ def hindsight(
     from trainers.bank.sources import read_episodes
 
     _, resources = _resources(config, overrides)
-    tried: set[str] | None = None
-    while True:
+    tried: set[str] = set()
+    is_first = True
+    while is_first or watch:
+        if not is_first:
+            time.sleep(watch)
         read = read_episodes(traces, include_incorrect=True)
-        there = waiting_in(folder)
-        todo = [e for e in read.found[:limit] if e.id in there and e.id not in (tried or ())]
-        if todo or tried is None:
+        there = waiting_in(folder) - tried
+        todo = [episode for episode in read.found[:limit] if episode.id in there]
+        if todo or is_first:
             _tell_problems(read.problems, "not read")
             judge = _judge(resources, todo, concurrency, per_minute)
             done = upgrade(folder, todo, judge, resources.view)
             say(f"{done.rows} rows of {done.read} episodes have a model's advice now")
             _tell_problems(done.problems, "left as they were")
             _tell_cost(judge)
-        tried = (tried or set()) | {episode.id for episode in todo}
-        if not watch:
-            return
-        time.sleep(watch)
+        tried |= {episode.id for episode in todo}
+        is_first = False
 
 
 @bank_app.command(
@@ -138,14 +125,10 @@ def hindsight(
     )
 )
 def practice(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Trace database; goes on if there.")],
-    goals: Annotated[
-        str, typer.Option(help="0-99; or of the official data: train or beside.")
-    ] = "0-99",
-    styles: Annotated[
-        str, typer.Option(help="How the rule actor plays, comma-separated; all ways if not given.")
-    ] = "",
-    config: Config = "webshop",
+    out: Annotated[Path, opt("Trace database; goes on if there.", metavar="FILE")],
+    goals: Annotated[str, opt("0-99; or of the official data: train or beside.")] = "0-99",
+    styles: Annotated[str, opt("How the rule actor plays, comma-separated; else all.")] = "",
+    config: _Config = "webshop",
     overrides: Overrides = None,
 ) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
@@ -158,9 +141,9 @@ def practice(
 
 @bank_app.command(epilog=examples("stategate bank show banks/state --limit 5"))
 def show(
-    folder: Folder,
-    limit: Annotated[int, typer.Option(min=0, help="Rows to show, those of most worth.")] = 5,
-    episode: Annotated[str | None, typer.Option(help="Only rows of this episode.")] = None,
+    folder: _Folder,
+    limit: Annotated[int, opt("Rows to show, those of most worth.", min=0)] = 5,
+    episode: Annotated[str | None, opt("Only rows of this episode.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
@@ -169,9 +152,7 @@ def show(
     from stores.bank.bank import open_bank
 
     bank = open_bank(folder)
-    rows = bank.rows()
-    if episode is not None:
-        rows = [row for row in rows if row.data.get("episode") == episode]
+    rows = [r for r in bank.rows() if episode is None or r.data.get("episode") == episode]
     facts: dict[str, Any] = {
         "kind": bank.kind,
         "rows": len(rows),
@@ -200,10 +181,10 @@ def show(
     epilog=examples("stategate bank search banks/state 'Find me a red wool scarf' -k 3")
 )
 def search(
-    folder: Folder,
+    folder: _Folder,
     text: Annotated[str, typer.Argument(help="A question, or a whole state as text.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many rows.")] = 5,
-    config: Config = "webshop",
+    k: Annotated[int, opt("How many rows.", "-k", min=1, max=100)] = 5,
+    config: _Config = "webshop",
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
@@ -223,11 +204,11 @@ def search(
 
 @bank_app.command(epilog=examples("stategate bank edit banks/state 1f2e3d --q 0"))
 def edit(
-    folder: Folder,
+    folder: _Folder,
     row: Annotated[str, typer.Argument(help="The row's id (see show).")],
-    q: Annotated[float | None, typer.Option(min=0, max=10, help="Its new worth.")] = None,
-    experience: Annotated[str | None, typer.Option(help="Its new advice; '' for none.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the row.")] = False,
+    q: Annotated[float | None, opt("Its new worth.", min=0, max=10)] = None,
+    experience: Annotated[str | None, opt("Its new advice; '' for none.")] = None,
+    remove: Annotated[bool, opt("Remove the row.", "--remove")] = False,
 ) -> None:
     """Change the worth or the advice of one row, or remove it."""
     from stores.bank.bank import open_bank
@@ -235,7 +216,7 @@ def edit(
     bank = open_bank(folder)
     if remove:
         bank.remove([bank.row(row).n])
-        console().print("1 row removed")
+        say("1 row removed")
         return
     if q is None and experience is None:
         raise UserError("nothing to change: give --q, --experience or --remove")
@@ -243,22 +224,13 @@ def edit(
     _print(bank.change(row, q=q, **changes))
 
 
-@bank_app.command(
-    epilog=examples(
-        "stategate bank prune banks/state --keep 50000",
-        "stategate bank prune banks/state --min-q 5 --useless --older-than-days 90",
-    )
-)
+@bank_app.command(epilog=examples("stategate bank prune banks/state --keep 50000 --useless"))
 def prune(
-    folder: Folder,
-    keep: Annotated[int | None, typer.Option(min=0, help="Rows to keep at most.")] = None,
-    min_q: Annotated[float | None, typer.Option(help="Remove rows worth less.")] = None,
-    older_than_days: Annotated[
-        float | None, typer.Option(min=0, help="Remove older rows that never advised.")
-    ] = None,
-    useless: Annotated[
-        bool, typer.Option("--useless", help="Remove advice that was tried and earned nothing.")
-    ] = False,
+    folder: _Folder,
+    keep: Annotated[int | None, opt("Rows to keep at most.", min=0)] = None,
+    min_q: Annotated[float | None, opt("Remove rows worth less.")] = None,
+    older_than_days: Annotated[float | None, opt("Of rows that never advised.", min=0)] = None,
+    useless: Annotated[bool, opt("Remove what was tried and earned nothing.", "--useless")] = False,
 ) -> None:
     """Let go of rows by worth, age or uselessness."""
     from nodes.experience.grow import prune as let_go
@@ -269,26 +241,25 @@ def prune(
     age = None if older_than_days is None else older_than_days * 86400
     bank = open_bank(folder)
     gone = let_go(bank, keep=keep, min_q=min_q, older_than=age, useless=useless)
-    console().print(f"{gone} rows removed, {len(bank)} left")
+    say(f"{gone} rows removed, {len(bank)} left")
 
 
 @bank_app.command(epilog=examples("stategate bank merge banks/a banks/b --out banks/all"))
 def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="BANKS", help="Banks to put together.")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The bank they go to.")],
+    out: Annotated[Path, opt("The bank they go to.", metavar="FOLDER")],
 ) -> None:
     """Put banks of one make together; a row that is in several comes once."""
-    from stores.bank.bank import merge as put_together
-    from stores.bank.bank import open_bank
+    from stores.bank import bank
 
-    sources = [open_bank(folder) for folder in folders]
-    added = sum(put_together(source, out) for source in sources)
+    sources = [bank.open_bank(folder) for folder in folders]
+    added = sum(bank.merge(source, out) for source in sources)
     say(f"{added} new rows in {out}")
 
 
 @bank_app.command(epilog=examples("stategate bank export banks/state rows.jsonl"))
 def export(
-    folder: Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
+    folder: _Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
 ) -> None:
     """Write all rows, without vectors, as JSON lines."""
     from stores.bank.bank import export_rows, open_bank
@@ -351,15 +322,10 @@ def _plain(row: Any) -> dict[str, Any]:
 
 
 def _print(row: Any, score: float | None = None) -> None:
-    from rich.text import Text
-
-    out = console()
     data = row.data
     likeness = "" if score is None else f"  likeness {score:.3f}"
     used = f"  used {row.uses}x, earned {row.helped:.2f}" if row.uses else ""
-    out.print(Text(f"\n{row.id}  q {row.q:.2f}{likeness}  {row.task}{used}", "bold cyan"))
-    out.print(Text(str(data.get("state") or data.get("question") or "")))
-    if "plan" in data:
-        out.print(Text(" > ".join(data["plan"]), "green"))
-    else:
-        out.print(Text(f"{data.get('action')}: {data.get('experience') or '(no advice)'}", "green"))
+    advice = f"{data.get('action')}: {data.get('experience') or '(no advice)'}"
+    say(f"\n{row.id}  q {row.q:.2f}{likeness}  {row.task}{used}", "bold cyan")
+    say(str(data.get("state") or data.get("question") or ""))
+    say(" > ".join(data["plan"]) if "plan" in data else advice, "green")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ui.cli.output import command_group, console, examples
+from ui.cli.output import command_group, console, examples, opt, say
 
 data_app = command_group(
     "Fetch the data that worlds read.",
@@ -14,10 +14,10 @@ data_app = command_group(
     "stategate run webshop --goal 3 --set env.data=official",
 )
 _TRAJECTORIES = examples(
-    "stategate data trajectories --out runs/trajectories/sample",
     "stategate data trajectories --data official --out runs/trajectories/real",
     "stategate data trajectories --practice --data official --out runs/trajectories/practice",
 )
+
 _CONVERT = examples(
     "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
     "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",
@@ -27,12 +27,10 @@ _CONVERT = examples(
 @data_app.command(epilog=examples("stategate data webshop --from ~/webshop-files"))
 def webshop(
     source: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FOLDER", help="Copy them from here, download nothing."),
+        Path | None, opt("Copy them from here, download nothing.", "--from", metavar="FOLDER")
     ] = None,
     target: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
+        Path | None, opt("Keep them here, not where env.data=official.", "--to", metavar="FOLDER")
     ] = None,
 ) -> None:
     """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
@@ -44,11 +42,7 @@ def webshop(
     folder = target.expanduser() if target else home() / "data" / "webshop"
     records = fetch(folder, source)
     out = console()
-    table = Table(box=None, pad_edge=False)
-    table.add_column("file", style="bold")
-    table.add_column("MB", justify="right")
-    table.add_column("SHA-256", style="dim")
-    table.add_column("")
+    table = Table("file", "MB", "SHA-256", "", box=None, pad_edge=False)
     for record in records:
         official = "[green]official[/green]" if record.official else "[yellow]differs[/yellow]"
         table.add_row(record.name, f"{record.bytes / 1e6:.1f}", record.sha256[:12], official)
@@ -59,20 +53,14 @@ def webshop(
 
 @data_app.command(epilog=_TRAJECTORIES)
 def trajectories(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the JSON lines go.")],
-    practice: Annotated[
-        bool, typer.Option("--practice", help="Goals made to practise on: for the policy actor.")
-    ] = False,
-    source: Annotated[
-        str, typer.Option("--data", help="'sample', 'official' or a folder of official files.")
-    ] = "sample",
+    out: Annotated[Path, opt("Where the JSON lines go.", metavar="FOLDER")],
+    practice: Annotated[bool, opt("Goals to practise on: for policy.", "--practice")] = False,
+    source: Annotated[str, opt("'sample', 'official' or a folder.", "--data")] = "sample",
     episodes: Annotated[
-        int | None, typer.Option("-n", "--episodes", min=1, help="Of training; 1000 or 1800.")
+        int | None, opt("Of training; 1000 or 1800.", "-n", "--episodes", min=1)
     ] = None,
-    heldout: Annotated[
-        int | None, typer.Option(min=1, help="Episodes to report on; 100 or 300.")
-    ] = None,
-    observation: Annotated[str, typer.Option(help="rich, text, or both in turn.")] = "both",
+    heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
+    observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     seed: int = 0,
 ) -> None:
     """Let WebShop's expert play, to train from; nothing that a test goal aims at is played."""
@@ -94,11 +82,11 @@ def trajectories(
 def convert(
     form: Annotated[str, typer.Argument(help="react (prompt traces) or human (server logs).")],
     source: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The JSON lines to write.")],
+    out: Annotated[Path, opt("The JSON lines to write.", metavar="FILE")],
 ) -> None:
     """Bring other people's WebShop traces into the form of our trajectories."""
     from stores.traces.trajectories import write_trajectories
     from trainers.webshop.convert import convert as converted
 
     count = write_trajectories(out, converted(form, source))
-    console().print(f"{count} episodes in {out}", markup=False, soft_wrap=True)
+    say(f"{count} episodes in {out}")

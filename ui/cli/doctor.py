@@ -3,19 +3,15 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import typer
 
 from ui.cli.output import AsJson, console, examples, write_json
 
-EXAMPLES = examples("stategate doctor", "stategate doctor --json")
-if TYPE_CHECKING:
-    from pathlib import Path
-
+EXAMPLES = examples("stategate doctor --json")
 _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
-
-
+_MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
 #: Our top-level folders, as other packages may call theirs, too.
 FOLDERS = "graph nodes stores trainers ui evals envs configs checkpoints".split()
 
@@ -29,9 +25,7 @@ class Finding:
     text: str
 
 
-def doctor(
-    as_json: AsJson = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check the installation: versions, assets, cache folder, loopback, plug-ins. Fetches nothing.
 
     Exit code 1 if something is wrong.
@@ -49,9 +43,8 @@ def doctor(
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True, style="bold")
         table.add_column(overflow="fold")
-        marks = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
         for finding in results:
-            table.add_row(Text(*marks[finding.ok]), finding.what, Text(finding.text))
+            table.add_row(Text(*_MARKS[finding.ok]), finding.what, Text(finding.text))
         out.print(table)
         out.print(f"[bold red]{wrong} wrong[/bold red]" if wrong else "[green]all is well[/green]")
     if wrong:
@@ -70,8 +63,8 @@ def findings() -> Iterator[Finding]:
 
 
 def _python() -> Iterator[Finding]:
-    version = sys.version.split()[0]
-    yield Finding("python", sys.version_info >= (3, 11), f"{version} (3.11 or newer is needed)")
+    version = f"{sys.version.split()[0]} (3.11 or newer is needed)"
+    yield Finding("python", sys.version_info >= (3, 11), version)
 
 
 def _packages() -> Iterator[Finding]:
@@ -97,7 +90,6 @@ def _packages() -> Iterator[Finding]:
 def _folders() -> Iterator[Finding]:
     """Say whose each of our top-level folders is: their names are common words."""
     from importlib.metadata import distribution, packages_distributions
-    from pathlib import Path
 
     owners: Mapping[str, Sequence[str]] = packages_distributions()
     root = Path(__file__).resolve().parents[2]
@@ -118,18 +110,15 @@ def _folders() -> Iterator[Finding]:
         yield Finding("folders", True, f"no other package hides {', '.join(FOLDERS)}")
 
 
-def _place_of(name: str) -> "Path | None":
+def _place_of(name: str) -> Path | None:
     """Return the folder (or file) that ``import name`` reads, None if there is none."""
     from importlib.machinery import PathFinder
     from importlib.util import find_spec
-    from pathlib import Path
 
     # The path first: what is loaded may be older.
     spec = PathFinder.find_spec(name) or find_spec(name)
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    if spec is None or not (places or spec.origin):
-        return None
-    return Path(str(places[0] if places else spec.origin))
+    places = [*(spec.submodule_search_locations or ()), spec.origin] if spec is not None else []
+    return next((Path(place) for place in places if place), None)
 
 
 def _home() -> Iterator[Finding]:
@@ -141,8 +130,7 @@ def _home() -> Iterator[Finding]:
     for name, place in (("data", home), ("cache", cache)):
         try:
             folder = place()
-            with tempfile.TemporaryFile(dir=folder):
-                pass
+            tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             yield Finding(name, False, f"not writable ({error}): set STATEGATE_HOME")
             continue
@@ -153,14 +141,8 @@ def _home() -> Iterator[Finding]:
 def _loopback() -> Iterator[Finding]:
     import socket
 
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-            with socket.create_connection(("127.0.0.1", port), timeout=5):
-                pass
-    except OSError as error:
-        yield Finding("loopback", False, f"no port on 127.0.0.1 ({error})")
-        return
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname(), timeout=5).close()
     yield Finding("loopback", True, "a free port on 127.0.0.1 answers")
 
 
@@ -182,13 +164,13 @@ def _tokens() -> Iterator[Finding]:
 
 
 def _assets() -> Iterator[Finding]:
-    from stores.assets.fetch import status
+    from stores.assets.fetch import ASSETS
 
-    for asset in status():
-        size = f"{asset.bytes / 1e6:,.0f} MB"
-        if not asset.present:
+    for asset in ASSETS.values():
+        size = f"{asset.size / 1e6:,.0f} MB"
+        if not asset.is_present:
             yield Finding(asset.name, None, f"not here yet; {size}, fetched on first use")
-        elif not asset.verified:
+        elif not asset.is_verified:
             yield Finding(asset.name, None, f"here, {size}; its SHA-256 is checked on first use")
         else:
             yield Finding(asset.name, True, f"here and checked, {size}")

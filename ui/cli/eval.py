@@ -1,313 +1,264 @@
 """``stategate eval``: compare agents on the same tasks."""
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from evals.bench.app import bench_app
-from ui.cli.output import check_target, console, examples, write_json
+from ui.cli.evaluating import command_line, measure, names
+from ui.cli.output import Config, JsonFile, Limit, command_group, examples, opt
 
-_LIVE = examples(
+eval_app = command_group(
+    "Compare agents on the same tasks; each run is a directory that tables are made from.",
     "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
-    "stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/s",
-    "stategate eval live --config mine.yaml --tasks all --agents full,compress --out runs/mine",
+    "stategate eval report runs/rule runs/budget --out docs/results/mine.md",
 )
-_BUDGET = examples(
-    "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/budget",
-    "stategate eval budget --builders full --agent u=context.kind=compress,context.allocator=uniform"
-    " --budgets 150,300 --out runs/uniform",
-)
-_EXPERIENCE = examples(
-    "stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/e",
-    "stategate eval experience --state-bank banks/s --only state,gated --goals 0-49 --out runs/f",
-)
-_RETRIEVAL = examples(
-    "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
-    "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
-)
-_QA = examples(
-    "stategate eval qa --out runs/qa-sample",
-    "stategate eval qa --data FOLDER --experiments A,C --out runs/qa",
-    "stategate eval qa --experiments A --only fixed-256 --set actor.kind=answer --out runs/chat",
-)
-_MEMORY = examples(
-    "stategate eval memory --out runs/memory",
-    "stategate eval memory --limit 2 --policies stm,both --set actor.kind=answer --out runs/m",
-)
-_ENTITIES = examples(
-    "stategate eval entities --out runs/entities",
-    "stategate eval entities --agents rules,spacy,model --out runs/three",
-)
-_RERANK = examples(
-    "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
-    "stategate eval rerank --split test --out runs/rerank-test",
-    "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
-)
-_REPORT = examples("stategate eval report runs/rule runs/budget --out docs/results/mine.md")
-
-eval_app = typer.Typer(epilog=_LIVE)
 eval_app.add_typer(bench_app, name="bench")
 
-_Out = Annotated[
-    str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
-]
+_Out = Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")]
 _Agent = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=SLOT.FIELD=VALUE,…", help="An agent of your own; repeatable."),
+    list[str] | None, opt("An agent of your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…")
 ]
 _Goals = Annotated[
-    str, typer.Option("--goals", "--tasks", help="Numbers of the world's tasks: 0-499, 3,5,8, all.")
+    str, opt("Numbers of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
 ]
-_Config = Annotated[str, typer.Option(help="A preset or a YAML file.")]
 _Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="For every agent; repeatable."),
+    list[str] | None, opt("For every agent; repeatable.", "--set", metavar="SLOT.FIELD=VALUE")
 ]
-_Seed = Annotated[int, typer.Option(help="Of the statistics; written to args.json.")]
-_Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the summary; - is stdout.")
-]
+_Only = Annotated[str, opt("Just these agents, comma-separated; all if empty.")]
+_Split = Annotated[str, opt("dev to tune on, test to report.")]
+_Seed = Annotated[int, opt("Of the statistics; written to args.json.")]
+#: What the values of some flags of ``rerank`` may be.
+_CHOICES = {
+    "split": ("dev", "test"),
+    "pool": ("given", "bm25"),
+    "loss": ("content", "mean"),
+    "states": ("fp32", "fp16", "int8"),
+}
 
 
-@eval_app.callback(invoke_without_command=True)
-def evaluate(context: typer.Context) -> None:
-    """Compare agents on the same tasks; each run is a directory that tables are made from."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@eval_app.command(epilog=_LIVE)
+@eval_app.command(
+    epilog=examples(
+        "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
+        "stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/s",
+    )
+)
 def live(
     out: _Out,
-    agents: Annotated[str, typer.Option(help="Context kinds, comma-separated.")] = "",
+    agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
     agent: _Agent = None,
     goals: _Goals = "0-9",
-    config: _Config = "webshop",
+    config: Config = "webshop",
     overrides: _Set = None,
     seed: _Seed = 0,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Play the same tasks with several agents: success, score, steps, tokens, paired tests."""
     from evals.worlds.live import parse_agents, run_live
 
-    check_target(json_target)
-    with _resumable(out):
-        summary = run_live(
-            config, parse_agents(agents, agent or ()), goals, out, overrides or (), seed, _command()
-        )
-    _finish(summary, out, json_target, _show_episodes)
+    chosen = parse_agents(agents, agent or ())
+    how = (overrides or (), seed, command_line())
+    measure(out, json_target, lambda: run_live(config, chosen, goals, out, *how))
 
 
-@eval_app.command(epilog=_BUDGET)
+@eval_app.command(
+    epilog=examples(
+        "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/b",
+        "stategate eval budget --builders full --agent u=context.allocator=uniform --out runs/u",
+    )
+)
 def budget(
     out: _Out,
-    builders: Annotated[str, typer.Option(help="Context kinds.")] = "full,retrieve,compress",
+    builders: Annotated[str, opt("Context kinds.")] = "full,retrieve,compress",
     agent: _Agent = None,
-    budgets: Annotated[str, typer.Option(help="In tokens.")] = "100,150,200,300,400,600,1000",
-    ratios: Annotated[
-        str, typer.Option(help="Shares of each page, such as 0.3,0.5, for builders with a ratio.")
-    ] = "",
+    budgets: Annotated[str, opt("In tokens.")] = "100,150,200,300,400,600,1000",
+    ratios: Annotated[str, opt("Shares of each page, 0.3,0.5, for builders with a ratio.")] = "",
     goals: _Goals = "0-9",
-    config: _Config = "webshop",
+    config: Config = "webshop",
     overrides: _Set = None,
     seed: _Seed = 0,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Play with growing token budgets: success by budget, a curve a builder, with a plot."""
     from evals.worlds.budget import parse_budgets, parse_ratios, run_budget
 
-    check_target(json_target)
-    with _resumable(out):
-        summary = run_budget(
-            config, builders.split(","), agent or (), parse_budgets(budgets), goals, out,
-            overrides or (), seed, parse_ratios(ratios), _command(),
-        )  # fmt: skip
-    _finish(summary, out, json_target, _show_episodes)
+    how = (overrides or (), seed, parse_ratios(ratios), command_line())
+    kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
+    measure(out, json_target, lambda: run_budget(config, kinds, own, sizes, goals, out, *how))
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 
-@eval_app.command(epilog=_EXPERIENCE)
+@eval_app.command(
+    epilog=examples(
+        "stategate eval experience --state-bank banks/state --trace-bank banks/t --out runs/e",
+        "stategate eval experience --state-bank banks/s --only state,gated --out runs/f",
+    )
+)
 def experience(
     out: _Out,
     state_bank: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Best made of other tasks than --goals.")
+        str | None, opt("Best made of other tasks than --goals.", metavar="FOLDER")
     ] = None,
-    trace_bank: Annotated[str | None, typer.Option(metavar="FOLDER", help="Likewise.")] = None,
+    trace_bank: Annotated[str | None, opt("Likewise.", metavar="FOLDER")] = None,
     goals: _Goals = "0-299",
-    inner: Annotated[str, typer.Option(help="The context that is wrapped.")] = "full",
-    only: Annotated[str, typer.Option(help="Agents, such as state,gated; all if empty.")] = "",
-    config: _Config = "webshop-experience",
+    inner: Annotated[str, opt("The context that is wrapped.")] = "full",
+    only: _Only = "",
+    config: Config = "webshop-experience",
     overrides: _Set = None,
     seed: _Seed = 0,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Compare no advice, state, gated, trace, random and shuffled-worth advice on the same goals."""
     from evals.worlds.experience import run_experience
 
-    check_target(json_target)
-    with _resumable(out):
-        summary = run_experience(
-            config, goals, out, state_bank, trace_bank, inner, overrides or (), _names(only), seed,
-            _command(),
-        )  # fmt: skip
-    _finish(summary, out, json_target, _show_episodes)
+    how = (state_bank, trace_bank, inner, overrides or (), names(only), seed, command_line())
+    measure(out, json_target, lambda: run_experience(config, goals, out, *how))
 
 
-@eval_app.command(epilog=_RETRIEVAL)
+@eval_app.command(
+    epilog=examples(
+        "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
+        "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
+    )
+)
 def retrieval(
-    data: Annotated[str, typer.Option(metavar="FILE", help="See stategate data trajectories.")],
+    data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
     out: _Out,
-    updater: Annotated[str, typer.Option(help="gru, ssm or none.")] = "gru",
-    config: _Config = "webshop",
+    updater: Annotated[str, opt("gru, ssm or none.")] = "gru",
+    config: Config = "webshop",
     seed: _Seed = 0,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Rank the chunks of the pages on which an expert acted: recall of the one it acted on."""
     from evals.worlds.retrieval import run_retrieval
 
-    check_target(json_target)
-    with _resumable(out):
-        summary = run_retrieval(data, out, updater, config, seed, _command())
-    _finish(summary, out, json_target)
+    how = (updater, config, seed, command_line())
+    measure(out, json_target, lambda: run_retrieval(data, out, *how))
 
 
-@eval_app.command(epilog=_QA)
+@eval_app.command(
+    epilog=examples(
+        "stategate eval qa --data FOLDER --experiments A,C --out runs/qa",
+        "stategate eval qa --experiments A --only fixed-256 --set actor.kind=answer --out runs/chat",
+    )
+)
 def qa(
     out: _Out,
     data: Annotated[
-        str, typer.Option(help="'sample', or a folder with corpus/ and evaluation_dataset.json.")
+        str, opt("'sample', or a folder with corpus/ and evaluation_dataset.json.")
     ] = "sample",
     experiments: Annotated[
-        str,
-        typer.Option(
-            help="A chunk size, B chunking, C embedding and retrieval, D memory, E reranking."
-        ),
+        str, opt("A chunk size, B chunking, C embedding and retrieval, D memory.")
     ] = "A,B,C,D",
-    only: Annotated[str, typer.Option(help="Just these agents of them, comma-separated.")] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="The first so many questions.")] = None,
-    config: _Config = "qa",
+    only: _Only = "",
+    limit: Limit = None,
+    config: Config = "qa",
     overrides: _Set = None,
     seed: _Seed = 0,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
     from evals.qa.experiments import run_qa
 
-    check_target(json_target)
-    with _resumable(out):
-        summary = run_qa(
-            out, data, _names(experiments), config, _extractive(overrides), limit, _names(only),
-            seed, _command(),
-        )  # fmt: skip
-    _finish(summary, out, json_target)
+    what = (data, names(experiments), config, _extractive(overrides), limit, names(only))
+    measure(out, json_target, lambda: run_qa(out, *what, seed, command_line()))
 
 
-@eval_app.command(epilog=_MEMORY)
+@eval_app.command(
+    epilog=examples(
+        "stategate eval memory --out runs/memory",
+        "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
+    )
+)
 def memory(
     out: _Out,
-    dialogues: Annotated[str, typer.Option(help="'sample' or a YAML file.")] = "sample",
-    policies: Annotated[
-        str, typer.Option(help="Comma-separated: neither, stm, ltm, both.")
-    ] = "neither,stm,ltm,both",
-    limit: Annotated[int | None, typer.Option(min=1, help="The first so many dialogues.")] = None,
-    config: _Config = "qa",
+    dialogues: Annotated[str, opt("'sample' or a YAML file.")] = "sample",
+    policies: Annotated[str, opt("Of neither, stm, ltm, both.")] = "neither,stm,ltm,both",
+    limit: Limit = None,
+    config: Config = "qa",
     overrides: _Set = None,
     seed: _Seed = 0,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
     from evals.memory.dialogues import run_memory
 
-    check_target(json_target)
-    with _resumable(out):
-        summary = run_memory(
-            out, dialogues, _names(policies), config, _extractive(overrides), limit, seed,
-            _command(),
-        )  # fmt: skip
-    _finish(summary, out, json_target)
+    what = (dialogues, names(policies), config, _extractive(overrides), limit)
+    measure(out, json_target, lambda: run_memory(out, *what, seed, command_line()))
 
 
-@eval_app.command(epilog=_ENTITIES)
+@eval_app.command(
+    epilog=examples("stategate eval entities --agents rules,spacy,model --out runs/entities")
+)
 def entities(
     out: _Out,
-    agents: Annotated[str, typer.Option(help="Of rules, spacy, model.")] = "rules,spacy",
-    data: Annotated[str, typer.Option(help="'articles' of many fields, or 'sample'.")] = "articles",
-    split: Annotated[str, typer.Option(help="dev to tune on, test to report.")] = "test",
-    config: _Config = "qa",
+    agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
+    data: Annotated[str, opt("'articles' of many fields, or 'sample'.")] = "articles",
+    split: _Split = "test",
+    config: Config = "qa",
     overrides: _Set = None,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
     from evals.qa.entities import run_entities
 
-    check_target(json_target)
-    with _resumable(out):
-        summary = run_entities(
-            out, _names(agents), data, split, config, overrides or (), _command()
-        )
-    _finish(summary, out, json_target)
+    what = (names(agents), data, split, config, overrides or ())
+    measure(out, json_target, lambda: run_entities(out, *what, command_line()))
 
 
-@eval_app.command(epilog=_RERANK)
+@eval_app.command(
+    epilog=examples(
+        "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
+        "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
+    )
+)
 def rerank(
     out: _Out,
-    split: Annotated[str, typer.Option(help="dev to tune on, test to report.")] = "dev",
-    datasets: Annotated[
-        str, typer.Option(help="Comma-separated.")
-    ] = "hotpotqa,2wikimultihopqa,musique",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="The first so many questions of each dataset.")
-    ] = None,
-    rankers: Annotated[
-        str, typer.Option(help="Comma-separated; a+b adds z-scores. Default: BM25, MiniLM, RICO.")
-    ] = "",
-    pool: Annotated[str, typer.Option(help="given, or bm25: the best of all documents.")] = "given",
-    depth: Annotated[int, typer.Option(min=1, help="Documents in a bm25 pool.")] = 20,
-    model: Annotated[
-        str, typer.Option(help="Asset, folder, .gguf file or hub name.")
-    ] = "smollm2-135m",
-    loss: Annotated[str, typer.Option(help="content words only, or mean over all.")] = "content",
-    steps: Annotated[int, typer.Option(min=1, help="AdamW steps (multistep, warm_*).")] = 5,
-    learning_rate: Annotated[float, typer.Option(help="AdamW's learning rate.")] = 0.1,
-    states: Annotated[str, typer.Option(help="How states are kept: fp32, fp16, int8.")] = "fp16",
-    data: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Of the questions; or $STATEGATE_DATA.")
-    ] = None,
-    states_folder: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Of the documents' states.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Cores for the model.")] = None,
+    split: _Split = "dev",
+    datasets: Annotated[str, opt("Comma-separated.")] = "hotpotqa,2wikimultihopqa,musique",
+    limit: Annotated[int | None, opt("The first so many of each dataset.", min=1)] = None,
+    rankers: Annotated[str, opt("a+b adds z-scores. Default: BM25, MiniLM, RICO.")] = "",
+    pool: Annotated[str, opt("given, or bm25: the best of all documents.")] = "given",
+    depth: Annotated[int, opt("Documents in a bm25 pool.", min=1)] = 20,
+    model: Annotated[str, opt("Asset, folder, .gguf file or hub name.")] = "smollm2-135m",
+    loss: Annotated[str, opt("content words only, or mean over all.")] = "content",
+    steps: Annotated[int, opt("AdamW steps (multistep, warm_*).", min=1)] = 5,
+    learning_rate: Annotated[float, opt("AdamW's learning rate.")] = 0.1,
+    states: Annotated[str, opt("How states are kept: fp32, fp16, int8.")] = "fp16",
+    data: Annotated[str | None, opt("The questions; or $STATEGATE_DATA.", metavar="FOLDER")] = None,
+    states_folder: Annotated[str | None, opt("Of the documents' states.", metavar="DIR")] = None,
+    threads: Annotated[int | None, opt("Cores for the model.", min=1)] = None,
     seed: _Seed = 0,
-    json_target: _Json = None,
+    json_target: JsonFile = None,
 ) -> None:
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
     from evals.rerank.rankers import DEFAULT_RANKERS, Settings, run_rerank
+    from stores.errors import UserError
 
-    check_target(json_target)
     chosen: dict[str, Any] = {
-        "split": split, "datasets": tuple(_names(datasets)), "limit": limit, "pool": pool,
-        "rankers": tuple(_names(rankers)) or DEFAULT_RANKERS, "depth": depth, "model": model,
+        "split": split, "datasets": tuple(names(datasets)), "limit": limit, "pool": pool,
+        "rankers": tuple(names(rankers)) or DEFAULT_RANKERS, "depth": depth, "model": model,
         "loss": loss, "steps": steps, "learning_rate": learning_rate, "states": states,
         "seed": seed,
     }  # fmt: skip
-    _check_choices(chosen)
+    for name, choices in _CHOICES.items():
+        if chosen[name] not in choices:
+            raise UserError(f"--{name} is one of {', '.join(choices)}, not '{chosen[name]}'")
     if threads:
         import torch
 
         torch.set_num_threads(threads)
-    with _resumable(out):
-        summary = run_rerank(Settings(**chosen), out, data, states_folder, _command())
-    _finish(summary, out, json_target)
+    how = (data, states_folder, command_line())
+    measure(out, json_target, lambda: run_rerank(Settings(**chosen), out, *how))
 
 
-@eval_app.command(epilog=_REPORT)
+@eval_app.command(
+    epilog=examples("stategate eval report runs/rule runs/budget --out docs/results/mine.md")
+)
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run directories.")],
-    out: Annotated[Path, typer.Option(metavar="FILE.md", help="The page to write.")],
+    out: Annotated[Path, opt("The page to write.", metavar="FILE.md")],
 ) -> None:
     """Write a page of tables and plots from run directories, and copies of what they came from."""
     from evals.core.report import report as write_report
@@ -316,83 +267,6 @@ def report(
     typer.echo(f"page: {out}")
 
 
-def _check_choices(chosen: Mapping[str, Any]) -> None:
-    from stores.errors import UserError
-
-    for name, choices in {
-        "split": ("dev", "test"),
-        "pool": ("given", "bm25"),
-        "loss": ("content", "mean"),
-        "states": ("fp32", "fp16", "int8"),
-    }.items():
-        if chosen[name] not in choices:
-            raise UserError(f"--{name} is one of {', '.join(choices)}, not '{chosen[name]}'")
-
-
-def _names(text: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _extractive(overrides: "list[str] | None") -> list[str]:
+def _extractive(overrides: list[str] | None) -> list[str]:
     """Answer without a language model unless the caller names an actor."""
     return ["actor.kind=extract", *(overrides or ())]
-
-
-def _command() -> list[str]:
-    return ["stategate", *sys.argv[1:]]
-
-
-@contextmanager
-def _resumable(out: str) -> Iterator[None]:
-    """Tell on Ctrl-C how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(f"stategate: stopped; the same command goes on from '{out}'", err=True)
-        raise typer.Exit(130) from None
-
-
-def _show_table(summary: Mapping[str, Any]) -> None:
-    from evals.core.report import table
-
-    typer.echo(table(summary["rows"], "simple"))
-    for test in summary["tests"]:
-        if test["metric"] in ("ndcg", "right", "f1") and test.get("dataset") in (None, "average"):
-            head = f"{test['experiment']}: " if "experiment" in test else ""
-            typer.echo(
-                f"{head}{test['b']} against {test['a']}: {test['metric']} "
-                f"{test['difference']:+.3f} ({test['low']:+.3f} to {test['high']:+.3f}), "
-                f"p = {test['p']:.3f}"
-            )
-
-
-def _show_episodes(summary: Mapping[str, Any]) -> None:
-    from ui.cli.output import show_summary
-
-    show_summary(console(), summary, (), None)
-
-
-def _finish(
-    summary: Mapping[str, Any],
-    out: str,
-    json_target: str | None,
-    show: Callable[[Mapping[str, Any]], None] = _show_table,
-) -> None:
-    """Write and show a summary and its first errors; exit code 1 where everything failed."""
-    from stores.runs import read_rows
-
-    path = Path(out) / "errors.jsonl"
-    errors = read_rows(path) if path.exists() else []
-    if json_target is not None:
-        write_json(json_target, summary)
-    if json_target != "-":
-        show(summary)
-        for row in errors[:3]:
-            what = " ".join(str(v) for k, v in row.items() if k not in ("agent", "step", "error"))
-            typer.secho(f"{row['agent']} {what} failed: {row['error']}", fg="red")
-        if len(errors) > 3:
-            typer.secho(f"… and {len(errors) - 3} more failed", fg="red")
-        typer.echo(f"run directory: {out}")
-    counted = [row for row in summary["rows"] if "errors" in row]
-    if counted and all(row["n"] and row["errors"] >= row["n"] for row in counted):
-        raise typer.Exit(1)

@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import JsonFile, Overrides, examples, say, write_json
+from ui.cli.output import JsonFile, Overrides, examples, opt, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
 
 _COUNTED = ("added", "updated", "unchanged", "removed")
 EXAMPLES = examples(
-    "stategate ingest notes/ --corpus notes",
     "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
-    "stategate ask 'What is a brinicle?' --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
 
@@ -23,18 +21,12 @@ def ingest(
     sources: Annotated[
         list[str], typer.Argument(metavar="FOLDER|FILE|URL|wikipedia:TITLE…", show_default=False)
     ],
-    corpus: Annotated[str, typer.Option(metavar="NAME", help="The corpus to fill.")],
-    chunking: Annotated[
-        str, typer.Option(help="KIND-SIZE-OVERLAP in tokens: fixed-256-50, recursive-512-50.")
-    ] = "fixed-256-50",
-    embedder: Annotated[
-        str, typer.Option(help="Kind of embedder: minilm, openai, hashing.")
-    ] = "minilm",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Fetch pages again.")] = False,
-    max_mb: Annotated[float, typer.Option(help="Skip larger files.", min=0.001)] = 20,
-    vectors: Annotated[
-        str | None, typer.Option(metavar="URL", help="A Chroma server; else a folder.")
-    ] = None,
+    corpus: Annotated[str, opt("The corpus to fill.", metavar="NAME")],
+    chunking: Annotated[str, opt("Or recursive-512-50 (size, overlap).")] = "fixed-256-50",
+    embedder: Annotated[str, opt("Kind of embedder: minilm, openai, hashing.")] = "minilm",
+    fresh: Annotated[bool, opt("Fetch pages again.", "--fresh")] = False,
+    max_mb: Annotated[float, opt("Skip larger files.", min=0.001)] = 20,
+    vectors: Annotated[str | None, opt("A Chroma server; else a folder.", metavar="URL")] = None,
     overrides: Overrides = None,
     json_target: JsonFile = None,
 ) -> None:

@@ -1,5 +1,6 @@
 """``stategate kinds``: what can fill each slot, with every parameter."""
 
+import json
 import re
 import types
 import typing
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import AsJson, console, examples, write_json
+from ui.cli.output import AsJson, console, examples, opt, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -16,17 +17,13 @@ if TYPE_CHECKING:
     from nodes.registry import Registry
 
 
-EXAMPLES = examples("stategate kinds", "stategate kinds context", "stategate kinds --json")
+EXAMPLES = examples("stategate kinds context", "stategate kinds --json")
 
 
 def kinds(
-    slot: Annotated[
-        str | None, typer.Argument(help="One slot, such as context; all of them if not given.")
-    ] = None,
+    slot: Annotated[str | None, typer.Argument(help="One slot, such as context; else all.")] = None,
     as_json: AsJson = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Write a table for a README to stdout.")
-    ] = False,
+    as_markdown: Annotated[bool, opt("Write a table for a README.", "--markdown")] = False,
 ) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     from nodes.protocols import SLOTS
@@ -134,8 +131,6 @@ def _line(parameter: dict[str, Any]) -> Any:
     if parameter["required"]:
         text.append(" (required)", "yellow")
     else:
-        import json
-
         text.append(f" = {json.dumps(parameter['default'], ensure_ascii=False)}", "cyan")
     if parameter["description"]:
         text.append(f"  {parameter['description']}", "dim")

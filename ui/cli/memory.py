@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import AsJson, command_group, console, write_json
+from ui.cli.output import AsJson, command_group, console, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.protocols import Embedder
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
 
 memory_app = command_group(
     "Look into long-term memory: what is remembered of whom, and from which turn.",
-    "stategate memory list",
     "stategate memory search 'where do stones move' --user ana",
-    "stategate memory forget 3 7",
     "stategate memory export memory.jsonl",
 )
-_Db = Annotated[
-    str | None, typer.Option(metavar="FILE|URL", help="SQLite file or postgresql:// URL.")
-]
-_User = Annotated[str, typer.Option(help="Whose memory.")]
-_Agent = Annotated[str, typer.Option(help="Which agent's memory.")]
+_Db = Annotated[str | None, opt("SQLite file or postgresql:// URL.", metavar="FILE|URL")]
+_User = Annotated[str, opt("Whose memory.")]
+_Agent = Annotated[str, opt("Which agent's memory.")]
+_Embedder = Annotated[str, opt("The one that the memory was written with.")]
+_File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
 
 
 @memory_app.command("list")
@@ -39,10 +37,8 @@ def list_(
 @memory_app.command()
 def search(
     words: Annotated[str, typer.Argument(show_default=False)],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many facts.")] = 5,
-    embedder: Annotated[
-        str, typer.Option(help="The one that the memory was written with.")
-    ] = "minilm",
+    k: Annotated[int, opt("How many facts.", "-k", min=1)] = 5,
+    embedder: _Embedder = "minilm",
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
@@ -57,7 +53,7 @@ def search(
 @memory_app.command()
 def forget(
     ids: Annotated[list[int] | None, typer.Argument(help="Numbers from the list.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of this user's facts.")] = False,
+    everything: Annotated[bool, opt("All of this user's facts.", "--all")] = False,
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
@@ -72,37 +68,33 @@ def forget(
     gone = place.open().forget(place.namespace, None if everything else ids)
     if not gone and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
-    out = console()
-    out.print(f"forgot {gone} fact{'' if gone == 1 else 's'}")
+    say(f"forgot {gone} fact{'' if gone == 1 else 's'}")
     left = place.open().facts(place.namespace)
     lost = [fact.answer for fact in before if fact.id not in {kept.id for kept in left}]
     # An answer may have quoted what was remembered then; whoever forgets must know where.
     quoting = [fact.id for fact in left if any(words in fact.answer for words in lost if words)]
     if quoting:
         numbers = ", ".join(map(str, quoting))
-        out.print(f"still quoted in the answer of: {numbers} (forget those, too?)", style="yellow")
+        say(f"still quoted in the answer of: {numbers} (forget those, too?)", "yellow")
 
 
 @memory_app.command()
 def export(
-    target: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
-    db: _Db = None,
-    user: _User = "default",
-    agent: _Agent = "stategate",
+    target: _File, db: _Db = None, user: _User = "default", agent: _Agent = "stategate"
 ) -> None:
     """Write the memory to a JSON Lines file, one turn a line, for `import`."""
     place = _place(db, user, agent)
     count = place.open().export_turns(place.namespace, target.expanduser())
-    console().print(f"wrote {count} turns to {target}", soft_wrap=True, markup=False)
+    say(f"wrote {count} turns to {target}")
 
 
 @memory_app.command("import")
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    source: _File,
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
-    embedder: Annotated[str, typer.Option(help="To find the facts by.")] = "minilm",
+    embedder: _Embedder = "minilm",
 ) -> None:
     """Read a file that `export` wrote; turns that are there already are left alone."""
     from nodes.retrieval.entities import extractor_of
@@ -111,7 +103,7 @@ def import_(
     count = place.open().import_turns(
         place.namespace, source.expanduser(), model.embed, model.name, extractor_of("spacy")
     )
-    console().print(f"read {count} new turns", markup=False)
+    say(f"read {count} new turns")
 
 
 def _embedder(kind: str) -> "Embedder":
@@ -150,8 +142,5 @@ def _show(facts: "list[Fact]", as_json: bool) -> None:
 
 
 def _plain(fact: "Fact") -> dict[str, Any]:
-    return {
-        **vars(fact),
-        "contradicts": list(fact.contradicts),
-        "turns": list(map(dict, fact.turns)),
-    }
+    turns = [dict(turn) for turn in fact.turns]
+    return {**vars(fact), "contradicts": list(fact.contradicts), "turns": turns}

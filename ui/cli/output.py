@@ -1,8 +1,9 @@
-"""What commands share: flags, examples in help, consoles, JSON files, bars and tables."""
+"""What commands share: flags, examples in help, consoles, JSON files, bars."""
 
 import json
 import math
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,18 +20,21 @@ if TYPE_CHECKING:
 #: What a transcript shows of each step.
 Show = Literal["page", "context", "none"]
 _BAR = 14  # blocks of the longest bar
-#: Columns of a summary that fit a terminal.
-_COLUMNS = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
-_SHOWN_ERRORS = 3
+
+
+def opt(about: str, *names: str, **more: Any) -> Any:
+    """Return typer's description of a flag: its help, and its names where they are not its own."""
+    return typer.Option(*names, help=about, **more)
+
 
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SLOT.FIELD=VALUE", help="Change the config; repeatable."),
+    opt("Change the config; repeatable.", "--set", metavar="SLOT.FIELD=VALUE"),
 ]
-JsonFile = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write all of it; - is stdout.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+Config = Annotated[str, opt("A preset or a YAML file.")]
+JsonFile = Annotated[str | None, opt("Write all of it; - is stdout.", "--json", metavar="FILE")]
+AsJson = Annotated[bool, opt("Write JSON to stdout.", "--json")]
+Limit = Annotated[int | None, opt("Only the first so many.", min=1)]
 
 
 def command_group(about: str, *lines: str) -> typer.Typer:
@@ -55,9 +59,8 @@ def console(*, stderr: bool = False) -> "Console":
     """Return a console for the terminal; 80 columns where there is none."""
     from rich.console import Console
 
-    known = os.environ.get("COLUMNS", "").isdigit()
     plain = Console(stderr=stderr, highlight=False)
-    if plain.is_terminal or known:
+    if plain.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return plain
     return Console(stderr=stderr, highlight=False, width=80)
 
@@ -72,15 +75,13 @@ def check_target(target: str | None) -> None:
     if target is None or target == "-":
         return
     path = Path(target).expanduser()
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
-        partial.unlink()
-    except OSError as error:
-        raise UserError(f"cannot write '{target}' ({error.strerror}): name another file") from None
     if path.is_dir():
         raise UserError(f"cannot write '{target}': it is a folder, name a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise UserError(f"cannot write '{target}' ({error.strerror}): name another file") from None
 
 
 def write_json(target: str, value: Any) -> None:
@@ -88,8 +89,8 @@ def write_json(target: str, value: Any) -> None:
     value = _finite(value)
     if target == "-":
         typer.echo(json.dumps(value, indent=2))
-        return
-    files.write_json(target, value, indent=2)
+    else:
+        files.write_json(target, value, indent=2)
 
 
 def _finite(value: Any) -> Any:
@@ -125,33 +126,3 @@ def show_scores(out: "Console", pieces: Sequence[Any], names: Mapping[str, str])
         table.add_row(f"{piece.score:.3f}", bar(piece.score, max(p.score for p in scored)), title)
     if scored:
         out.print(table)
-
-
-def show_summary(
-    screen: "Console",
-    summary: Mapping[str, Any],
-    errors: Sequence[Mapping[str, Any]],
-    out: str | None,
-) -> None:
-    """Print a summary: a row an agent, mean ± standard error, then tests and errors."""
-    from evals.core.report import table
-
-    rows = [
-        {key: value for key, value in row.items() if key.removesuffix("_se") in _COLUMNS}
-        for row in summary["rows"]
-    ]
-    screen.print(table(rows, "simple"), markup=False, soft_wrap=True)
-    for test in summary["tests"]:
-        if test["metric"] == "score":
-            screen.print(
-                f"{test['b']} against {test['a']}: score {test['difference'] * 100:+.1f} points (95 % "
-                f"interval {test['low'] * 100:+.1f} to {test['high'] * 100:+.1f}, p = {test['p']:.3f})",
-                style="dim", markup=False,
-            )  # fmt: skip
-    for row in errors[:_SHOWN_ERRORS]:
-        line = f"goal {row['goal']} ({row['agent']}) failed: {row['error']}"
-        screen.print(line, style="red", markup=False, soft_wrap=True)
-    if len(errors) > _SHOWN_ERRORS:
-        screen.print(f"… and {len(errors) - _SHOWN_ERRORS} more failed", style="red")
-    if out is not None:
-        screen.print(f"run directory: {out}", markup=False, soft_wrap=True)

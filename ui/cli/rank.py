@@ -4,47 +4,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import JsonFile, bar, check_target, console, examples, write_json
+from ui.cli.evaluating import names
+from ui.cli.output import JsonFile, bar, check_target, console, examples, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.build_context.rico.rankers import Weighed
     from nodes.models.decoders.backend import Document
 
 EXAMPLES = examples(
-    """stategate rank "Why does a brinicle grow?" --corpus sample""",
-    """stategate rank "Who wrote the song Counterparts?" --corpus notes/""",
-    """stategate rank "When was she born?" --corpus docs.jsonl --alone --top 3""",
+    """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
     """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
 )
 _PARTNERS = ("bm25", "bm25_stem", "embedder")
+_CORPUS = "An ingested corpus, sample, or a folder or file of .txt, .md, .json, .jsonl."
 
 
 def rank(
     question: Annotated[str, typer.Argument(help="What the documents should explain.")],
-    corpus: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|PATH",
-            help="An ingested corpus, sample, or a folder or file of .txt, .md, .json, .jsonl.",
-        ),
-    ],
-    top: Annotated[int, typer.Option(min=1, help="How many documents to show.")] = 10,
-    ranker: Annotated[
-        str, typer.Option(help="single_gradient, multistep, loss, leave_one_out, …")
-    ] = "single_gradient",
+    corpus: Annotated[str, opt(_CORPUS, metavar="NAME|PATH")],
+    top: Annotated[int, opt("How many documents to show.", min=1)] = 10,
+    ranker: Annotated[str, opt("single_gradient, multistep, loss, …")] = "single_gradient",
     fuse_with: Annotated[
-        str,
-        typer.Option("--with", help="Scores to add, comma-separated: bm25, bm25_stem, embedder."),
+        str, opt("Scores to add, comma-separated: bm25, bm25_stem, embedder.", "--with")
     ] = "bm25_stem,embedder",
-    alone: Annotated[bool, typer.Option("--alone", help="The ranker's own score only.")] = False,
-    candidates: Annotated[
-        int, typer.Option(min=1, help="Weigh the BM25-best so many of a larger corpus.")
-    ] = 20,
+    alone: Annotated[bool, opt("The ranker's own score only.", "--alone")] = False,
+    candidates: Annotated[int, opt("Weigh only so many, the BM25-best.", min=1)] = 20,
     model: Annotated[
-        str, typer.Option(help="Asset (also qwen2.5-coder-0.5b), folder, .gguf file, hub name.")
+        str, opt("Asset (also qwen2.5-coder-0.5b), folder, .gguf file, hub name.")
     ] = "smollm2-135m",
     answer: Annotated[
-        bool, typer.Option("--answer", help="Also answer from the mixed state (learned_state).")
+        bool, opt("Also answer from the mixed state (learned_state).", "--answer")
     ] = False,
     json_target: JsonFile = None,
 ) -> None:
@@ -55,7 +44,7 @@ def rank(
     from nodes.resources import Resources
     from stores.errors import UserError
 
-    partners = [name.strip() for name in fuse_with.split(",") if name.strip()]
+    partners = names(fuse_with)
     unknown = [name for name in partners if name not in _PARTNERS]
     if unknown:
         raise UserError(f"--with knows {', '.join(_PARTNERS)}, not '{unknown[0]}'")
@@ -72,10 +61,22 @@ def rank(
     weighed = weigher.weigh(question, documents, quiet=False)
     order = weighed.order()[:top]
     reply = _answer(weigher, question, documents, weighed) if answer else None
+    rows = [
+        {
+            "title": documents[i].title,
+            "text": documents[i].text,
+            "weight": float(weighed.weights[i]),
+            "score": float(weighed.scores[i]),
+            "parts": {name: float(scores[i]) for name, scores in weighed.parts.items()},
+        }
+        for i in order
+    ]
+    losses = list(weighed.ranking.losses) if weighed.ranking else []
+    told = {"question": question, "documents": rows, "losses": losses, "answer": reply}
     if json_target is not None:
-        write_json(json_target, _as_json(question, documents, weighed, order, reply))
+        write_json(json_target, told)
     if json_target != "-":
-        _show(documents, weighed, order, reply)
+        _show(told)
 
 
 def _first_stage(question: str, documents: "list[Document]", candidates: int) -> "list[Document]":
@@ -99,51 +100,22 @@ def _answer(weigher: Any, question: str, documents: "list[Document]", weighed: "
     return str(weigher.memory.backend.generate(states, weights, question))
 
 
-def _show(
-    documents: "list[Document]", weighed: "Weighed", order: list[int], reply: str | None
-) -> None:
+def _show(told: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    out = console()
-    table = Table(box=None, pad_edge=False)
-    table.add_column("weight", justify="right")
-    table.add_column("", no_wrap=True)
-    table.add_column("document", no_wrap=True)
-    for name in weighed.parts:
+    rows = told["documents"]
+    table = Table("weight", "", "document", box=None, pad_edge=False)
+    for name in rows[0]["parts"] if rows else ():
         table.add_column(name, justify="right", style="dim", no_wrap=True)
-    highest = max((float(weighed.weights[i]) for i in order), default=1.0) or 1.0
-    for i in order:
-        weight = float(weighed.weights[i])
-        title = documents[i].title or documents[i].text
-        own = [f"{float(scores[i]):.2f}" for scores in weighed.parts.values()]
-        table.add_row(
-            f"{weight:.3f}", bar(weight, highest), Text(" ".join(title.split())[:28]), *own
-        )
-    out.print(table)
-    if weighed.ranking and weighed.ranking.losses:
-        shown = " → ".join(f"{value:.3f}" for value in weighed.ranking.losses[:8])
-        out.print(f"question's loss: {shown} nats a token", style="dim")
-    if reply is not None:
-        out.print(Text(f"answer from the mixed state: {reply}"))
-
-
-def _as_json(
-    question: str,
-    documents: "list[Document]",
-    weighed: "Weighed",
-    order: list[int],
-    reply: str | None,
-) -> dict[str, Any]:
-    rows = [
-        {
-            "title": documents[i].title,
-            "text": documents[i].text,
-            "weight": float(weighed.weights[i]),
-            "score": float(weighed.scores[i]),
-            "parts": {name: float(scores[i]) for name, scores in weighed.parts.items()},
-        }
-        for i in order
-    ]
-    losses = list(weighed.ranking.losses) if weighed.ranking else []
-    return {"question": question, "documents": rows, "losses": losses, "answer": reply}
+    highest = max((row["weight"] for row in rows), default=1.0) or 1.0
+    for row in rows:
+        title = Text(" ".join((row["title"] or row["text"]).split())[:28])
+        own = [f"{score:.2f}" for score in row["parts"].values()]
+        table.add_row(f"{row['weight']:.3f}", bar(row["weight"], highest), title, *own)
+    console().print(table)
+    if told["losses"]:
+        shown = " → ".join(f"{value:.3f}" for value in told["losses"][:8])
+        say(f"question's loss: {shown} nats a token", "dim")
+    if told["answer"] is not None:
+        say(f"answer from the mixed state: {told['answer']}")

@@ -1,9 +1,7 @@
 """``stategate run``: one episode with a transcript, or many with a summary."""
 
-import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +14,7 @@ from ui.cli.output import (
     check_target,
     console,
     examples,
-    show_summary,
+    opt,
     write_json,
 )
 
@@ -26,70 +24,67 @@ if TYPE_CHECKING:
     from graph.session import Session, StepResult
 
 EXAMPLES = examples(
-    "stategate run demo --goal 3",
     "stategate run webshop --goal 3 --set context.kind=window --budget 300",
-    "stategate run webshop --goal 3 --show context --json episode.json",
-    "stategate run webshop --actor human",
-    "stategate run mine.yaml --task room=cellar --task seed=7",
+    "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run webshop --episodes 50 --start 100 --out runs/first",
-    "stategate run demo --thread mine             # and after a crash:",
     "stategate run demo --thread mine --resume",
 )
 
 
 def run(
     config: Annotated[
-        str, typer.Argument(help="A preset (demo, webshop, smoke) or a YAML file.")
+        str, typer.Argument(help="A preset (demo, webshop) or a YAML file.")
     ] = "demo",
-    goal: Annotated[
-        int | None, typer.Option(min=0, help="Which of the world's tasks to play; 0 if not given.")
-    ] = None,
+    goal: Annotated[int | None, opt("Which of the world's tasks to play.", min=0)] = None,
     task: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="A task in the world's own words; repeatable, YAML."
-        ),
+        opt("A task in the world's own words; repeatable, YAML.", metavar="KEY=VALUE"),
     ] = None,
     overrides: Overrides = None,
-    actor: Annotated[
-        str | None, typer.Option(help="Who acts: chat, rule, human, scripted, or your own kind.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="The llm's model: default, small, a .gguf file, …")
-    ] = None,
-    budget: Annotated[int | None, typer.Option(help="Tokens the built context may have.")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Steps an episode may take.")] = None,
-    show: Annotated[
-        Show, typer.Option(help="Of each step: the page, the built context (prompt), or nothing.")
-    ] = "page",
+    actor: Annotated[str | None, opt("Who acts: chat, rule, human, your own kind, …")] = None,
+    model: Annotated[str | None, opt("The llm's model: default, small, a .gguf file, …")] = None,
+    budget: Annotated[int | None, opt("Tokens the built context may have.")] = None,
+    max_steps: Annotated[int | None, opt("Steps an episode may take.")] = None,
+    show: Annotated[Show, opt("Of each step: the page, the context (prompt), or none.")] = "page",
     json_target: JsonFile = None,
     thread: Annotated[
-        str | None, typer.Option(metavar="ID", help="Keep checkpoints, to resume the episode.")
+        str | None, opt("Keep checkpoints, to resume the episode.", metavar="ID")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the unfinished episode of --thread.")
-    ] = False,
+    resume: Annotated[bool, opt("Go on with --thread's unfinished episode.", "--resume")] = False,
     episodes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Play N tasks; print a summary.")
+        int | None, opt("Play N tasks; print a summary.", min=1, metavar="N")
     ] = None,
-    start: Annotated[
-        int | None, typer.Option(min=0, help="The first task of --episodes; 0 if not given.")
-    ] = None,
+    start: Annotated[int | None, opt("The first task of --episodes.", min=0)] = None,
     out: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Write --episodes to a run directory; resumes it."),
+        str | None, opt("Write --episodes to a run directory; resumes it.", metavar="DIR")
     ] = None,
 ) -> None:
     """Play an episode and show it step by step, or play many and summarise them."""
-    _check(goal, task, start, episodes, thread, resume, out)
+    for is_wrong, why in (
+        (resume and thread is None, "--resume needs the thread to go on with: --thread ID"),
+        (thread is not None and not thread.strip(), "--thread needs a name"),
+        (
+            task and (goal is not None or episodes is not None),
+            "--task says what to play: leave --goal and --episodes out",
+        ),
+        (episodes is None and start is not None, "--start goes with --episodes N"),
+        (episodes is None and out is not None, "--out goes with --episodes N"),
+        (
+            episodes is not None and thread is not None,
+            "--thread is for one episode; many are resumed with the same --out DIR",
+        ),
+        (
+            episodes is not None and goal is not None and start is not None,
+            "with --episodes, name the first task once: --start N",
+        ),
+    ):
+        if is_wrong:
+            raise UserError(why)
     from graph.config import load_config
 
     shortcuts = {
-        "actor.kind": actor,
-        "llm.model": model,
-        "context.budget": budget,
-        "max_steps": max_steps,
-    }
+        "actor.kind": actor, "llm.model": model, "context.budget": budget, "max_steps": max_steps,
+    }  # fmt: skip
     # ``--set`` comes after the shortcuts and so wins.
     words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
     settled = load_config(config, [*words, *(overrides or ())])
@@ -100,29 +95,6 @@ def run(
         raise UserError("a person plays one episode at a time: leave --episodes out")
     first = start if start is not None else goal or 0
     play_many(settled, range(first, first + episodes), out, json_target)
-
-
-def _check(
-    goal: int | None,
-    task: list[str] | None,
-    start: int | None,
-    episodes: int | None,
-    thread: str | None,
-    resume: bool,
-    out: str | None,
-) -> None:
-    if resume and thread is None:
-        raise UserError("--resume needs the thread to go on with: --thread ID")
-    if thread is not None and not thread.strip():
-        raise UserError("--thread needs a name")
-    if task and (goal is not None or episodes is not None):
-        raise UserError("--task says what to play: leave --goal and --episodes out")
-    if episodes is None and (start is not None or out is not None):
-        raise UserError(f"{'--out' if start is None else '--start'} goes with --episodes N")
-    if episodes is not None and thread is not None:
-        raise UserError("--thread is for one episode; many are resumed with the same --out DIR")
-    if episodes is not None and goal is not None and start is not None:
-        raise UserError("with --episodes, name the first task once: --start N")
 
 
 def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
@@ -234,38 +206,43 @@ def open_session(
 
     from graph.build import build_graph
     from graph.session import Session
-    from ui.actions import task_in_words
 
     # A thread id that no other run has keeps the traces of runs apart.
     name = thread or f"run-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
     session = Session(build_graph(config if thread is None else durable(config)), name)
-    world = session.agent.bound().world
-    if thread is None:
-        return session.start(task_of(world, goal, task))
-    values: Mapping[str, Any] = session.values
+    values: Mapping[str, Any] = session.values if thread is not None else {}
     unfinished = "session" in values and not session.done
+    if unfinished and not resume:
+        raise UserError(
+            f"thread '{thread}' has an unfinished episode (step {values['steps']}): "
+            "add --resume, or name another --thread"
+        )
+    asked = task_of(session.agent.bound().world, goal, task)
     if not resume:
-        if unfinished:
-            raise UserError(
-                f"thread '{thread}' has an unfinished episode (step {values['steps']}): "
-                "add --resume, or name another --thread"
-            )
-        return session.start(task_of(world, goal, task))
+        return session.start(asked)
     if not unfinished:
         why = "its episode is over" if values else "there is no such thread"
         raise UserError(f"nothing to resume on thread '{thread}': {why}; leave --resume out")
+    _check_resumed(session, asked if goal is not None or task else None)
+    return session
+
+
+def _check_resumed(session: "Session", asked: Mapping[str, Any] | None) -> None:
+    """Refuse to resume an episode of another task, or of another config's world."""
+    from ui.actions import task_in_words
+
+    values, thread = session.values, session.thread_id
     played = {key: value for key, value in values["episode"].items() if key != "env"}
-    if (goal is not None or task) and task_of(world, goal, task) != played:
+    if asked is not None and asked != played:
         raise UserError(
             f"thread '{thread}' is at {task_in_words(played)}: leave --goal and --task out"
         )
     try:
-        world.observe(values["session"])
+        session.agent.bound().world.observe(values["session"])
     except (KeyError, UserError):
         raise UserError(
             f"thread '{thread}' was played with another config: name that CONFIG and its --set"
         ) from None
-    return session
 
 
 def durable(config: "Config") -> "Config":
@@ -359,30 +336,16 @@ def play_many(
 
     Exit code 1 if every episode failed; 130 on Ctrl-C, with what to do about it.
     """
-    import shutil
     import tempfile
 
     from evals.worlds.live import run_live
-    from stores.runs import read_rows
+    from ui.cli.evaluating import command_line, finish, resumable
 
     check_target(json_target)
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="stategate-"))
-    values = config.model_dump(mode="json")
     agents: dict[str, list[str]] = {config.context.kind: []}
-    try:
-        summary = run_live(values, agents, goals, str(folder), (), 0, ["stategate", *sys.argv[1:]])
-        failed = folder / "errors.jsonl"
-        errors = read_rows(failed) if failed.exists() else []
-    except KeyboardInterrupt:
-        hint = f"goes on from '{out}'" if out else "with --out DIR goes on where it stopped"
-        typer.echo(f"stategate: stopped; the same command {hint}", err=True)
-        raise typer.Exit(130) from None
-    finally:
-        if out is None:
-            shutil.rmtree(folder, ignore_errors=True)
-    if json_target is not None:
-        write_json(json_target, summary)
-    if json_target != "-":
-        show_summary(console(), summary, errors, out)
-    if len(errors) >= len(goals):
-        raise typer.Exit(1)
+    values = config.model_dump(mode="json")
+    with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
+        folder = out or passing
+        with resumable(out):
+            summary = run_live(values, agents, goals, folder, (), 0, command_line())
+        finish(summary, folder, json_target, is_kept=out is not None)

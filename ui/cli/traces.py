@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import AsJson, command_group, console, examples, write_json
+from ui.cli.output import AsJson, command_group, console, examples, opt, say, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,22 +21,17 @@ traces_app = command_group(
     "stategate traces export all.jsonl",
 )
 Database = Annotated[
-    Path | None,
-    typer.Option("--db", metavar="FILE", help="The database; $STATEGATE_HOME/traces.sqlite."),
+    Path | None, opt("The database; $STATEGATE_HOME/traces.sqlite.", "--db", metavar="FILE")
 ]
 _BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
 
 
-@traces_app.command(
-    "list", epilog=examples("stategate traces list", "stategate traces list --min-reward 1 --json")
-)
+@traces_app.command("list", epilog=examples("stategate traces list --min-reward 1 --json"))
 def list_traces(
     db: Database = None,
-    min_reward: Annotated[
-        float | None, typer.Option(help="Only episodes with at least this.")
-    ] = None,
-    env: Annotated[str | None, typer.Option(help="Only episodes in this world.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    min_reward: Annotated[float | None, opt("Only episodes with at least this.")] = None,
+    env: Annotated[str | None, opt("Only episodes in this world.")] = None,
+    limit: Annotated[int, opt("The newest so many.", min=1)] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List recorded episodes, newest first."""
@@ -51,9 +46,8 @@ def list_traces(
     if as_json:
         write_json("-", episodes)
         return
-    out = console()
     if not episodes:
-        out.print("no episodes are recorded yet: stategate run demo --goal 3")
+        say("no episodes are recorded yet: stategate run demo --goal 3")
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("when", "reward", "steps", "task", "episode"):
@@ -65,7 +59,7 @@ def list_traces(
         style = "" if row["done"] else "dim"
         cells = [when, reward, str(row["steps"]), task_in_words(row["task"]), row["episode_id"]]
         table.add_row(*(Text(cell) for cell in cells), style=style)
-    out.print(table)
+    console().print(table)
 
 
 @traces_app.command(epilog=examples("stategate traces show run-20260301-101500-ab12cd"))
@@ -96,24 +90,17 @@ def show(
         out.print(Text.assemble((head, "dim"), (text, styles.get(event.kind, ""))))
 
 
-@traces_app.command(
-    epilog=examples(
-        "stategate traces export all.jsonl",
-        "stategate traces export one.jsonl --episode run-20260301-101500-ab12cd",
-    )
-)
+@traces_app.command(epilog=examples("stategate traces export one.jsonl --episode run-20260301"))
 def export(
     target: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
-    episode: Annotated[
-        list[str] | None, typer.Option(help="Only this episode; repeatable. All if not given.")
-    ] = None,
+    episode: Annotated[list[str] | None, opt("Only this episode; repeatable; else all.")] = None,
     db: Database = None,
 ) -> None:
     """Write episodes to JSONL, one a line, whole or not at all."""
     store = _open(db)
     wanted = [_find(store, name)["episode_id"] for name in episode] if episode else None
     count = store.export_jsonl(target, wanted)
-    console().print(f"{count} episodes in {target}", markup=False, soft_wrap=True)
+    say(f"{count} episodes in {target}")
 
 
 def _contexts(pieces: "Sequence[ContextPiece]") -> dict[int, str]:

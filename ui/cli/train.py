@@ -1,12 +1,12 @@
 """``stategate train``: make the checkpoints that nodes load."""
 
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
-from ui.cli.output import examples
+from ui.cli.evaluating import command_line
+from ui.cli.output import command_group, console, examples, opt
 
 #: What each trainer makes, the module that makes it, and an example beside the plain command.
 _TRAINERS = {
@@ -36,33 +36,20 @@ _TRAINERS = {
         "--config reinforce_sample --set epochs=5",
     ),
 }
-train_app = typer.Typer(
-    epilog=examples(
-        "stategate train state && stategate train retriever && stategate train allocator",
-        "stategate train actor && stategate train reinforce",
-        "stategate train state --settings",
-    )
+train_app = command_group(
+    "Train a checkpoint; the same command goes on where a stopped run ended.",
+    "stategate train state && stategate train retriever && stategate train allocator",
+    "stategate train actor && stategate train reinforce",
 )
-
-
-@train_app.callback(invoke_without_command=True)
-def train(context: typer.Context) -> None:
-    """Train a checkpoint; the same command goes on where a stopped run ended."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 def _command(name: str, module: str) -> Callable[..., None]:
     def command(
-        config: Annotated[
-            str, typer.Option(help="YAML file or a name in configs/train; else the trainer's own.")
-        ] = name,
+        config: Annotated[str, opt("YAML file or a name in configs/train.")] = name,
         overrides: Annotated[
-            list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Repeatable.")
+            list[str] | None, opt("Repeatable.", "--set", metavar="FIELD=VALUE")
         ] = None,
-        show: Annotated[
-            bool, typer.Option("--settings", help="List every field and its value, train nothing.")
-        ] = False,
+        show: Annotated[bool, opt("List every field, train nothing.", "--settings")] = False,
     ) -> None:
         from trainers.settings import TRAINERS, read_settings
 
@@ -76,7 +63,7 @@ def _command(name: str, module: str) -> Callable[..., None]:
 
         try:
             with needs("train"):
-                summary = import_module(module).train(settings, ["stategate", *sys.argv[1:]])
+                summary = import_module(module).train(settings, command_line())
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None
@@ -98,8 +85,6 @@ for _name, (_help, _module, _example) in _TRAINERS.items():
 
 def _list(settings: Any) -> None:
     from rich.table import Table
-
-    from ui.cli.output import console
 
     table = Table("field", "value", "", box=None, pad_edge=False)
     for field, info in type(settings).model_fields.items():

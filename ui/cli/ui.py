@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from stores.errors import UserError, needs
-from ui.cli.output import Overrides, examples
+from ui.cli.output import Overrides, examples, opt
 
 EXAMPLES = examples(
-    "stategate ui",
     "stategate ui --config webshop --set actor.kind=chat --port 8000",
     "stategate ui --host 0.0.0.0 --auth me:a-long-password",
 )
@@ -17,17 +16,12 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def ui(
-    config: Annotated[str, typer.Option(help="A preset or a YAML file to begin with.")] = "ui",
+    config: Annotated[str, opt("A preset or a YAML file to begin with.")] = "ui",
     overrides: Overrides = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="The first free one from 7860 if not given."),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Who may connect: this machine only, by default.")] = (
-        "127.0.0.1"
-    ),
+    port: Annotated[int | None, opt("Else the first free one from 7860.", min=1, max=65535)] = None,
+    host: Annotated[str, opt("Who may connect: this machine only, by default.")] = "127.0.0.1",
     auth: Annotated[
-        str | None, typer.Option(metavar="USER:PASSWORD", help="Ask for a name and a password.")
+        str | None, opt("Ask for a name and a password.", metavar="USER:PASSWORD")
     ] = None,
 ) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""

@@ -51,7 +51,9 @@ class Passages:
 
     def __init__(self, is_open):
         ask = (Chunk("ask", "ask", "", (ANSWER,), {}, "pinned"),) if is_open else ()
-        texts = [f"{q.split()[-1]} A {q.split()[-1].strip('?')} is found in the sea." for q in QUESTIONS]
+        texts = [
+            f"{q.split()[-1]} A {q.split()[-1].strip('?')} is found in the sea." for q in QUESTIONS
+        ]
         self._chunks = (*ask, *(Chunk(f"p{i}", "passage", t) for i, t in enumerate(texts)))
 
     def all(self):

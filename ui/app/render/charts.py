@@ -1,14 +1,14 @@
-"""Charts as HTML and SVG that follow the page's colours, light or dark: heat maps, scatter, bars."""
+"""The recurrent state over an episode, and what it made the builder keep: heat maps and a plane."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from markupsafe import Markup
 
-from ui.app.render.html import el, percent, short
-
-#: Colours of classes, by order of appearance, as CSS hues.
-HUES = (243, 174, 28, 325, 95, 205, 0, 275)
+from nodes.protocols import BuiltContext
+from ui.app.render.context import Shown, shown_pieces
+from ui.app.render.html import hues, macros
 
 
 @dataclass(frozen=True)
@@ -30,41 +30,7 @@ def heatmap(
     corner: str = "",
 ) -> Markup:
     """Return a table whose cells are shaded; marked ones are ringed (``hit``, ``miss``, ``ring``)."""
-    head = el("tr", el("th", corner), [el("th", name, scope="col") for name in columns])
-    body = []
-    for name, line in zip(rows, cells, strict=True):
-        drawn = [
-            el("td", cls="sg-none")
-            if cell.shade is None
-            else el(
-                "td", el("span", cell.text, cls=f"sg-cell-{cell.mark}" if cell.mark else None),
-                style=f"--s:{cell.shade:.3f}", title=cell.title or None,
-            )
-            for cell in line
-        ]  # fmt: skip
-        body.append(el("tr", el("th", short(name, 34), scope="row", title=name), drawn))
-    table = el("table", el("thead", head), el("tbody", body), cls="sg-heat", aria_label=caption)
-    return el(
-        "div",
-        el("div", caption, cls="sg-panel-title sg-caption"),
-        el("div", table, cls="sg-scroll", tabindex="0"),
-    )
-
-
-def bars(rows: Sequence[tuple[str, float, str]], caption: str = "") -> Markup:
-    """Return horizontal bars: (name, share 0 to 1, what stands at the end)."""
-    lines = [
-        el(
-            "div",
-            el("span", short(name, 60), cls="sg-bar-name", title=name),
-            el("span", el("i", style=f"width:{percent(share)}"), cls="sg-bar-line"),
-            el("span", end, cls="sg-bar-value"),
-            cls="sg-bar",
-        )
-        for name, share, end in rows
-    ]
-    head = el("div", caption, cls="sg-panel-title") if caption else None
-    return el("div", head, lines, cls="sg-bars")
+    return macros("charts").heatmap(zip(rows, cells, strict=True), columns, caption, corner)
 
 
 @dataclass(frozen=True)
@@ -79,41 +45,89 @@ class Path:
 
 def scatter(paths: Sequence[Path], caption: str, width: int = 620, height: int = 420) -> Markup:
     """Return paths in the plane: faint ones behind, the bold one numbered in front."""
-    xs = [x for path in paths for x, _ in path.points] or [0.0]
-    ys = [y for path in paths for _, y in path.points] or [0.0]
+    points = np.array([point for path in paths for point in path.points] or [(0.0, 0.0)])
+    low, span = points.min(axis=0), np.ptp(points, axis=0)
+    span[span == 0] = 1.0
     pad = 26
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        span_x, span_y = (max(xs) - min(xs)) or 1.0, (max(ys) - min(ys)) or 1.0
-        return (
-            pad + (x - min(xs)) / span_x * (width - 2 * pad),
-            height - pad - (y - min(ys)) / span_y * (height - 2 * pad),
-        )
-
-    names = list(dict.fromkeys(c for path in paths for c in path.classes if c))
-    hue = {name: HUES[i % len(HUES)] for i, name in enumerate(names)}
-    parts: list[Markup] = []
+    room = np.array([width, -height]) - np.array([2 * pad, -2 * pad])
+    drawn = []
     for path in sorted(paths, key=lambda path: path.bold):
-        spots = [place(x, y) for x, y in path.points]
+        shares = (np.array(path.points).reshape(-1, 2) - low) / span
+        spots = (shares * room + np.array([pad, height - pad])).tolist()
         line = " ".join(f"{'L' if i else 'M'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(spots))
-        parts.append(el("path", d=line, cls="sg-path sg-path-bold" if path.bold else "sg-path"))
-        for i, (x, y) in enumerate(spots):
-            name = path.classes[i] if i < len(path.classes) else ""
-            tone = f"--h:{hue[name]}" if name in hue else "--h:220"
-            title = el("title", f"{path.name}, step {i + 1}: {name or 'no action yet'}")
-            marks = "sg-spot sg-spot-bold" if path.bold else "sg-spot"
-            radius = "11" if path.bold else "3.5"
-            parts.append(
-                el("circle", title, cx=f"{x:.1f}", cy=f"{y:.1f}", r=radius, style=tone, cls=marks)
-            )
-            if path.bold:
-                parts.append(el("text", str(i + 1), x=f"{x:.1f}", y=f"{y + 4:.1f}"))
-    legend = [el("span", el("i", style=f"--h:{hue[name]}"), name, cls="sg-key") for name in names]
-    picture = el(
-        "svg", parts, viewBox=f"0 0 {width} {height}", cls="sg-scatter", role="img",
-        aria_label=caption, preserveAspectRatio="xMidYMid meet",
-    )  # fmt: skip
-    return el(
-        "figure", el("figcaption", caption, cls="sg-panel-title"), picture,
-        el("div", legend, cls="sg-row"), cls="sg-figure",
-    )  # fmt: skip
+        names = [*path.classes, *[""] * len(spots)]
+        drawn.append(
+            (path, line, [(*spot, name) for spot, name in zip(spots, names, strict=False)])
+        )
+    colours = hues([name for path in paths for name in path.classes if name])
+    return macros("charts").scatter(drawn, caption, width, height, colours)
+
+
+def render_similarity(cosines: Sequence[Sequence[float]]) -> Markup:
+    """Draw how alike the states of the steps are; the near diagonal is that of successive ones."""
+    lowest = min((min(row) for row in cosines), default=0.0)
+    span = (1.0 - lowest) or 1.0
+
+    def cell(i: int, j: int, value: float) -> Cell:
+        title = f"steps {i + 1} and {j + 1}: cosine {value:.3f}"
+        shade = max((value - lowest) / span, 0.0)
+        return Cell(shade, f"{value:.2f}", title, "ring" if j == i + 1 else "")
+
+    cells = [[cell(i, j, value) for j, value in enumerate(row)] for i, row in enumerate(cosines)]
+    caption = "Similarity of states (cosine); successive steps are ringed"
+    steps = _numbers(len(cosines))
+    successive = [cosines[i][i + 1] for i in range(len(cosines) - 1)]
+    chart = heatmap(steps, steps, cells, caption, corner="step")
+    return macros("charts").similarity(chart, successive)
+
+
+def render_foresight(chances: Sequence[Mapping[str, float]], classes: Sequence[str]) -> Markup:
+    """Draw the foreseen class of each next action; the one that was taken is ringed."""
+    names = list(chances[0]) if chances else []
+    likeliest = [max(step, key=lambda name: step[name]) for step in chances]
+    taken = [*classes, *[""] * len(chances)][: len(chances)]
+
+    def cell(i: int, name: str) -> Cell:
+        value = chances[i][name]
+        mark = "" if taken[i] != name else "hit" if likeliest[i] == name else "miss"
+        return Cell(value, f"{100 * value:.0f}", f"step {i + 1}: {name} {value:.3f}", mark)
+
+    rows = [[cell(i, name) for i in range(len(chances))] for name in names]
+    right = sum(best == name for best, name in zip(likeliest, taken, strict=True))
+    caption = (
+        f"Foreseen next action, in %: right at {right} of {sum(map(bool, taken))} steps "
+        "(ringed: what was done, green if it was the likeliest)"
+    )
+    return heatmap(names, _numbers(len(chances)), rows, caption, corner="step")
+
+
+def render_allocation(contexts: Sequence[BuiltContext]) -> Markup:
+    """Draw, for every chunk and step, the share of its tokens that the model got to read."""
+    columns = [{s.piece.id: s for s in shown_pieces(context)} for context in contexts]
+    names = {id_: shown.name for column in reversed(columns) for id_, shown in column.items()}
+    order = list(dict.fromkeys(id_ for column in columns for id_ in column))
+
+    def cell(i: int, shown: Shown | None) -> Cell:
+        if shown is None:
+            return Cell(None)
+        piece = shown.piece
+        title = f"step {i + 1}: {piece.tokens_after} of {shown.whole} tokens"
+        mark = "lost" if piece.dropped_actions else ""
+        return Cell(shown.kept, f"{piece.tokens_after}", title, mark)
+
+    rows = [[cell(i, column.get(id_)) for i, column in enumerate(columns)] for id_ in order]
+    caption = "Allocation: tokens kept of each chunk, step by step (ringed: actions were lost)"
+    return heatmap(
+        [names[id_] for id_ in order], _numbers(len(contexts)), rows, caption, corner="step"
+    )
+
+
+def render_projection(paths: Sequence[Path]) -> Markup:
+    """Draw the episode's trajectory (the bold path) in the plane of states, over reference episodes."""
+    others = len(paths) - 1
+    which = f"over {others} reference episodes" if others else "without reference episodes yet"
+    return scatter(paths, f"States in the plane of their two main axes, {which}")
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(i + 1) for i in range(count)]

@@ -1,19 +1,52 @@
-"""What the model reads: each chunk shaded by its score, with its tokens; what it lost, in red."""
+"""What the model reads: one context, several side by side, and what an answer was made from.
+
+Each chunk is shaded by its score, with its tokens; what is lost is red.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from markupsafe import Markup
 
 from envs.protocols import Chunk, View
-from nodes.protocols import BuiltContext, Piece
+from nodes.protocols import BuiltContext, Decision, Piece
 from nodes.retrieval.page import describe
-from ui.actions import label
-from ui.app.render.actions import action_chip
-from ui.app.render.html import el, percent, plural, short
+from ui.app.render.html import macros, plural, whole_size
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
+_MEMORY = ("memory", "fact", "entity", "relation")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A piece as it is drawn: how dark (0 to 1), and in words what is ``gone`` where it was dropped."""
+
+    piece: Piece
+    shade: float
+    gone: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the piece is called: its kind, and what tells it from others of its kind."""
+        kind, _, own = self.piece.id.partition(":")
+        return f"{kind} {own.lower()}".strip() if kind == self.piece.kind else self.piece.id
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether a builder ranked it."""
+        return self.piece.score is not None and self.piece.kind not in _SCAFFOLD
+
+    @property
+    def whole(self) -> int:
+        """The tokens of the piece when whole."""
+        return whole_size(self.piece)
+
+    @property
+    def kept(self) -> float:
+        """The share of the piece's tokens that stand in the prompt."""
+        return self.piece.tokens_after / self.whole if self.whole else float(bool(self.piece.text))
 
 
 def render_context(
@@ -23,23 +56,21 @@ def render_context(
 
     ``whole`` holds the page's chunks in words by id, to say what a dropped piece was.
     """
-    pieces = fold_history(context.pieces)
-    shades = shading(pieces)
-    boxes = [render_piece(piece, shades[i], whole) for i, piece in enumerate(pieces)]
-    return el(
-        "div",
-        el("div", title, cls="sg-panel-title") if title else None,
-        meter(context, budget),
-        lost_line(context),
-        el("div", boxes, cls="sg-pieces"),
-        legend(context),
-        cls="sg-context",
-    )
+    return macros("context").context(title, context, budget, shown_pieces(context, whole))
 
 
 def in_words(view: View, chunks: Sequence[Chunk]) -> dict[str, str]:
     """Return each chunk in words, by its id."""
     return {chunk.id: describe(view, chunk) for chunk in chunks}
+
+
+def shown_pieces(context: BuiltContext, whole: Mapping[str, str] | None = None) -> list[Shown]:
+    """Return the pieces as they are drawn, the lines of the actions so far as one."""
+    pieces, gone = fold_history(context.pieces), whole or {}
+    return [
+        Shown(piece, shade, gone.get(piece.id))
+        for piece, shade in zip(pieces, shading(pieces), strict=True)
+    ]
 
 
 def shading(pieces: Sequence[Piece]) -> list[float]:
@@ -55,7 +86,7 @@ def shading(pieces: Sequence[Piece]) -> list[float]:
         elif scores:
             shades.append(0.12 if piece.text else 0.0)
         else:
-            shades.append(0.6 * kept_share(piece))
+            shades.append(0.6 * Shown(piece, 0.0).kept)
     return shades
 
 
@@ -68,7 +99,7 @@ def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
             folded[-1] = replace(
                 last,
                 text=last.text + piece.text,
-                tokens_before=size(last) + size(piece),
+                tokens_before=whole_size(last) + whole_size(piece),
                 tokens_after=last.tokens_after + piece.tokens_after,
             )
         else:
@@ -76,111 +107,108 @@ def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
     return folded
 
 
-def size(piece: Piece) -> int:
-    """Return the tokens of the piece when whole (a builder may frame a chunk that is none itself)."""
-    return max(piece.tokens_before, piece.tokens_after)
+@dataclass(frozen=True)
+class Lane:
+    """One builder's view of the moment: what it built and what the actor would do, or why not."""
+
+    name: str
+    kind: str
+    budget: int
+    context: BuiltContext | None = None
+    decision: Decision | None = None
+    build_seconds: float = 0.0
+    act_seconds: float = 0.0
+    problem: str = ""
+    waiting: bool = False
+    params: Mapping[str, Any] = field(default_factory=dict)
 
 
-def kept_share(piece: Piece) -> float:
-    """Return the share of the piece's tokens that stand in the prompt."""
-    whole = size(piece)
-    return piece.tokens_after / whole if whole else float(bool(piece.text))
+def render_lanes(
+    lanes: Sequence[Lane], whole: Mapping[str, str], about: Mapping[str, str], moment: str = ""
+) -> Markup:
+    """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
+
+    ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
+    the page is narrow the lanes follow one another.
+    """
+    order = piece_order([lane.context for lane in lanes if lane.context is not None], list(whole))
+    drawn = []
+    for lane in lanes:
+        pieces = shown_pieces(lane.context, whole) if lane.context is not None else []
+        drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
+    votes = [lane.decision.action for lane in lanes if lane.decision is not None]
+    return macros("context").lanes(drawn, order, about, moment, _verdict(lanes), votes)
 
 
-def render_piece(piece: Piece, shade: float, whole: Mapping[str, str] | None = None) -> Markup:
-    """Draw one piece: its name, score, tokens kept of tokens available, and its text."""
-    is_dropped = not piece.text.strip()
-    text = el("div", piece.text.rstrip("\n"), cls="sg-piece-text") if not is_dropped else None
-    gone = None
-    if is_dropped and whole and piece.id in whole:
-        gone = el("div", short(whole[piece.id], 110), cls="sg-piece-gone")
-    lost = [
-        el("span", label(action), cls="sg-lost", title=f"{action} was dropped")
-        for action in piece.dropped_actions[:12]
-    ]
-    if len(piece.dropped_actions) > 12:
-        lost.append(el("span", f"+{len(piece.dropped_actions) - 12}", cls="sg-lost"))
-    row = el("div", lost, cls="sg-row") if lost else None
-    return piece_box(piece, shade, piece_name(piece), [text, gone, row])
+def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
+    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
+
+    ``chunks`` are the ids of the page's chunks.
+    """
+    rank = {chunk: i for i, chunk in enumerate(chunks)}
+    seen: dict[str, tuple[int, int]] = {}
+    for context in contexts:
+        for place, piece in enumerate(fold_history(context.pieces)):
+            if piece.id == "instruction":
+                key = (0, 0)
+            elif piece.id in rank:
+                key = (1, rank[piece.id])
+            else:
+                key = (2, place)
+            seen.setdefault(piece.id, key)
+    return sorted(seen, key=lambda id_: seen[id_])
 
 
-def piece_box(piece: Piece, shade: float, name: str, inside: Sequence[Markup | None]) -> Markup:
-    """Draw a piece's frame: name, score, tokens kept of tokens available; and what is ``inside``."""
-    state = "cut" if piece.tokens_after < piece.tokens_before else "kept"
-    is_scored = piece.score is not None and piece.kind not in _SCAFFOLD
-    score = el("span", f"{piece.score:.2f}", cls="sg-score", title="score") if is_scored else None
-    count = el(
-        "span",
-        el("b", str(piece.tokens_after)), f"/{size(piece)}",
-        cls="sg-count", title=f"{piece.tokens_after} of {size(piece)} tokens kept",
-    )  # fmt: skip
-    bar = el("i", cls="sg-keep", style=f"--k:{percent(kept_share(piece))}")
-    head = el(
-        "div",
-        el("span", name, cls="sg-piece-name"),
-        el("span", score, count, bar, cls="sg-piece-meta"),
-        cls="sg-piece-head",
-    )
-    return el(
-        "div", head, list(inside), cls=f"sg-piece sg-{state if piece.text.strip() else 'dropped'}",
-        style=f"--s:{shade:.3f}", data_piece=piece.id,
-    )  # fmt: skip
+def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
+    """Say in one line whether the builders agree, and who reads least."""
+    ready = [lane for lane in lanes if lane.decision is not None and lane.context is not None]
+    if len(ready) < 2:
+        return None
+    actions = {lane.decision.action for lane in ready if lane.decision}
+    sizes = sorted((lane.context.tokens, lane.kind) for lane in ready if lane.context)
+    (least, small), (most, large) = sizes[0], sizes[-1]
+    agreement = f"{plural(len(actions), 'different action')} from the same moment."
+    if len(actions) == 1:
+        agreement = f"All {len(ready)} would do the same."
+    sizes_apart = f"{small} reads {least:,} tokens, {large} reads {most:,}."
+    return agreement, sizes_apart if least < most else ""
 
 
-def piece_name(piece: Piece) -> str:
-    """Return what a piece is called: its kind, and what tells it from others of its kind."""
-    kind, _, own = piece.id.partition(":")
-    own = own.lower() if own else ""
-    return f"{piece.kind} {own}".strip() if kind == piece.kind else piece.id
+def render_sources(
+    context: BuiltContext,
+    budget: int,
+    chunks: Sequence[Chunk],
+    kind: str,
+    seconds: float | None = None,
+) -> Markup:
+    """Draw what the model read for its answer, part by part."""
+    known = {chunk.id: chunk for chunk in chunks}
+    passages = [piece for piece in context.pieces if piece.id in known or piece.kind == "passage"]
+    about = {piece.id: known[piece.id].data if piece.id in known else {} for piece in passages}
+    names = {id_: str(d.get("title") or d.get("document") or id_) for id_, d in about.items()}
+    drawn = []
+    for piece, shade in zip(passages, shading(passages), strict=True):
+        text = piece.text or (known[piece.id].text if piece.id in known else "")
+        lines = text.splitlines()
+        own = [line for line in lines if not line.startswith(("<document", "</document"))]
+        source = str(about[piece.id].get("document") or piece.id)
+        drawn.append((Shown(piece, shade), names[piece.id], source, "\n".join(own)))
+    pieces = context.pieces
+    remembered = [p for p in pieces if p.kind in _MEMORY and p.id != "memory"]
+    history = [p for p in pieces if p.kind == "history" and p.id != "history"]
+    weights = _weights(passages, names, kind)
+    return macros("context").sources(context, budget, seconds, weights, drawn, remembered, history)
 
 
-def meter(context: BuiltContext, budget: int) -> Markup:
-    """Draw tokens used of the budget, beside the size of the whole."""
-    before = sum(size(piece) for piece in context.pieces)
-    scale = max(budget, before, context.tokens, 1)
-    over = " sg-over" if context.over_budget or context.tokens > budget else ""
-    caption = f"{context.tokens:,} of {plural(before, 'token')} kept, budget {budget:,}"
-    return el(
-        "div",
-        el(
-            "div",
-            el("span", el("b", f"{context.tokens:,}"), f" of {before:,} tokens"),
-            el("span", "over the budget" if over else f"budget {budget:,}", cls="sg-muted"),
-            cls="sg-meter-head",
-        ),
-        el(
-            "div",
-            el("i", cls="sg-meter-page", style=f"width:{percent(before / scale)}"),
-            el("i", cls="sg-meter-used", style=f"width:{percent(context.tokens / scale)}"),
-            el("i", cls="sg-meter-budget", style=f"left:{percent(budget / scale)}"),
-            cls="sg-meter", role="img", aria_label=caption, title=caption,
-        ),
-        cls="sg-meter-box" + over,
-    )  # fmt: skip
-
-
-def lost_line(context: BuiltContext) -> Markup:
-    """Say which affordances the model cannot see, in red, or that it sees them all."""
-    gone = context.dropped_actions
-    total = len(gone) + len(context.actions)
-    if not gone:
-        return el("div", f"all {total} affordances readable" if total else "", cls="sg-allkept")
-    chips = [action_chip(action, lost=True) for action in gone[:14]]
-    more = el("span", f"and {len(gone) - 14} more", cls="sg-muted") if len(gone) > 14 else None
-    head = el("b", f"{len(gone)} of {plural(total, 'affordance')} dropped")
-    return el("div", head, chips, more, cls="sg-lostline", role="status")
-
-
-def legend(context: BuiltContext) -> Markup:
-    """Say what the shading means here."""
-    scored = any(p.score is not None and p.kind not in _SCAFFOLD for p in context.pieces)
-    what = (
-        "the builder's score"
-        if scored
-        else "the share of it that is kept (this kind has no scores)"
-    )
-    return el(
-        "div",
-        el("i", cls="sg-ramp"), f"darker: {what} · n/m: tokens kept of tokens available",
-        cls="sg-legend",
-    )  # fmt: skip
+def _weights(
+    passages: Sequence[Piece], names: dict[str, str], kind: str
+) -> tuple[str, list[tuple[str, float, str]]] | None:
+    """Return a caption, and the passages' names, shares and scores, best first."""
+    scores = {piece.id: piece.score for piece in passages if piece.score is not None}
+    if not scores:
+        return None
+    low = min(0.0, *scores.values())
+    top = max(scores.values()) - low or 1.0
+    best = sorted(scores.items(), key=lambda item: -item[1])
+    what = "RICO weights of the passages" if kind == "rico" else f"Scores of the passages ({kind})"
+    return what, [(names[id_], (score - low) / top, f"{score:.3f}") for id_, score in best]

@@ -1,52 +1,59 @@
-"""Safe HTML from Python: every text is escaped unless it is HTML made here."""
+"""HTML from templates: every text is escaped unless it is HTML made here."""
 
-from collections.abc import Iterable
-from typing import Any
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Protocol, cast
 
+from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup, escape
+
+from envs.protocols import takes_text, verb_of
+from evals.core.run_directory import outcome_of
+from nodes.protocols import Piece
+from ui.actions import costs_of, figure, label, split_action
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).
 _TEMPLATE = str.maketrans({"{": "&#123;", "}": "&#125;", "$": "&#36;", "`": "&#96;"})
-_VOID = frozenset({"input", "br", "img"})
+#: Colours of classes, by order of appearance, as CSS hues.
+_HUES = (243, 174, 28, 325, 95, 205, 0, 275)
 
 
 def safe(text: object) -> Markup:
-    """Escape ``text``, unless it is HTML already."""
+    """Escape ``text``, unless it is HTML already; None is nothing."""
     if isinstance(text, Markup):
         return text
+    if text is None or isinstance(text, Undefined):
+        return Markup("")
     return Markup(str(escape(text)).translate(_TEMPLATE))  # noqa: S704 - escaped just here
 
 
-def el(name: str, /, *children: Any, **attributes: Any) -> Markup:
-    """Return an element.
+class Macros(Protocol):
+    """The macros of a template, each a function that returns HTML."""
 
-    ``children`` may be text, HTML, None (nothing) or lists of these. An attribute's underscores become
-    dashes (``cls`` is ``class``, a trailing one goes); True writes its bare name, False and None
-    leave it out.
-    """
-    words = [name]
-    for key, value in attributes.items():
-        if value is None or value is False:
-            continue
-        label = "class" if key == "cls" else key.rstrip("_").replace("_", "-")
-        words.append(label if value is True else f'{label}="{safe(value)}"')
-    opening = f"<{' '.join(words)}>"
-    if name in _VOID:
-        return Markup(opening)  # noqa: S704 - attributes are escaped
-    return Markup(f"{opening}{join(children)}</{name}>")  # noqa: S704
+    def __getattr__(self, name: str) -> Callable[..., Markup]: ...
 
 
-def join(children: Iterable[Any], between: str = "") -> Markup:
-    """Join children (see :func:`el`) to HTML."""
-    parts: list[Markup] = []
-    for child in children:
-        if child is None:
-            continue
-        if isinstance(child, list | tuple):
-            parts.append(join(child))
-        else:
-            parts.append(safe(child))
-    return Markup(safe(between).join(parts))  # noqa: S704 - each part is safe
+@cache
+def macros(name: str) -> Macros:
+    """Return the macros of ``ui/app/templates/NAME.html``."""
+    return cast(Macros, _environment().get_template(f"{name}.html").module)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("ui.app", "templates"),
+        autoescape=True, finalize=safe, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    functions = (
+        brief, costs_of, day, figure, hue_of, initials, label, note, outcome_of, percent, plural,
+        short, split_action, takes_text, verb_of, whole_size,
+    )  # fmt: skip
+    made.filters.update({function.__name__: function for function in functions})
+    made.filters["thousands"] = "{:,}".format
+    return made
 
 
 def percent(share: float) -> str:
@@ -66,19 +73,48 @@ def brief(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
+def day(at: float) -> str:
+    """Say a time, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
+
+
 def short(text: object, width: int = 80) -> str:
     """Fold white space and cut to ``width`` characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
+def whole_size(piece: Piece) -> int:
+    """Return a piece's tokens when whole (a builder may frame a chunk that is none itself)."""
+    return max(piece.tokens_before, piece.tokens_after)
+
+
+def hues(names: Iterable[str]) -> dict[str, int]:
+    """Return a colour for each different name, by order of appearance."""
+    return {name: _HUES[i % len(_HUES)] for i, name in enumerate(dict.fromkeys(names))}
+
+
+def hue_of(seed: str) -> int:
+    """Return a thing's own colour, as a CSS hue."""
+    return int(hashlib.sha256(seed.encode()).hexdigest()[:4], 16) % 360
+
+
+def initials(title: str) -> str:
+    """Return the picture of a thing that has none: two letters of its title."""
+    words = [word for word in title.split() if word[:1].isalnum()]
+    return "".join(word[0].upper() for word in words[:2]) or "·"
+
+
 def note(text: object, kind: str = "info", lead: str = "") -> Markup:
     """Return a message box: ``info``, ``good``, ``warn`` or ``bad``."""
-    role = "alert" if kind == "bad" else "status"
-    strong = el("strong", lead, " ") if lead else None
-    return el("div", strong, text, cls=f"sg-note sg-note-{kind}", role=role)
+    return macros("parts").note(text, kind, lead)
 
 
 def empty(title: str, hint: object = "") -> Markup:
     """Return what stands where there is nothing yet, and says how to get something."""
-    return el("div", el("div", title, cls="sg-empty-title"), el("div", hint), cls="sg-empty")
+    return macros("parts").empty(title, hint)
+
+
+def join(*parts: Markup | None) -> Markup:
+    """Return parts one after the other."""
+    return Markup("").join(part for part in parts if part is not None)

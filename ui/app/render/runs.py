@@ -2,15 +2,14 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from markupsafe import Markup
 
 from evals.core.report import table
-from evals.core.run_directory import Pair, Run, outcome_of
-from ui.app.render.charts import bars
+from evals.core.run_directory import Pair, Run
 from ui.app.render.episode import Stop, render_trail
-from ui.app.render.html import el, join, percent, plural, short
+from ui.app.render.html import macros, plural, short
 
 #: Rows of a table shown at once; the rest is counted.
 SHOWN = 200
@@ -21,71 +20,53 @@ def render_run(run: Run) -> Markup:
     """Draw what a run was: its facts, its table, its plots, its tests."""
     args = run.args
     goals = args.get("goals") if isinstance(args.get("goals"), list) else []
-    facts: dict[str, Any] = {
-        "command": el("code", args.get("command", "")),
+    checkpoints = (args.get("checkpoints") or {}).items()
+    facts = {
+        "command": macros("runs").command(args.get("command", "")),
         "commit": str(args.get("commit", ""))[:60],
         "seed": args.get("seed"),
         "data": _data(args.get("data")),
         "goals": f"{plural(len(goals), 'goal')} ({goals[0]}–{goals[-1]})" if goals else None,
         "step cap": args.get("max_steps"),
-        "checkpoints": ", ".join(
-            f"{name} {str(value)[:10]}" for name, value in (args.get("checkpoints") or {}).items()
-        ),
+        "checkpoints": ", ".join(f"{name} {str(value)[:10]}" for name, value in checkpoints),
     }
-    lines = [
-        el("div", el("span", name, cls="sg-fact-name"), el("span", value), cls="sg-fact")
-        for name, value in facts.items()
-        if value not in (None, "")
-    ]
-    parts: list[Any] = [
-        el("div", run.folder.name, cls="sg-run-name"),
-        el("div", lines, cls="sg-facts-list"),
-    ]
-    rows = run.summary.get("rows") or []
-    nothing = "This run has no summary yet: it is going on, or was stopped."
-    parts += (
-        [render_table(rows), render_rates(rows)] if rows else [el("div", nothing, cls="sg-muted")]
-    )
-    if run.summary.get("tests"):
-        title = el("div", "Paired tests", cls="sg-panel-title")
-        parts += [title, render_table(run.summary["tests"])]
-    for path in run.pictures[:6]:
-        coded = base64.b64encode(path.read_bytes()).decode("ascii")
-        picture = el("img", src=f"data:image/png;base64,{coded}", alt=path.name, cls="sg-plot")
-        parts.append(picture)
-    return el("div", parts, cls="sg-box sg-run")
+    rows, tests = run.summary.get("rows") or [], run.summary.get("tests") or []
+    pictures = [(p.name, base64.b64encode(p.read_bytes()).decode("ascii")) for p in run.pictures]
+    return macros("runs").run(
+        run.folder.name, [pair for pair in facts.items() if pair[1] not in (None, "")],
+        render_table(rows) if rows else "", _rates(rows), render_table(tests) if tests else "",
+        pictures[:6],
+    )  # fmt: skip
 
 
-def render_rates(rows: Sequence[Mapping[str, Any]]) -> Markup:
-    """Draw success (or the first rate there is) as bars with standard errors in words."""
-    metric = next((m for m in _RATES if any(isinstance(r.get(m), int | float) for r in rows)), None)
-    if metric is None:
-        return Markup("")
+def _rates(rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[tuple[str, float, str]]]:
+    """Return success (or the first rate there is) by agent, as bars with standard errors in words."""
+    metric = next((m for m in _RATES if any(_is_number(row.get(m)) for row in rows)), "")
     lines = []
     for row in rows:
-        value = row.get(metric)
-        if isinstance(value, int | float):
-            error = row.get(f"{metric}_se")
+        value, error, tokens = row.get(metric), row.get(f"{metric}_se"), row.get("tokens_per_step")
+        if _is_number(value):
             text = f"{100 * value:.1f} %"
-            text += f" ± {100 * error:.1f}" if isinstance(error, int | float) else ""
-            tokens = row.get("tokens_per_step")
-            text += f" · {tokens:,.0f} tokens/step" if isinstance(tokens, int | float) else ""
-            lines.append((str(row.get("agent", "")), float(value), text))
-    return bars(lines, metric)
+            text += f" ± {100 * error:.1f}" if _is_number(error) else ""
+            text += f" · {tokens:,.0f} tokens/step" if _is_number(tokens) else ""
+            lines.append((str(row.get("agent", "")), value, text))
+    return metric, lines
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float)
 
 
 def render_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """Draw rows as a table, a standard error beside its value."""
-    shown = [{key: _figure(value) for key, value in row.items()} for row in rows[:SHOWN]]
+    shown = [
+        {k: short(v, 90) if isinstance(v, str | list | dict) else v for k, v in row.items()}
+        for row in rows[:SHOWN]
+    ]
     html = table(shown, "html").replace("<table>", '<table class="sg-table">', 1)
-    html = html.replace(" ± ", "\u00a0±\u00a0")
     more = f"and {len(rows) - SHOWN:,} more rows" if len(rows) > SHOWN else ""
-    body = Markup(html)  # noqa: S704 - tabulate escapes what is in cells and heads
-    return el("div", body, el("div", more, cls="sg-muted"), cls="sg-scroll", tabindex="0")
-
-
-def _figure(value: Any) -> Any:
-    return short(value, 90) if isinstance(value, str | list | dict) else value
+    body = Markup(html.replace(" ± ", "\u00a0±\u00a0"))  # noqa: S704 - tabulate escapes cells
+    return macros("runs").table(body, more)
 
 
 def render_episodes(
@@ -93,34 +74,16 @@ def render_episodes(
 ) -> Markup:
     """Draw episodes as rows; each opens its replay."""
     if not rows:
-        return el("div", "No episode passes these filters.", cls="sg-muted")
-    lines = []
-    for row in rows[:SHOWN]:
-        key = f"{row.get('agent')}|{row.get('goal')}"
-        here = chosen is not None and key == f"{chosen[0]}|{chosen[1]}"
-        lines.append(
-            el(
-                "button",
-                el("b", f"#{row.get('goal')}"),
-                el("span", row.get("agent", ""), cls="sg-muted"),
-                _reward(row),
-                el("span", f"{row.get('steps', '?')} steps", cls="sg-muted"),
-                el("span", f"{row.get('tokens', 0):,} tokens", cls="sg-muted"),
-                el("span", short(row["error"], 80), cls="sg-fallback") if row.get("error") else None,
-                type="button", data_pick=key, cls="sg-episode" + (" sg-here" if here else ""),
-            )
-        )  # fmt: skip
+        return macros("parts").muted("No episode passes these filters.")
+    names = [(row.get("agent"), row.get("goal")) for row in rows[:SHOWN]]
+    lines = [
+        (row, f"{name[0]}|{name[1]}", name == chosen)
+        for row, name in zip(rows, names, strict=False)
+    ]
     count = f"{len(rows):,} of {plural(total, 'episode')}"
     if len(rows) > SHOWN:
         count += f", the first {SHOWN} shown"
-    return el("div", el("div", count, cls="sg-muted"), el("div", lines, cls="sg-episodes"))
-
-
-def _reward(row: Mapping[str, Any]) -> Markup:
-    reward = float(row.get("reward") or 0.0)
-    tone = {"success": "good", "partial": "warn"}.get(outcome_of(row), "bad")
-    word = "error" if row.get("error") else f"{reward:.2f}"
-    return el("span", word, cls=f"sg-pill sg-pill-{tone}")
+    return macros("runs").episodes(lines, count)
 
 
 def render_steps(steps: Sequence[Mapping[str, Any]], at: int, episode: Mapping[str, Any]) -> Markup:
@@ -129,25 +92,16 @@ def render_steps(steps: Sequence[Mapping[str, Any]], at: int, episode: Mapping[s
     for i, step in enumerate(steps):
         lost = sum((step.get("lost") or {}).values())
         facts = f"{step.get('tokens', 0):,} tokens" + (f" · {lost} lost" if lost else "")
-        stops.append(
-            Stop(i, str(step.get("action", "")), facts=facts, fallback=step.get("fallback"))
-        )
-    here = at if at < len(steps) else None
-    failure = short(episode["error"], 200) if episode.get("error") else None
-    head = el(
-        "div",
-        el("b", f"{episode.get('agent')} · goal {episode.get('goal')} "),
-        _reward(episode),
-        el("span", failure, cls="sg-fallback") if failure else None,
-        cls="sg-row",
-    )
-    return el("div", head, render_trail(stops, here, over=True))
+        action = str(step.get("action", ""))
+        stops.append(Stop(i, action, facts=facts, fallback=step.get("fallback")))
+    trail = render_trail(stops, at if at < len(steps) else None, over=True)
+    return macros("runs").steps(episode, trail)
 
 
 def render_pairs(pairs: Sequence[Pair], first: str, second: str) -> Markup:
     """Draw two runs episode by episode, the largest differences first."""
     if not pairs:
-        return el("div", "These two have no goal in common.", cls="sg-muted")
+        return macros("parts").muted("These two have no goal in common.")
     better = sum(pair.difference > 0 for pair in pairs)
     worse = sum(pair.difference < 0 for pair in pairs)
     mean = sum(pair.difference for pair in pairs) / len(pairs)
@@ -155,29 +109,7 @@ def render_pairs(pairs: Sequence[Pair], first: str, second: str) -> Markup:
         f"{plural(len(pairs), 'goal')} in common: {second} better on {better}, {first} on {worse}, "
         f"equal on {len(pairs) - better - worse}; mean difference {mean:+.3f}"
     )
-    lines = []
-    for pair in pairs[:SHOWN]:
-        lines.append(
-            el(
-                "tr",
-                el("td", el("b", f"#{pair.goal}")),
-                [el("td", _reward(row), el("span", f" {row.get('steps', '?')} steps, "
-                    f"{row.get('tokens', 0):,} tokens", cls="sg-muted")) for row in (pair.a, pair.b)],
-                el("td", _difference(pair.difference)),
-            )
-        )  # fmt: skip
-    head = el("tr", [el("th", name, scope="col") for name in ("goal", first, second, "difference")])
-    table = el("table", el("thead", head), el("tbody", lines), cls="sg-table")
-    return el(
-        "div", el("p", verdict), el("div", table, cls="sg-scroll", tabindex="0"), cls="sg-box"
-    )
-
-
-def _difference(value: float) -> Markup:
-    side = "right" if value < 0 else "left"
-    tone = "bad" if value < 0 else "good"
-    bar = el("i", style=f"width:{percent(abs(value) / 2)};{side}:50%", cls=f"sg-swing-{tone}")
-    return el("span", bar, el("span", f"{value:+.2f}"), cls="sg-swing")
+    return macros("runs").pairs(verdict, ("goal", first, second, "difference"), pairs[:SHOWN])
 
 
 def _data(data: Any) -> str:
@@ -189,15 +121,9 @@ def _data(data: Any) -> str:
 
 def render_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Markup:
     """Draw the other tables of a run (questions, points of a curve), folded."""
-    return join(
-        [
-            el(
-                "details",
-                el("summary", f"{name}.jsonl, {plural(len(rows), 'row')}"),
-                render_table(rows),
-                cls="sg-prompt",
-            )
-            for name, rows in tables.items()
-            if name not in ("episodes", "steps") and rows
-        ]
-    )
+    folded = [
+        (f"{name}.jsonl, {plural(len(rows), 'row')}", render_table(rows))
+        for name, rows in tables.items()
+        if name not in ("episodes", "steps") and rows
+    ]
+    return macros("runs").rows(folded)

@@ -4,17 +4,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from importlib.resources import files
+from inspect import isgeneratorfunction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import gradio as gr
 from markupsafe import Markup
 
 from stores.errors import ModelUnavailable, UserError
-from ui.app.render.html import el, note
+from ui.app.render.html import macros, note
 from ui.app.workspace import Workspace, Workspaces
 
 #: Seconds before a move that is still going on says so, and between two such messages.
@@ -33,6 +36,9 @@ SAVE_JS = asset("save.js")
 #: How every event of a tab is wired: no bar over the components, no public API.
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
+#: What an event changes: the new value of each component.
+Update = dict[Any, Any]
+
 
 @dataclass
 class App:
@@ -46,16 +52,29 @@ class App:
         return self.workspaces.of(tab)
 
 
-Method = TypeVar("Method", bound=Callable[..., dict[Any, Any]])
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def telling(method: Method) -> Method:
-    """Let an error of a tab's method be the message in its ``status``."""
+    """Let an error of a tab's method be the message in its ``status``.
+
+    A method that yields ends as the tab's ``rest(error)`` says: without the buttons of a long move.
+    """
+    if isgeneratorfunction(method):
+
+        @wraps(method)
+        def watched(self: Any, *args: Any) -> Iterator[Update]:
+            try:
+                yield from method(self, *args)
+            except Exception as error:
+                yield {**self.rest(error), self.status: failed(error)}
+
+        return watched  # type: ignore[return-value]
 
     @wraps(method)
-    def guarded(self: Any, *args: Any) -> dict[Any, Any]:
+    def guarded(self: Any, *args: Any) -> Update:
         try:
-            return method(self, *args)
+            return cast(Update, method(self, *args))
         except Exception as error:  # whatever a node or a store raises must not end the page
             return {self.status: failed(error)}
 
@@ -81,8 +100,7 @@ def button(label: str, name: str, width: int, **more: Any) -> Any:
 
 def progress_line(watch: "Watch", label: str, done: int, total: int) -> Markup:
     """Draw how far a long move is."""
-    bar = el("progress", value=str(done), max=str(max(total, 1)), cls="sg-progress")
-    return working(label, watch.since) + bar
+    return working(label, watch.since) + macros("parts").progress(done, total)
 
 
 def leaving(holder: Any) -> Callable[[], bool]:
@@ -111,11 +129,7 @@ def worth_retrying(error: BaseException) -> bool:
 
 def working(label: str, since: float) -> Markup:
     """Draw that something goes on, and for how long."""
-    return el(
-        "div", el("span", cls="sg-spin"), label, " ",
-        el("span", f"{time.monotonic() - since:.0f} s", cls="sg-muted"),
-        cls="sg-note sg-note-busy", role="status",
-    )  # fmt: skip
+    return macros("parts").working(label, time.monotonic() - since)
 
 
 def failed(error: BaseException) -> Markup:
@@ -134,29 +148,31 @@ class Watch:
     ) -> None:
         self._label = label
         self._is_left = is_left
-        self._error: BaseException | None = None
-        self.result: Any = None
+        self._future: Future[Any] = Future()
         self.since = time.monotonic()
-        self._done = threading.Event()
         threading.Thread(target=self._run, args=(move,), daemon=True).start()
 
     def _run(self, move: Callable[[], Any]) -> None:
         try:
-            self.result = move()
+            self._future.set_result(move())
         except BaseException as error:  # told to whoever watches
-            self._error = error
-        finally:
-            self._done.set()
+            self._future.set_exception(error)
+
+    @property
+    def result(self) -> Any:
+        """What the move returned, None while it goes on."""
+        return self._future.result() if self._future.done() else None
 
     def __iter__(self) -> Iterator[Markup]:
         """Yield a message now and then until the move ends; raises what it raised."""
         wait = PATIENCE
-        while not self._done.wait(wait):
+        while True:
+            with suppress(TimeoutError):
+                self._future.exception(wait)
             if self._is_left():
                 return
+            if self._future.done():
+                break
             yield working(self._label, self.since)
             wait = BEAT
-        if self._is_left():
-            return
-        if self._error is not None:
-            raise self._error
+        self._future.result()

@@ -9,15 +9,15 @@ import gradio as gr
 
 from nodes.registry import registry
 from stores.errors import UserError
-from ui.app.render.context import in_words
+from ui.app.render.context import Lane, in_words, render_lanes
 from ui.app.render.episode import render_trail
 from ui.app.render.html import empty
-from ui.app.render.lanes import Lane, render_lanes
 from ui.app.render.page import title_of
 from ui.app.tabs.common import (
     EVENTS_JS,
     QUIET,
     App,
+    Update,
     Watch,
     button,
     data_of,
@@ -33,8 +33,6 @@ from ui.app.workspace import Workspace
 MOST, LEAST = 4, 2
 #: What is compared at first.
 FIRST = ("full", "query_rag", "compress")
-
-Update = dict[Any, Any]
 
 
 class CompareTab:
@@ -107,17 +105,18 @@ class CompareTab:
         workspace.compared_at = int(at) if at.isdigit() else None
         return {self.trail: self._moments(workspace)}
 
+    def rest(self, error: BaseException) -> Update:
+        """Return what else an error changes: one can compare again."""
+        return self._buttons(False)
+
+    @telling
     def compare(self, tab: str, kinds: list[str], budget: float) -> Iterator[Update]:
         """Build each context and ask the actor, one builder after the other, drawing as they come."""
         workspace = self.app.of(tab)
-        try:
-            lanes = [self._lane(workspace, name, int(budget)) for name in kinds or ()]
-            if not LEAST <= len(lanes) <= MOST:
-                raise UserError(f"choose {LEAST} to {MOST} context builders")
-            step = self._moment(workspace)
-        except UserError as error:
-            yield {self.status: failed(error)}
-            return
+        lanes = [self._lane(workspace, name, int(budget)) for name in kinds or ()]
+        if not LEAST <= len(lanes) <= MOST:
+            raise UserError(f"choose {LEAST} to {MOST} context builders")
+        step = self._moment(workspace)
         workspace.lanes = lanes
         is_left = leaving(workspace)
         for number, lane in enumerate(lanes):
@@ -181,7 +180,7 @@ class CompareTab:
         """Connect: ``opened`` is the tab; going on with a builder draws ``places`` by ``shown``."""
         tab = self.app.tab
 
-        def go_on(tab: str, event: gr.EventData) -> dict[Any, Any]:
+        def go_on(tab: str, event: gr.EventData) -> Update:
             workspace = self.app.of(tab)
             number = str(data_of(event).get("continue", ""))
             try:

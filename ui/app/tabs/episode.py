@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -17,11 +18,13 @@ from ui.app.tabs.common import (
     EVENTS_JS,
     QUIET,
     App,
+    Update,
     Watch,
     button,
     data_of,
     failed,
     leaving,
+    telling,
     working,
     worth_retrying,
 )
@@ -35,8 +38,6 @@ PACE = 0.5
 FIRST_TASK = 3
 #: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
 _NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "recall")
-
-Update = dict[Any, Any]
 
 
 def quick(slot: str, config: Config) -> list[str]:
@@ -117,8 +118,7 @@ class EpisodeTab:
     def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
         """Return the update that draws the tab as the workspace stands."""
         view, config = draw(workspace), workspace.config
-        budget = config.context.budget
-        takes_instruction = self.picker.tasks_in(workspace).takes_instruction
+        context, actor = config.context, config.actor
         problem = error or view.problem
         return {
             self.pipeline: view.pipeline,
@@ -128,10 +128,10 @@ class EpisodeTab:
             self.page: view.page,
             self.side: view.side,
             self.typed: "" if error is None else gr.update(),
-            self.context: gr.update(choices=quick("context", config), value=config.context.kind),
-            self.budget: gr.update(value=budget, maximum=max(2000, budget)),
-            self.actor: gr.update(choices=quick("actor", config), value=config.actor.kind),
-            self.picker.own: gr.update(visible=takes_instruction),
+            self.context: gr.update(choices=quick("context", config), value=context.kind),
+            self.budget: gr.update(value=context.budget, maximum=max(2000, context.budget)),
+            self.actor: gr.update(choices=quick("actor", config), value=actor.kind),
+            self.picker.own: gr.update(visible=self.picker.tasks_in(workspace).takes_instruction),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }
 
@@ -151,19 +151,16 @@ class EpisodeTab:
             self.act: gr.update(interactive=is_open and not view.looks_back),
         }  # fmt: skip
 
-    def _busy(self, workspace: Workspace, mode: str = "busy") -> Update:
+    def _busy(self, workspace: Workspace, mode: str) -> Update:
         view = Drawn("", has_session=True, steps=len(workspace.trail))  # type: ignore[arg-type]
         return self._buttons(view, mode)
 
     # What the buttons do.
 
+    @telling
     def load(self, tab: str) -> Iterator[Update]:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
-        try:
-            workspace = self.app.of(tab)
-        except UserError as error:
-            yield {self.status: failed(error)}
-            return
+        workspace = self.app.of(tab)
         workspace.pausing = True  # a run that the old page watched ends
         problem: BaseException | None = None
         if workspace.is_new:
@@ -183,48 +180,44 @@ class EpisodeTab:
             update = self.show(workspace)
         yield update
 
-    def move(self, tab: str, what: Callable[[Workspace], Any], label: str) -> Iterator[Update]:
-        """Make a move of the workspace under watch; an error becomes a message."""
+    def rest(self, error: BaseException) -> Update:
+        """Return what else an error changes: nothing."""
+        return {}
+
+    def move(
+        self, tab: str, what: Callable[[Workspace], Any], label: str, is_run: bool = False
+    ) -> Iterator[Update]:
+        """Make a move of the workspace under watch; an error becomes a message.
+
+        A run (``is_run``) makes it again until the end, a pause, or an error. Who left a move has drawn
+        the tab since: then nothing changes. Gradio sends a generator's last update once more when it
+        ends, which may be after that; so the last one must not be that the move goes on.
+        """
         workspace = self.app.of(tab)
         is_left = leaving(workspace)
+        busy = partial(self._busy, workspace, "running" if is_run else "busy")
         error: BaseException | None = None
         try:
-            for message in Watch(lambda: what(workspace), label, is_left):
-                yield {self.status: message, **self._busy(workspace)}
+            while not (is_run and (workspace.running.done or workspace.pausing)):
+                for message in Watch(lambda: what(workspace), label, is_left):
+                    yield {self.status: message, **busy()}
+                if not is_run or is_left():
+                    break
+                yield {**self.show(workspace), **busy()}
+                time.sleep(PACE)
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
-        yield self._ended(workspace, is_left(), error)
+        yield {self.status: gr.skip()} if is_left() else self.show(workspace, error)
 
-    def _ended(self, workspace: Workspace, is_left: bool, error: BaseException | None) -> Update:
-        """Draw the tab after a move, or change nothing: who left it has drawn the tab since.
-
-        Gradio sends a generator's last update once more when it ends, which may be after that; so the
-        last one must not be that the move goes on.
-        """
-        return {self.status: gr.skip()} if is_left else self.show(workspace, error)
-
-    def take_step(self, tab: str) -> Iterator[Update]:
-        """Let the actor take a step."""
+    def take_step(self, tab: str, is_run: bool = False) -> Iterator[Update]:
+        """Let the actor take a step, or steps."""
         kind = self.app.of(tab).config.actor.kind
-        yield from self.move(tab, lambda w: w.step(), f"{kind} is choosing …")
+        yield from self.move(tab, lambda w: w.step(), f"{kind} is choosing …", is_run)
 
     def auto_run(self, tab: str) -> Iterator[Update]:
         """Take steps until the end, a pause, or an error."""
-        workspace = self.app.of(tab)
-        workspace.pausing = False
-        is_left = leaving(workspace)
-        error: BaseException | None = None
-        try:
-            while not (workspace.running.done or workspace.pausing or is_left()):
-                for message in Watch(workspace.step, f"{workspace.config.actor.kind} …", is_left):
-                    yield {self.status: message, **self._busy(workspace, "running")}
-                if is_left():
-                    break
-                yield {**self.show(workspace), **self._busy(workspace, "running")}
-                time.sleep(PACE)
-        except Exception as raised:
-            error = raised
-        yield self._ended(workspace, is_left(), error)
+        self.app.of(tab).pausing = False
+        yield from self.take_step(tab, is_run=True)
 
     def ask_to_pause(self, tab: str) -> Update:
         """Let the run end after the step that is being taken."""
@@ -279,21 +272,24 @@ class EpisodeTab:
         tab, outputs = self.app.tab, self.outputs
         how = {"outputs": outputs, **QUIET}
 
-        def go_back(tab: str) -> Iterator[Update]:
-            yield from self.move(tab, lambda w: w.back(), "going back …")
+        def moving(what: Callable[[Workspace], Any], label: str) -> Callable[[str], Any]:
+            def moved(tab: str) -> Iterator[Update]:
+                yield from self.move(tab, what, label)
 
-        def go_back_here(tab: str) -> Iterator[Update]:
-            yield from self.move(tab, lambda w: w.back(w.steps_since), "going back …")
-
-        def fork(tab: str) -> Iterator[Update]:
-            yield from self.move(tab, lambda w: w.fork(step=w.looked_at), "forking …")
+            return moved
 
         def begin(tab: str, task: dict[str, Any]) -> Iterator[Update]:
             yield from self.move(tab, lambda w: w.start(task), "opening the world …")
 
+        back = moving(lambda w: w.back(), "going back …")
+        back_here = moving(lambda w: w.back(w.steps_since), "going back …")
+        fork_here = moving(lambda w: w.fork(step=w.looked_at), "forking …")
+        self.back.click(back, [tab], **how)
+        self.back_here.click(back_here, [tab], **how)
+        self.fork_here.click(fork_here, [tab], **how)
         self.step.click(self.take_step, [tab], **how)
-        self.run.click(self.auto_run, [tab], **how)
         self.retry.click(self.take_step, [tab], **how)
+        self.run.click(self.auto_run, [tab], **how)
         self.pause.click(self.ask_to_pause, [tab], **how)
         self.act.click(self.by_hand, [tab, self.typed], **how)
         self.typed.submit(self.by_hand, [tab, self.typed], **how)
@@ -301,9 +297,6 @@ class EpisodeTab:
         self.page.submit(self.clicked, [tab], **how)
         self.stop.click(self.halt, [tab], **how)
         self.trail.click(self.look, [tab], **how)
-        self.back.click(go_back, [tab], **how)
-        self.back_here.click(go_back_here, [tab], **how)
-        self.fork_here.click(fork, [tab], **how)
         bar = [tab, self.context, self.budget, self.actor]
         self.context.input(self.swap, bar, **how)
         self.actor.input(self.swap, bar, **how)

@@ -10,9 +10,14 @@ from envs.protocols import Observation, takes_text, verb_of
 from nodes.protocols import BuiltContext
 from ui.actions import outcome_cards, reward_parts, split_action
 from ui.app.render.context import in_words, render_context
-from ui.app.render.episode import Stop, render_action, render_reward, render_trail
-from ui.app.render.frame import render_pipeline
-from ui.app.render.html import el, empty, join, short
+from ui.app.render.episode import (
+    Stop,
+    render_action,
+    render_pipeline,
+    render_reward,
+    render_trail,
+)
+from ui.app.render.html import empty, join, macros, short
 from ui.app.render.page import render_outcome, render_page
 from ui.app.tabs.common import failed
 from ui.app.workspace import Seen, Workspace
@@ -85,7 +90,7 @@ def _draw_now(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
         side = failed(error)
     hidden = context.dropped_actions if context is not None else ()
     view.page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
-    view.side = join([_action(workspace, stops, len(stops) - 1), side])
+    view.side = join(_action(workspace, stops, len(stops) - 1), side)
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop]) -> None:
@@ -95,7 +100,7 @@ def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop])
         workspace, result.observation, result.step, taken=action, live=False,
         hidden=result.context.dropped_actions, forms=taken_slot(action, result.observation),
     )  # fmt: skip
-    view.side = join([_action(workspace, stops, result.step), _read_at(workspace, seen)])
+    view.side = join(_action(workspace, stops, result.step), _read_at(workspace, seen))
 
 
 def _read_at(workspace: Workspace, seen: Seen) -> Markup:
@@ -114,10 +119,10 @@ def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
     cards = outcome_cards(last_page)
     page = None if cards else _page(workspace, last_page, live=False)
-    view.page = join([reward, render_outcome(cards), page])
+    view.page = join(reward, render_outcome(cards), page)
     read = _read_at(workspace, workspace.trail[-1]) if workspace.trail else None
-    sums = el("div", " · ".join(totals), cls="sg-muted")
-    view.side = join([_action(workspace, stops, len(stops) - 1), sums, read])
+    sums = macros("parts").muted(" · ".join(totals))
+    view.side = join(_action(workspace, stops, len(stops) - 1), sums, read)
 
 
 def taken_slot(action: str, observation: Observation) -> list[str]:
@@ -159,10 +164,7 @@ def _reading(
     whole = in_words(workspace.view, workspace.view.chunks(observation))
     budget = int(used.get("budget", config.context.budget))
     box = render_context(context, budget, whole, title=f"{title}: {used.get('kind')}")
-    prompt = el(
-        "details", el("summary", "the prompt as text"), el("pre", context.text), cls="sg-prompt"
-    )
-    return join([box, prompt])
+    return join(box, macros("parts").prompt(context.text))
 
 
 def _action(workspace: Workspace, stops: list[Stop], step: int) -> Markup:

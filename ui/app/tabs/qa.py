@@ -9,14 +9,14 @@ from nodes.registry import registry
 from stores.corpus.corpus import corpus_names
 from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
-from ui.app.render.answers import render_sources
+from ui.app.render.context import render_sources
 from ui.app.render.html import empty, note
 from ui.app.tabs.common import (
     QUIET,
     App,
+    Update,
     Watch,
     button,
-    failed,
     leaving,
     progress_line,
     telling,
@@ -26,9 +26,7 @@ from ui.app.tabs.common import (
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
-_EXAMPLES = ("Why does a brinicle grow?", "What colour is Blood Falls, and why?")
-
-Update = dict[Any, Any]
+_EXAMPLE = "Why does a brinicle grow?"
 
 
 class QaTab:
@@ -62,7 +60,7 @@ class QaTab:
             with gr.Column(scale=6, min_width=320):
                 self.chat = gr.Chatbot(
                     height=520, show_label=False, elem_id="sg-chat", buttons=["copy"], layout="bubble",
-                    placeholder=f"Ask something, such as: {_EXAMPLES[0]}", feedback_options=None,
+                    placeholder=f"Ask something, such as: {_EXAMPLE}", feedback_options=None,
                     allow_tags=False, render_markdown=False, label="conversation",
                 )  # fmt: skip
                 with gr.Row(elem_classes="sg-controls"):
@@ -114,49 +112,39 @@ class QaTab:
                 "of earlier conversations stand here once a question was answered."
             )
             return empty("What an answer is made from", hint)
-        config = talk.config
         agent: Any = talk.graph.agent  # type: ignore[attr-defined]
-        env: Any = config.env
+        env, context = agent.config.env, agent.config.context
         chunks = env.source(last.observation, agent.bound().resources).all()
-        return render_sources(
-            last.context, config.context.budget, chunks, config.context.kind, last.seconds
-        )
+        return render_sources(last.context, context.budget, chunks, context.kind, last.seconds)
 
+    def rest(self, error: BaseException) -> Update:
+        """Return what else an error changes: one can ask again."""
+        retry = {self.retry: gr.update(visible=worth_retrying(error))}
+        return {**self._buttons(is_busy=False), **retry}
+
+    @telling
     def ask(self, tab: str, question: str) -> Iterator[Update]:
         """Put a question and show the answer as it is written."""
         question = (question or "").strip()
-        try:
-            talk = self.conversations.of(tab)
-            if not question:
-                raise UserError("the question is empty: ask something")
-            before = [m for m in talk.messages if m["content"]]
-        except Exception as error:
-            yield {self.status: failed(error)}
-            return
-        if before and before[-1] == {"role": "user", "content": question}:
-            before = before[:-1]
-        said = [*before, {"role": "user", "content": question}]
+        talk = self.conversations.of(tab)
+        if not question:
+            raise UserError("the question is empty: ask something")
+        said = [m for m in talk.messages if m["content"]]
+        asked = {"role": "user", "content": question}
+        if not said or said[-1] != asked:
+            said.append(asked)
         yield {self.chat: said, self.question: "", self.asked: question, self.status: "",
                **self._buttons(is_busy=True)}  # fmt: skip
         written: list[str] = []
-        try:
-            label = f"{talk.settings['actor']} is answering …"
-            is_left = leaving(talk)
-            for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
-                answer = "".join(written)
-                turns = [*said, {"role": "assistant", "content": answer}] if answer else said
-                yield {self.chat: turns, self.status: message}
-        except Exception as error:
-            retry = gr.update(visible=worth_retrying(error))
-            yield {self.chat: said, self.status: failed(error), **self._buttons(is_busy=False),
-                   self.retry: retry}  # fmt: skip
-            return
+        label = f"{talk.settings['actor']} is answering …"
+        is_left = leaving(talk)
+        for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
+            answer = [{"role": "assistant", "content": "".join(written)}] if written else []
+            yield {self.chat: [*said, *answer], self.status: message}
         update = self.show(tab)
-        if is_left():
-            yield update
-            return
-        fallback = talk.last.decision.fallback if talk.last else None
-        yield {**update, self.status: note(fallback, "warn") if fallback else ""}
+        if not is_left() and talk.last and talk.last.decision.fallback:
+            update[self.status] = note(talk.last.decision.fallback, "warn")
+        yield update
 
     def halt(self, tab: str) -> Update:
         """Leave the question that is being answered, or the files that are being read."""
@@ -177,6 +165,7 @@ class QaTab:
         talk.choose(corpus=corpus, context=context, actor=actor, user=user)
         return {self.status: ""}
 
+    @telling
     def add(self, tab: str, files: list[str] | None) -> Iterator[Update]:
         """Read uploaded files into the tab's corpus, telling how far it is."""
         talk = self.conversations.of(tab)
@@ -190,13 +179,9 @@ class QaTab:
 
         is_left = leaving(talk)
         watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
-        try:
-            for _ in watch:
-                line = progress_line(watch, f"{at[0]}: {at[1]} of {at[2]}", at[1], at[2])
-                yield {self.status: line, **self._buttons(is_busy=True)}
-        except Exception as error:
-            yield {self.status: failed(error), **self._buttons(is_busy=False)}
-            return
+        for _ in watch:
+            line = progress_line(watch, f"{at[0]}: {at[1]} of {at[2]}", at[1], at[2])
+            yield {self.status: line, **self._buttons(is_busy=True)}
         if is_left():
             yield {**self.show(tab), self.status: note("Stopped reading files.", "info")}
             return

@@ -93,7 +93,7 @@ class RunsTab:
             **blank,
             self.status: "",
             self.state: Opened(run),
-            self.facts: join([render_run(run), render_rows(run.tables)]),
+            self.facts: join(render_run(run), render_rows(run.tables)),
             self.episodes: self._listed(Opened(run), _ALL, "all", 0.0, 1.0),
             self.agent: gr.update(choices=[_ALL, *agents], value=_ALL),
             self.outcome: "all",

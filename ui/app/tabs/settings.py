@@ -11,7 +11,7 @@ from nodes.protocols import SLOTS
 from nodes.registry import registry
 from stores.errors import UserError
 from ui.app.forms import Field, fields_of, shown, values_of
-from ui.app.render.html import el, note
+from ui.app.render.html import macros, note
 from ui.app.tabs.common import QUIET, SAVE_JS, App, button, failed, telling
 from ui.app.workspace import Workspace
 
@@ -44,8 +44,8 @@ class SettingsTab:
         self.file = gr.Textbox(visible="hidden")
         broken = registry().broken
         if broken:
-            lines = [el("div", el("b", name), f": {why}") for name, why in broken.items()]
-            gr.HTML(note(el("div", lines), "warn", "Plug-ins that did not load."))
+            lines = macros("frame").broken(broken)
+            gr.HTML(note(lines, "warn", "Plug-ins that did not load."))
         gr.render(inputs=[self.draft], triggers=[self.draft.change])(self._forms)
         self.yaml = gr.Code(language="yaml", label="YAML", visible=False, elem_id="sg-yaml",
                             interactive=False)  # fmt: skip
@@ -129,8 +129,7 @@ class SettingsTab:
             plan.append((slot, "", []))
             return
         about = (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("``", "")
-        gr.HTML(el("div", " ".join(about.split()), el("span", f" · {kind.owner}"),
-                   cls="sg-kind-about"))  # fmt: skip
+        gr.HTML(macros("frame").kind(" ".join(about.split()), kind.owner))
         fields = fields_of(kind.cls)
         plan.append((slot, values["kind"], fields))
         boxes += [_control(slot, field, values.get(field.name, field.default)) for field in fields]

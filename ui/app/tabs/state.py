@@ -8,22 +8,15 @@ import gradio as gr
 
 from envs.protocols import tasks_of
 from stores.errors import UserError
+from ui.app.render import charts
 from ui.app.render.charts import Path
-from ui.app.render.html import el, empty, note
-from ui.app.render.state import (
-    render_allocation,
-    render_foresight,
-    render_projection,
-    render_similarity,
-)
+from ui.app.render.html import empty, macros, note
 from ui.app.states import StateTrajectory, play_references, project, similarity, trajectory_of
-from ui.app.tabs.common import QUIET, App, Watch, button, failed, progress_line
+from ui.app.tabs.common import QUIET, App, Update, Watch, button, failed, progress_line, telling
 from ui.app.workspace import Workspace
 
 #: Reference episodes at most, spread over the world's tasks.
 REFERENCES = 12
-
-Update = dict[Any, Any]
 
 
 class StateTab:
@@ -52,24 +45,28 @@ class StateTab:
         """What drawing may change."""
         return [self.stop, self.status, self.plane, self.foresight, self.alike, self.allocation]
 
+    def rest(self, error: BaseException) -> Update:
+        """Return what else an error changes: nothing is played."""
+        return {self.stop: gr.update(visible=False)}
+
     def show(self, tab: str) -> Update:
         """Draw the tab's episode."""
-        blank: Update = {self.plane: "", self.foresight: "", self.alike: "", self.allocation: ""}
-        blank |= {self.stop: gr.update(visible=False)}
+        update: Update = {self.plane: "", self.foresight: "", self.alike: "", self.allocation: ""}
+        update |= {self.stop: gr.update(visible=False), self.status: ""}
         try:
             workspace = self.app.of(tab)
             session = workspace.session
             if session is None:
                 hint = "Play some steps in the Episode tab: the state has read nothing yet."
-                return {**blank, self.status: empty("No episode yet", hint)}
-            drawn = {**blank, self.status: "", self.allocation: self._allocation(workspace)}
+                return {**update, self.status: empty("No episode yet", hint)}
+            update[self.allocation] = self._allocation(workspace)
             if workspace.config.updater.kind == "none":
                 text = "This agent keeps no recurrent state: choose updater gru or ssm in Settings."
-                return {**drawn, self.status: note(text, "info")}
-            own = trajectory_of(session)
+                return {**update, self.status: note(text, "info")}
+            references = self._references.get(self._key(workspace), [])
+            return {**update, **self._drawn(trajectory_of(session), references)}
         except Exception as error:
-            return {**blank, self.status: failed(error)}
-        return {**drawn, **self._drawn(own, self._references.get(self._key(workspace), []))}
+            return {**update, self.status: failed(error)}
 
     def _drawn(self, own: StateTrajectory, references: list[StateTrajectory]) -> Update:
         if not len(own.states):
@@ -79,25 +76,29 @@ class StateTab:
             for each, spots in zip([own, *references], project([own, *references]), strict=True)
         ]
         update: Update = {
-            self.plane: _card(render_projection(paths)),
-            self.alike: _card(render_similarity(similarity(own.states).tolist())),
+            self.plane: macros("parts").box(charts.render_projection(paths)),
+            self.alike: macros("parts").box(
+                charts.render_similarity(similarity(own.states).tolist())
+            ),
         }
         if own.chances:
-            update[self.foresight] = _card(render_foresight(own.chances, own.classes))
+            update[self.foresight] = macros("parts").box(
+                charts.render_foresight(own.chances, own.classes)
+            )
         return update
 
     def _allocation(self, workspace: Workspace) -> Any:
         contexts = [seen.result.context for seen in workspace.trail]
         if not contexts:
-            return empty(
-                "No steps yet", "Take a step: the heat map shows what was kept of each chunk."
-            )
-        return _card(render_allocation(contexts))
+            hint = "Take a step: the heat map shows what was kept of each chunk."
+            return empty("No steps yet", hint)
+        return macros("parts").box(charts.render_allocation(contexts))
 
     def _key(self, workspace: Workspace) -> str:
         config = workspace.config
         return config.env.model_dump_json() + config.updater.model_dump_json()
 
+    @telling
     def play_references(self, tab: str) -> Iterator[Update]:
         """Play reference episodes once for this world and updater, with progress."""
         workspace = self.app.of(tab)
@@ -110,26 +111,19 @@ class StateTab:
             if stopping.is_set():
                 raise UserError("stopped")
 
-        try:
-            tasks = tasks_of(workspace.world)
-            if config.updater.kind == "none" or not tasks:
-                raise UserError(
-                    "reference episodes need a world with tasks and an updater: see Settings"
-                )
-            total = min(REFERENCES, len(tasks))
-            chosen = [tasks[i * len(tasks) // total] for i in range(total)]
-            resources = self._resources.with_models(
-                config.llm, config.embedder, config.updater, config.env
-            )
-            watch = Watch(lambda: play_references(config, resources, chosen, progress), "playing")
-            for _ in watch:
-                label = f"reference episode {done[0] + 1} of {total}"
-                line = progress_line(watch, label, done[0], total)
-                yield {self.status: line, self.stop: gr.update(visible=True)}
-            self._references[key] = watch.result
-        except Exception as error:
-            yield {self.status: failed(error), self.stop: gr.update(visible=False)}
-            return
+        tasks = tasks_of(workspace.world)
+        if config.updater.kind == "none" or not tasks:
+            raise UserError("this needs a world with tasks and an updater: see Settings")
+        total = min(REFERENCES, len(tasks))
+        chosen = [tasks[i * len(tasks) // total] for i in range(total)]
+        models = (config.llm, config.embedder, config.updater, config.env)
+        resources = self._resources.with_models(*models)
+        watch = Watch(lambda: play_references(config, resources, chosen, progress), "playing")
+        for _ in watch:
+            label = f"reference episode {done[0] + 1} of {total}"
+            line = progress_line(watch, label, done[0], total)
+            yield {self.status: line, self.stop: gr.update(visible=True)}
+        self._references[key] = watch.result
         yield self.show(tab)
 
     def halt(self, tab: str) -> Update:
@@ -144,7 +138,3 @@ class StateTab:
         self.again.click(self.show, [tab], self.outputs, **QUIET)
         self.refer.click(self.play_references, [tab], self.outputs, **QUIET)
         self.stop.click(self.halt, [tab], self.outputs, **QUIET)
-
-
-def _card(inside: Any) -> Any:
-    return el("div", inside, cls="sg-box")

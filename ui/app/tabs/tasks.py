@@ -10,8 +10,7 @@ import gradio as gr
 
 from envs.protocols import World, tasks_of
 from stores.errors import UserError
-from ui.app.render.frame import render_tasks
-from ui.app.render.html import note, plural
+from ui.app.render.html import macros, note, plural
 from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, problem_of
 from ui.app.workspace import Workspace
 
@@ -117,7 +116,7 @@ class TaskPicker:
             shown, where, more = self.tasks(tab).page(words, start)
         except UserError as error:
             return note(problem_of(error), "bad"), 0
-        return render_tasks(shown, where, start, more), start
+        return macros("frame").tasks(shown, where, start, more), start
 
     def wire(self, begin: Begin, outputs: list[Any]) -> None:
         """Connect the choices to ``begin(tab, task)``, which draws ``outputs``."""
