@@ -58,6 +58,10 @@ def write_head(
     graph.update_state(config, {**tracked, **changes}, as_node=BEFORE[following])
 
 
+#: What ``on_text`` hears where a model's server broke off and is asked again from the start.
+BROKEN = "\n[the model's server broke off: from the start]\n"
+
+
 @dataclass(frozen=True)
 class StepResult:
     """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
@@ -357,6 +361,7 @@ class Session:
         if entry is None and "session" not in self.values:
             raise UserError('no task yet: session.start({"goal": 3})')
         seen: dict[str, Any] = {}
+        speaking: str | None = None
         parts: Any = self.graph.stream(
             entry, self.config, context=validated(self.overrides),
             stream_mode=["updates"] if on_text is None else ["updates", "messages"], **where,
@@ -367,6 +372,9 @@ class Session:
                 # A piece of a model's reply, not a whole message.
                 is_written = piece.type == "AIMessageChunk" and piece.text
                 if on_text and about.get("langgraph_node") == "act" and is_written:
+                    if speaking not in (None, piece.id):  # asked again: the first try broke off
+                        on_text(BROKEN)
+                    speaking = piece.id
                     on_text(str(piece.text))
                 continue
             if update.get("__interrupt__"):

@@ -24,6 +24,7 @@ from typing import Any
 
 from stores.errors import UserError
 from stores.files import write_text
+from stores.loopback import without_password
 
 _PACKAGES = (
     "stategate", "langgraph", "langchain-core", "langchain-openai", "torch",
@@ -145,7 +146,7 @@ def shown_config(value: Any) -> Any:
         return {key: shown_config(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [shown_config(item) for item in value]
-    return shown_path(value) if isinstance(value, str) else value
+    return without_password(shown_path(value)) if isinstance(value, str) else value
 
 
 def mean(values: Sequence[float]) -> float:

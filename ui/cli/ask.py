@@ -112,12 +112,16 @@ def open_session(
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
     """Put one question, print the answer while it is written, return the step."""
+    from graph.session import BROKEN
     from ui.memory import put_question
 
     written: list[str] = []
 
     def show(text: str) -> None:
-        written.append(text)
+        if text == BROKEN:
+            written.clear()
+        else:
+            written.append(text)
         out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
     result = put_question(session, question, show)
