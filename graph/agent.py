@@ -12,8 +12,17 @@ from langgraph.runtime import Runtime
 
 from envs.protocols import Observation, World
 from graph.config import Config
-from graph.messages import asked, spoken, turns_before
-from graph.state import State, pack_decision, pack_vector, read_events, require_task, unpack_vector
+from graph.state import (
+    State,
+    asked,
+    pack_decision,
+    pack_vector,
+    read_events,
+    require_task,
+    spoken,
+    turns_before,
+    unpack_vector,
+)
 from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
@@ -28,9 +37,7 @@ class Agent:
 
     def __init__(self, config: Config, resources: Resources | None = None) -> None:
         self.config = config
-        self.resources = resources or Resources(
-            config.llm, config.embedder, config.updater, config.env
-        )
+        self.resources = resources or Resources(*config.models)
         require_fit(config)
 
     def node(self, name: str) -> Callable[..., dict[str, Any]]:
@@ -61,9 +68,7 @@ class Agent:
         if changes:
             config = config.model_copy(update=changes)
             require_fit(config)
-            resources = resources.with_models(
-                config.llm, config.embedder, config.updater, config.env
-            )
+            resources = resources.with_models(*config.models)
         return BoundAgent(config, resources, runtime, thread, episode)
 
 
@@ -220,15 +225,10 @@ class BoundAgent:
         if source is None:
             source = PageSource(resources.view, observation, lambda: resources.embedder)
         request = ContextRequest(
-            instruction=self.world.instruction(state["session"]),
-            observation=observation,
-            source=source,
-            events=read_events(state),
-            budget=self.config.context.budget,
-            state=unpack_vector(state.get("recurrent")),
-            view=resources.view,
-        )
-        context: BuiltContext = self.resources.get(self.config.context)(request)
+            self.world.instruction(state["session"]), observation, source, read_events(state),
+            self.config.context.budget, unpack_vector(state.get("recurrent")), resources.view,
+        )  # fmt: skip
+        context: BuiltContext = resources.get(self.config.context)(request)
         return context
 
     def accepts(self, action: str, observation: Observation) -> bool:
@@ -261,13 +261,9 @@ def _warn_once(line: str) -> None:
 def require_fit(config: Config) -> None:
     """Check that every node can work in the configured world. Raises ``UserError`` naming the fix."""
     for params in (config.updater, config.context, config.actor, *config.memory):
-        problem = params.misfit(config.env)
-        if problem:
-            fits = [
-                kind
-                for kind, known in registry().kinds(params.slot).items()
-                if not known.cls.worlds or config.env.view().name in known.cls.worlds
-            ]
+        if problem := params.misfit(config.env):
+            name, kinds = config.env.view().name, registry().kinds(params.slot)
+            fits = [kind for kind, k in kinds.items() if not k.cls.worlds or name in k.cls.worlds]
             raise UserError(
                 f"{problem}: set {params.slot}.kind to one of {', '.join(sorted(fits))}"
             )

@@ -40,10 +40,7 @@ def build_graph(
     ``resources`` of another agent share what it has built (models, catalogues).
     """
     settled = config if isinstance(config, Config) else load_config(config)
-    shared = resources and resources.with_models(
-        settled.llm, settled.embedder, settled.updater, settled.env
-    )
-    agent = Agent(settled, shared)
+    agent = Agent(settled, resources and resources.with_models(*settled.models))
     saver = open_saver(settled.checkpoints) if checkpointer is None else checkpointer
     compiled = TurnGraph(**vars(make_builder(agent).compile(checkpointer=saver, name="stategate")))
     limit = len(NODES) * settled.max_steps + 10

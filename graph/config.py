@@ -46,6 +46,11 @@ class Config(BaseModel):
     max_steps: int = Field(default=20, ge=1, le=10_000)
     checkpoints: str | None = None
 
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """What nodes may lean on: model, embedder, updater, world."""
+        return self.llm, self.embedder, self.updater, self.env
+
     @field_validator("env", "llm", "embedder", "updater", "context", "actor", mode="before")
     @classmethod
     def _parse_slot(cls, value: Any, info: Any) -> Params | None:

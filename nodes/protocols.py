@@ -6,7 +6,7 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -121,10 +121,8 @@ class ContextRequest:
     view: View = field(default_factory=View)
 
 
-class ContextBuilder(Protocol):
-    """Choose what the model reads. Pure: same request, same context; changes nothing."""
-
-    def __call__(self, request: ContextRequest) -> BuiltContext: ...
+#: Chooses what the model reads. Pure: same request, same context; changes nothing.
+ContextBuilder = Callable[[ContextRequest], BuiltContext]
 
 
 @dataclass(frozen=True)
@@ -145,10 +143,8 @@ class Decision:
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
-class Actor(Protocol):
-    """Choose the next action from the built context alone; ``step`` counts from 0."""
-
-    def __call__(self, context: BuiltContext, step: int) -> Decision: ...
+#: Chooses the next action from the built context alone, at a step counted from 0.
+Actor = Callable[[BuiltContext, int], Decision]
 
 
 class Updater(Protocol):
@@ -195,13 +191,9 @@ class StepRecord:
     turn: int = 0
 
 
-class MemoryWriter(Protocol):
-    """Keep something of a finished step; idempotent by (episode, step).
-
-    Returns the state's new list of recent events, or None to leave it alone.
-    """
-
-    def __call__(self, record: StepRecord) -> Sequence[Event] | None: ...
+#: Keeps something of a finished step; idempotent by (episode, step). Returns the state's new list of
+#: recent events, or None to leave it alone.
+MemoryWriter = Callable[[StepRecord], Sequence[Event] | None]
 
 
 class Params(BaseModel, ABC):

@@ -63,20 +63,16 @@ class Registry:
             values = {"kind": values}
         if not isinstance(values, Mapping) or not isinstance(values.get("kind"), str):
             raise UserError(f"{slot}: write a mapping with a kind, such as {{kind: ...}}")
-        known = self.slots[slot].get(values["kind"])
-        if known is None:
-            raise UserError(self._unknown(slot, values["kind"]))
+        kind = values["kind"]
+        if kind not in self.slots[slot]:
+            names = ", ".join(sorted(self.slots[slot])) or "none"
+            failed = [(name, why) for name, why in self.broken.items() if kind in name]
+            broken = "".join(f"; '{name}' did not load ({why})" for name, why in failed)
+            raise UserError(f"unknown {slot} kind '{kind}': the known kinds are {names}{broken}")
         try:
-            return known.cls.model_validate(dict(values))
+            return self.slots[slot][kind].cls.model_validate(dict(values))
         except ValidationError as error:
-            raise UserError(f"{slot} {values['kind']}: {first_problem(error)}") from None
-
-    def _unknown(self, slot: str, kind: str) -> str:
-        known = ", ".join(sorted(self.slots[slot])) or "none"
-        broken = "".join(
-            f"; '{name}' did not load ({why})" for name, why in self.broken.items() if kind in name
-        )
-        return f"unknown {slot} kind '{kind}': the known kinds are {known}{broken}"
+            raise UserError(f"{slot} {kind}: {first_problem(error)}") from None
 
 
 def first_problem(error: ValidationError) -> str:

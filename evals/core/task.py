@@ -7,6 +7,7 @@ is. A sample whose solving fails is counted with the values of a failure, never 
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -148,11 +149,9 @@ def _clean(run: RunDirectory, table: str, todo: Sequence[tuple[str, Sample]]) ->
     def identity(row: Mapping[str, Any]) -> Any:
         return _identity(str(row.get("agent")), {name: row.get(name) for name in names})
 
-    count: dict[Any, int] = {}
-    for row in run.rows(table):
-        count[identity(row)] = count.get(identity(row), 0) + 1
+    count = Counter(identity(row) for row in run.rows(table))
     wanted = {_identity(agent, sample.key): len(sample.failure) for agent, sample in todo}
-    done = {one for one, rows in wanted.items() if count.get(one) == rows}
+    done = {one for one, rows in wanted.items() if count[one] == rows}
     for name in (table, "steps", "errors"):
         run.keep(name, lambda row: identity(row) in done)
     return done

@@ -35,24 +35,28 @@ def assemble(
     scores: Mapping[str, float] | None = None,
     history: int = 10,
     events: Sequence[Piece] = (),
+    page: Sequence[Chunk] | None = None,
 ) -> BuiltContext:
     """Build the frame around ``shown`` within ``request.budget`` tokens.
 
     Room is given to the instruction, then to the tail (status, actions; at most a quarter
     of the budget), then to the chunks in page order: the first that does not fit is cut, the rest
-    are dropped. ``events`` are further pieces for the tail, dropped from the front when too many.
+    are dropped. ``events`` are further pieces for the tail, dropped from the front when too many;
+    ``page`` is another order of the source's chunks.
     """
     scores = scores or {}
-    pinned = {chunk.id for chunk in request.source.all() if chunk.role == "pinned"}
+    page = request.source.all() if page is None else page
+    pinned = {chunk.id for chunk in page if chunk.role == "pinned"}
     ids = {chunk.id for chunk in shown} | pinned
     lead = f"Instruction: {one_line(request.instruction)}\n"
     instruction = line_piece("instruction", "instruction", lead, request.budget)
     left = request.budget - instruction.tokens_after
-    page_pieces, used = _page(request, ids, scores, left, reserve=0)
-    tail = _tail(request, ids, history, max(left // 4, left - used))
+    page_pieces, used = _page(request, page, ids, scores, left)
+    chosen = [chunk for chunk in page if chunk.id in ids]
+    tail = _tail(request, chosen, history, max(left // 4, left - used))
     tail_tokens = sum(piece.tokens_after for piece in tail)
     if used + tail_tokens > left:
-        page_pieces, used = _page(request, ids, scores, left, reserve=tail_tokens)
+        page_pieces, used = _page(request, page, ids, scores, left - tail_tokens)
     spare = left - used - tail_tokens
     extra = newest_within(events, spare)
     pieces = (instruction, *page_pieces, *extra, *tail)
@@ -115,14 +119,14 @@ def _stretches(fragments: Sequence[Fragment]) -> list[Fragment]:
 
 
 def _page(
-    request: ContextRequest, ids: set[str], scores: Mapping[str, float], left: int, reserve: int
-) -> tuple[list[Piece], int]:
-    """Cut the page's chunks to ``left - reserve`` tokens, top first; return pieces and tokens."""
-    room = left - reserve
+    request: ContextRequest, page: Sequence[Chunk], ids: set[str], scores: Mapping[str, float],
+    room: int,
+) -> tuple[list[Piece], int]:  # fmt: skip
+    """Cut the page's chunks to ``room`` tokens, top first; return pieces and tokens."""
     pieces: list[Piece] = []
     used = 0
     is_full = False
-    for chunk in request.source.all():
+    for chunk in page:
         whole = render(request.view, chunk)
         shown = fit(whole, room - used) if chunk.id in ids and not is_full else []
         piece = page_piece(chunk, whole, shown, scores.get(chunk.id))
@@ -151,8 +155,9 @@ def page_piece(
     )
 
 
-def _tail(request: ContextRequest, ids: set[str], history: int, budget: int) -> list[Piece]:
-    shown = [chunk for chunk in request.source.all() if chunk.id in ids]
+def _tail(
+    request: ContextRequest, shown: Sequence[Chunk], history: int, budget: int
+) -> list[Piece]:
     lines = request.view.status(request.observation, shown)
     text = "".join(f"{unbroken(line.text)}\n" for line in lines)
     pieces: list[Piece] = []

@@ -37,18 +37,18 @@ class Window(FramedContext):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             recent = request.events[-self.events :] if self.events else ()
-            seen = [self._piece(e.t, e.text) for e in recent if e.kind == "OBS"]
+            seen = []
+            for event in (event for event in recent if event.kind == "OBS"):
+                line = f"Page seen at step {event.t + 1}: {one_line(event.text)}"
+                text = truncate(line, self.event_tokens).rstrip() + "\n"
+                sizes = count_tokens(line), count_tokens(text)
+                seen.append(Piece(f"event:{event.t}", "event", text, (), *sizes))
             actions = sum(event.kind == "ACT" for event in recent)
             return assemble(
                 request, request.source.all(), history=min(self.history, actions), events=seen
             )
 
         return build_context
-
-    def _piece(self, step: int, page: str) -> Piece:
-        line = f"Page seen at step {step + 1}: {one_line(page)}"
-        text = truncate(line, self.event_tokens).rstrip() + "\n"
-        return Piece(f"event:{step}", "event", text, (), count_tokens(line), count_tokens(text))
 
 
 class QueryRag(FramedContext):

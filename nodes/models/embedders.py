@@ -47,21 +47,16 @@ class MiniLM(EmbedderParams):
 
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
-        return MiniLMEmbedder()
+        return _LocalEmbedder("all-MiniLM-L6-v2", 384)
 
 
-class MiniLMEmbedder(_CachedEmbedder):
-    """MiniLM behind the cache."""
-
-    def __init__(self) -> None:
-        super().__init__("all-MiniLM-L6-v2", 384)
-        self._model: Any = None
-        self._lock = threading.Lock()
+class _LocalEmbedder(_CachedEmbedder):
+    _model: Any = None
+    _lock = threading.Lock()
 
     def _compute(self, texts: Sequence[str]) -> Vector:
         with self._lock:
-            if self._model is None:
-                self._model = _load_minilm()
+            self._model = self._model or _load_minilm()
             # One text at a time: padding to a batch would change the last bits of a vector, and two
             # cores are busy with one text already.
             encode = partial(self._model.encode, normalize_embeddings=True, show_progress_bar=False)

@@ -17,11 +17,10 @@ from filelock import FileLock
 
 from envs.protocols import ANSWER, Chunk
 from nodes.protocols import Embedder, Vector
-from nodes.retrieval.ranking import ByPlace, fuse_places, reciprocal_ranks
+from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking, Passage
-from stores.corpus.corpus import Corpus
+from stores.corpus.corpus import Corpus, prepare, prepared_key, titled
 from stores.corpus.lexical import Lexical
-from stores.corpus.prepared import prepare, prepared_key, titled
 from stores.corpus.vectors import Vectors, is_server
 
 Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
@@ -41,9 +40,8 @@ class CorpusIndex:
         self.chunking = chunking
         self.embedder = embedder
         slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
-        tag = (
-            hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()[:8] if is_server(where) else ""
-        )
+        digest = hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()
+        tag = digest[:8] if is_server(where) else ""
         name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
         self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
         self._lock = threading.RLock()
@@ -81,23 +79,16 @@ class CorpusIndex:
         known = self._vectors.ids()
         new = [passage for passage in passages if passage.id not in known]
         gone = sorted(known - {passage.id for passage in passages})
-        self._embed(new)
+        from tqdm import tqdm
+
+        blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
+        for part in tqdm(blocks, "index", unit="passage", unit_scale=256, disable=len(new) < 128):
+            rows = self.embedder.embed([titled(passage) for passage in part])
+            facts = [{"document": p.document, "title": p.title} for p in part]
+            self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
         self._vectors.remove(gone)
         self._vectors.set_mark(key)
         return len(new), len(gone)
-
-    def _embed(self, passages: Sequence[Passage]) -> None:
-        from tqdm import tqdm
-
-        with tqdm(
-            total=len(passages), desc="index", unit="passage", disable=len(passages) < 128
-        ) as bar:
-            for start in range(0, len(passages), 256):
-                part = passages[start : start + 256]
-                rows = self.embedder.embed([titled(passage) for passage in part])
-                facts = [{"document": p.document, "title": p.title} for p in part]
-                self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
-                bar.update(len(part))
 
     def nearest(
         self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
@@ -135,7 +126,7 @@ class CorpusIndex:
         if how == "parent":
             bare = self.embedder.embed([self.passages[place].text for place in near]) @ vector
             parts.append(dict(zip(near, map(float, bare), strict=True)))
-        ranked = fuse_places(among(near, parts))
+        ranked = fuse_places([{p: part[p] for p in near if p in part} for part in parts])
         if how == "parent":
             ranked = self._with_parents(ranked)
         return ranked[:k]
@@ -169,11 +160,6 @@ def sentences_of(text: str) -> list[str]:
     """Split at sentence ends and line breaks; fragments of one or two words are left out."""
     parts = [part.strip() for part in _SENTENCE.split(text)]
     return [part for part in parts if len(part.split()) > 2] or ([text] if text.strip() else [])
-
-
-def among(places: Sequence[int], rankings: Sequence[ByPlace]) -> list[dict[int, float]]:
-    """Return the rankings of ``places`` alone."""
-    return [{p: scores[p] for p in places if p in scores} for scores in rankings]
 
 
 class CorpusSource:

@@ -1,6 +1,7 @@
 """A checkpoint file from elsewhere is data: nothing in it is called."""
 
 import sqlite3
+from contextlib import suppress
 
 import ormsgpack
 import pytest
@@ -33,8 +34,6 @@ def test_a_checkpoint_runs_no_code(tmp_path, place):
                 " type, value) values (?, ?, ?, 'task', 0, 'action', 'msgpack', ?)",
                 (*row, _evil(mark)),
             )
-    try:
+    with suppress(Exception):  # what the file leaves of a checkpoint may be none
         build_graph(load_config(settings)).get_state(thread())
-    except Exception as error:  # what matters is that nothing ran
-        assert not isinstance(error, AssertionError)
     assert not mark.exists()

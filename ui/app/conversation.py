@@ -15,9 +15,8 @@ from graph.build import Graph
 from graph.config import Config, load_config
 from graph.session import Session, StepResult, write_head
 from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Changes, Corpus
+from stores.corpus.corpus import Changes, Corpus, titled
 from stores.corpus.documents import read_documents
-from stores.corpus.prepared import titled
 from stores.errors import UserError
 from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 from ui.memory import of_user, put_question

@@ -57,34 +57,15 @@ class ContentPolicy:
 
 
 def make_theme() -> Any:
-    """Return the theme: fonts that ship with Gradio, so that none is fetched."""
+    """Return the theme: fonts that ship with Gradio, so that none is fetched; the rest is CSS."""
     local = gr.themes.utils.fonts.LocalFont
     sans, mono = (local(f"IBM Plex {name}", weights=(400, 700)) for name in ("Sans", "Mono"))
-    theme = gr.themes.Soft(
-        primary_hue="indigo",
-        secondary_hue="teal",
-        neutral_hue="slate",
+    return gr.themes.Soft(
+        primary_hue="indigo", secondary_hue="teal", neutral_hue="slate",
         font=[sans, "ui-sans-serif", "system-ui", "sans-serif"],
         font_mono=[mono, "ui-monospace", "monospace"],
-        spacing_size=gr.themes.sizes.spacing_sm,
-        text_size=gr.themes.sizes.text_sm,
-    )
-    quiet, line = ("*neutral_500", "*neutral_400"), ("*neutral_200", "*neutral_700")
-    pairs = {  # in light and in dark
-        "block_title_background_fill": ("transparent", "transparent"),
-        "block_label_background_fill": ("transparent", "transparent"),
-        "block_title_text_color": quiet,
-        "block_label_text_color": quiet,
-        "block_border_color": line,
-        "input_border_color": ("*neutral_200", "*neutral_600"),
-        "button_secondary_border_color": ("*neutral_200", "*neutral_600"),
-    }
-    light = {name: pair[0] for name, pair in pairs.items()}
-    dark = {f"{name}_dark": pair[1] for name, pair in pairs.items()}
-    shadows = ("block", "input", "button_primary", "button_secondary")
-    none = {f"{name}_shadow": "none" for name in shadows}
-    widths = {f"{name}_border_width": "1px" for name in ("block", "input", "button")}
-    return theme.set(block_title_padding="0", **light, **dark, **none, **widths)
+        spacing_size=gr.themes.sizes.spacing_sm, text_size=gr.themes.sizes.text_sm,
+    )  # fmt: skip
 
 
 def make_app(config: Config, agents: Agents) -> gr.Blocks:
@@ -152,20 +133,11 @@ def serve(
     threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
-            server_name=host,
-            server_port=port,
-            auth=auth,
-            ssr_mode=False,
-            share=False,
-            quiet=True,
-            show_error=True,
-            footer_links=[],
-            prevent_thread_lock=True,
-            theme=make_theme(),
-            css=asset("style.css"),
-            app_kwargs={"middleware": [Middleware(ContentPolicy)]},
+            server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
+            show_error=True, footer_links=[], prevent_thread_lock=True, theme=make_theme(),
+            css=asset("style.css"), app_kwargs={"middleware": [Middleware(ContentPolicy)]},
             max_file_size="50mb",
-        )
+        )  # fmt: skip
     except OSError as error:
         where = f"port {port}" if port else "a port from 7860 on"
         problem = " ".join(str(error).split())

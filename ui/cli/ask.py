@@ -5,27 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import (
-    Config,
-    JsonFile,
-    Overrides,
-    check_target,
-    console,
-    examples,
-    opt,
-    say,
-    show_scores,
-    write_json,
-)
+from ui.cli import output
+from ui.cli.output import Config, JsonFile, Overrides, opt
 
 if TYPE_CHECKING:
     from graph.session import Session, StepResult
 
-ASK_EXAMPLES = examples(
+ASK_EXAMPLES = (
     'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=extract',
 )
-CHAT_EXAMPLES = examples("stategate chat --corpus notes --thread monday --config qa-stm")
+CHAT_EXAMPLES = ("stategate chat --corpus notes --thread monday --config qa-stm",)
 _Corpus = Annotated[str | None, opt("A folder, or an ingested corpus.", metavar="FOLDER|NAME")]
 _Thread = Annotated[str | None, opt("A conversation to begin or to go on with.")]
 _User = Annotated[str | None, opt("Whose long-term memory is read and written.")]
@@ -46,18 +36,18 @@ def ask(
 
     if not question.strip():
         raise UserError("the question is empty: ask something")
-    check_target(json_target)
+    output.check_target(json_target)
     name = thread or f"ask-{uuid.uuid4().hex[:10]}"
     session = open_session(config, corpus, user, overrides, name, thread is not None)
-    out = console(stderr=json_target == "-")
+    out = output.console(stderr=json_target == "-")
     result = speak(session, question, out)
     titles = _titles(session) if show or json_target is not None else {}
     if show:
         out.print(result.context.text, markup=False, style="dim")
-        show_scores(out, result.context.pieces, titles)
+        output.show_scores(out, result.context.pieces, titles)
     if json_target is not None:
         reply = _as_json(question, session, result, titles)
-        write_json(json_target, {**reply, "thread": name})
+        output.write_json(json_target, {**reply, "thread": name})
 
 
 def chat(
@@ -70,15 +60,15 @@ def chat(
     """Talk with the agent; an empty line or /quit ends, and --thread goes on later."""
     name = thread or f"chat-{uuid.uuid4().hex[:10]}"
     session = open_session(config, corpus, user, overrides, name, True)
-    out = console()
-    say(f"thread {name}; an empty line ends", "dim")
+    out = output.console()
+    output.say(f"thread {name}; an empty line ends", "dim")
     while True:
         try:
             question = input("> ").strip()
         except EOFError:
             question = ""
         if question in ("", "/quit", "/exit"):
-            say(f"go on with: stategate chat --thread {name}", "dim")
+            output.say(f"go on with: stategate chat --thread {name}", "dim")
             return
         speak(session, question, out)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ui.cli.output import command_group, console, examples, opt, say
+from ui.cli.output import command, command_group, console, opt, say
 
 data_app = command_group(
     "Fetch the data that worlds read.",
@@ -13,25 +13,12 @@ data_app = command_group(
     "stategate data webshop --from ~/webshop-files",
     "stategate run webshop --goal 3 --set env.data=official",
 )
-_TRAJECTORIES = examples(
-    "stategate data trajectories --data official --out runs/trajectories/real",
-    "stategate data trajectories --practice --data official --out runs/trajectories/practice",
-)
-
-_CONVERT = examples(
-    "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
-    "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",
-)
 
 
-@data_app.command(epilog=examples("stategate data webshop --from ~/webshop-files"))
+@command(data_app, "stategate data webshop --from ~/webshop-files")
 def webshop(
-    source: Annotated[
-        Path | None, opt("Copy them from here, download nothing.", "--from", metavar="FOLDER")
-    ] = None,
-    target: Annotated[
-        Path | None, opt("Keep them here, not where env.data=official.", "--to", metavar="FOLDER")
-    ] = None,
+    source: Annotated[Path | None, opt("Copy from here.", "--from", metavar="FOLDER")] = None,
+    target: Annotated[Path | None, opt("Keep them here.", "--to", metavar="FOLDER")] = None,
 ) -> None:
     """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
     from rich.table import Table
@@ -51,14 +38,12 @@ def webshop(
     out.print(f"in {folder}: use them with [bold]--set env.data={value}[/bold]", soft_wrap=True)
 
 
-@data_app.command(epilog=_TRAJECTORIES)
+@command(data_app, "stategate data trajectories --practice --data official --out runs/practice")
 def trajectories(
     out: Annotated[Path, opt("Where the JSON lines go.", metavar="FOLDER")],
     practice: Annotated[bool, opt("Goals to practise on: for policy.", "--practice")] = False,
     source: Annotated[str, opt("'sample', 'official' or a folder.", "--data")] = "sample",
-    episodes: Annotated[
-        int | None, opt("Of training; 1000 or 1800.", "-n", "--episodes", min=1)
-    ] = None,
+    episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     seed: int = 0,
@@ -78,7 +63,7 @@ def trajectories(
     write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
 
 
-@data_app.command(epilog=_CONVERT)
+@command(data_app, "stategate data convert human mturk/ --out runs/trajectories/human.jsonl")
 def convert(
     form: Annotated[str, typer.Argument(help="react (prompt traces) or human (server logs).")],
     source: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],

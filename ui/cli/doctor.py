@@ -7,9 +7,8 @@ from pathlib import Path
 
 import typer
 
-from ui.cli.output import AsJson, console, examples, write_json
+from ui.cli.output import AsJson, console, write_json
 
-EXAMPLES = examples("stategate doctor --json")
 _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 _MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
 #: Our top-level folders, as other packages may call theirs, too.
@@ -39,10 +38,7 @@ def doctor(as_json: AsJson = False) -> None:
         write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in results]})
     else:
         out = console()
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column(overflow="fold")
+        table = Table.grid("", "", "", padding=(0, 2))
         for finding in results:
             table.add_row(Text(*_MARKS[finding.ok]), finding.what, Text(finding.text))
         out.print(table)
@@ -73,16 +69,16 @@ def _packages() -> Iterator[Finding]:
     from packaging.requirements import Requirement
 
     wrong = []
-    needed = [Requirement(line) for line in requires("stategate") or ()]
-    needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
-    for requirement in needed:
-        try:
-            installed = version(requirement.name)
-        except PackageNotFoundError:
-            wrong.append(f"{requirement.name} is missing")
+    for needed in map(Requirement, requires("stategate") or ()):
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
             continue
-        if not requirement.specifier.contains(installed, prereleases=True):
-            wrong.append(f"{requirement.name} is {installed}, needed {requirement.specifier}")
+        try:
+            installed = version(needed.name)
+        except PackageNotFoundError:
+            wrong.append(f"{needed.name} is missing")
+            continue
+        if not needed.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{needed.name} is {installed}, needed {needed.specifier}")
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     yield Finding("packages", not wrong, "; ".join(wrong) or versions)
 
@@ -168,12 +164,11 @@ def _assets() -> Iterator[Finding]:
 
     for asset in ASSETS.values():
         size = f"{asset.size / 1e6:,.0f} MB"
-        if not asset.is_present:
-            yield Finding(asset.name, None, f"not here yet; {size}, fetched on first use")
-        elif not asset.is_verified:
-            yield Finding(asset.name, None, f"here, {size}; its SHA-256 is checked on first use")
-        else:
+        if asset.is_present and asset.is_verified:
             yield Finding(asset.name, True, f"here and checked, {size}")
+            continue
+        fetch = "its SHA-256 is checked" if asset.is_present else "not here yet; it is fetched"
+        yield Finding(asset.name, None, f"{size}; {fetch} on first use")
 
 
 def _data() -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import typer
 
 from evals.bench.app import bench_app
 from ui.cli.evaluating import command_line, measure, names
-from ui.cli.output import Config, JsonFile, Limit, command_group, examples, opt
+from ui.cli.output import Config, JsonFile, Limit, Overrides, command, command_group, opt
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -20,12 +20,7 @@ _Out = Annotated[str, opt("Run directory; goes on if it is there already.", meta
 _Agent = Annotated[
     list[str] | None, opt("An agent of your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…")
 ]
-_Goals = Annotated[
-    str, opt("Numbers of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
-]
-_Set = Annotated[
-    list[str] | None, opt("For every agent; repeatable.", "--set", metavar="SLOT.FIELD=VALUE")
-]
+_Goals = Annotated[str, opt("Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")]
 _Only = Annotated[str, opt("Just these agents, comma-separated; all if empty.")]
 _Split = Annotated[str, opt("dev to tune on, test to report.")]
 _Seed = Annotated[int, opt("Of the statistics; written to args.json.")]
@@ -38,19 +33,14 @@ _CHOICES = {
 }
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
-        "stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/s",
-    )
-)
+@command(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
 def live(
     out: _Out,
     agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
     agent: _Agent = None,
     goals: _Goals = "0-9",
     config: Config = "webshop",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -62,12 +52,7 @@ def live(
     measure(out, json_target, lambda: run_live(config, chosen, goals, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/b",
-        "stategate eval budget --builders full --agent u=context.allocator=uniform --out runs/u",
-    )
-)
+@command(eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b")
 def budget(
     out: _Out,
     builders: Annotated[str, opt("Context kinds.")] = "full,retrieve,compress",
@@ -76,7 +61,7 @@ def budget(
     ratios: Annotated[str, opt("Shares of each page, 0.3,0.5, for builders with a ratio.")] = "",
     goals: _Goals = "0-9",
     config: Config = "webshop",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -89,23 +74,16 @@ def budget(
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval experience --state-bank banks/state --trace-bank banks/t --out runs/e",
-        "stategate eval experience --state-bank banks/s --only state,gated --out runs/f",
-    )
-)
+@command(eval_app, "stategate eval experience --state-bank banks/s --only state,gated --out runs/e")
 def experience(
     out: _Out,
-    state_bank: Annotated[
-        str | None, opt("Best made of other tasks than --goals.", metavar="FOLDER")
-    ] = None,
+    state_bank: Annotated[str | None, opt("Made of other tasks.", metavar="FOLDER")] = None,
     trace_bank: Annotated[str | None, opt("Likewise.", metavar="FOLDER")] = None,
     goals: _Goals = "0-299",
     inner: Annotated[str, opt("The context that is wrapped.")] = "full",
     only: _Only = "",
     config: Config = "webshop-experience",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -116,12 +94,7 @@ def experience(
     measure(out, json_target, lambda: run_experience(config, goals, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
-        "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
-    )
-)
+@command(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
 def retrieval(
     data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
     out: _Out,
@@ -137,24 +110,18 @@ def retrieval(
     measure(out, json_target, lambda: run_retrieval(data, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval qa --data FOLDER --experiments A,C --out runs/qa",
-        "stategate eval qa --experiments A --only fixed-256 --set actor.kind=answer --out runs/chat",
-    )
+@command(
+    eval_app,
+    "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
 )
 def qa(
     out: _Out,
-    data: Annotated[
-        str, opt("'sample', or a folder with corpus/ and evaluation_dataset.json.")
-    ] = "sample",
-    experiments: Annotated[
-        str, opt("A chunk size, B chunking, C embedding and retrieval, D memory.")
-    ] = "A,B,C,D",
+    data: Annotated[str, opt("'sample', or a folder with corpus/ and questions.")] = "sample",
+    experiments: Annotated[str, opt("A size, B kind, C retrieval, D memory.")] = "A,B,C,D",
     only: _Only = "",
     limit: Limit = None,
     config: Config = "qa",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -165,19 +132,14 @@ def qa(
     measure(out, json_target, lambda: run_qa(out, *what, seed, command_line()))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval memory --out runs/memory",
-        "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
-    )
-)
+@command(eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m")
 def memory(
     out: _Out,
     dialogues: Annotated[str, opt("'sample' or a YAML file.")] = "sample",
     policies: Annotated[str, opt("Of neither, stm, ltm, both.")] = "neither,stm,ltm,both",
     limit: Limit = None,
     config: Config = "qa",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -188,16 +150,14 @@ def memory(
     measure(out, json_target, lambda: run_memory(out, *what, seed, command_line()))
 
 
-@eval_app.command(
-    epilog=examples("stategate eval entities --agents rules,spacy,model --out runs/entities")
-)
+@command(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
 def entities(
     out: _Out,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
     data: Annotated[str, opt("'articles' of many fields, or 'sample'.")] = "articles",
     split: _Split = "test",
     config: Config = "qa",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     json_target: JsonFile = None,
 ) -> None:
     """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
@@ -207,12 +167,7 @@ def entities(
     measure(out, json_target, lambda: run_entities(out, *what, command_line()))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
-        "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
-    )
-)
+@command(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
 def rerank(
     out: _Out,
     split: _Split = "dev",
@@ -253,9 +208,7 @@ def rerank(
     measure(out, json_target, lambda: run_rerank(Settings(**chosen), out, *how))
 
 
-@eval_app.command(
-    epilog=examples("stategate eval report runs/rule runs/budget --out docs/results/mine.md")
-)
+@command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run directories.")],
     out: Annotated[Path, opt("The page to write.", metavar="FILE.md")],

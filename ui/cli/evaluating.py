@@ -83,8 +83,7 @@ def finish(
     if json_target != "-":
         show(summary)
         for row in errors[:3]:
-            others = row.keys() - {"agent", "step", "error"}
-            what = ", ".join(f"{name} {row[name]}" for name in row if name in others)
+            what = ", ".join(f"{k} {row[k]}" for k in row if k not in ("agent", "step", "error"))
             say(f"{what} ({row['agent']}) failed: {row['error']}", "red")
         if len(errors) > 3:
             say(f"… and {len(errors) - 3} more failed", "red")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import JsonFile, Overrides, examples, opt, say, write_json
+from ui.cli.output import JsonFile, Overrides, opt, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
 
 _COUNTED = ("added", "updated", "unchanged", "removed")
-EXAMPLES = examples(
+EXAMPLES = (
     "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
@@ -67,19 +67,18 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
-            if is_web(name):
-                documents = [read_web(name, fresh, max_bytes=max_bytes)]
-                origin = name
-                bar.update(1)
-            else:
+            origin, documents = name, []
+            if name in folders:
                 folder = folders[name]
                 origin = str(folder.resolve())
                 base = folder if folder.is_dir() else folder.parent
-                documents = []
                 for path in listed[name]:
                     id_ = path.relative_to(base).as_posix()
                     documents.extend(read_documents(path, id_, origin, max_bytes))
                     bar.update(1)
+            else:
+                documents.append(read_web(name, fresh, max_bytes=max_bytes))
+                bar.update(1)
             changes = corpus.sync(origin, documents)
             for field in (*_COUNTED, "skipped"):
                 getattr(total, field).extend(getattr(changes, field))

@@ -21,7 +21,7 @@ from ui.cli.bank import bank_app
 from ui.cli.data import data_app
 from ui.cli.eval import eval_app
 from ui.cli.memory import memory_app
-from ui.cli.output import examples
+from ui.cli.output import command, examples
 from ui.cli.traces import traces_app
 from ui.cli.train import train_app
 
@@ -110,20 +110,20 @@ def stategate(
         typer.echo(context.get_help())
 
 
-app.command(epilog=cli_run.EXAMPLES)(cli_run.run)
-app.command(epilog=cli_ask.ASK_EXAMPLES)(cli_ask.ask)
-app.command(epilog=cli_ask.CHAT_EXAMPLES)(cli_ask.chat)
-app.command(epilog=cli_ingest.EXAMPLES)(cli_ingest.ingest)
+command(app, *cli_run.EXAMPLES)(cli_run.run)
+command(app, *cli_ask.ASK_EXAMPLES)(cli_ask.ask)
+command(app, *cli_ask.CHAT_EXAMPLES)(cli_ask.chat)
+command(app, *cli_ingest.EXAMPLES)(cli_ingest.ingest)
 app.add_typer(memory_app, name="memory")
-app.command(epilog=cli_kinds.EXAMPLES)(cli_kinds.kinds)
+command(app, "stategate kinds context", "stategate kinds --json")(cli_kinds.kinds)
 app.add_typer(data_app, name="data")
 app.add_typer(train_app, name="train")
 app.add_typer(eval_app, name="eval")
 app.add_typer(bank_app, name="bank")
 app.add_typer(traces_app, name="traces")
-app.command(epilog=cli_rank.EXAMPLES)(cli_rank.rank)
-app.command(epilog=cli_ui.EXAMPLES)(cli_ui.ui)
-app.command(epilog=cli_doctor.EXAMPLES)(cli_doctor.doctor)
+command(app, *cli_rank.EXAMPLES)(cli_rank.rank)
+command(app, *cli_ui.EXAMPLES)(cli_ui.ui)
+command(app, "stategate doctor --json")(cli_doctor.doctor)
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: What a transcript shows of each step.
 Show = Literal["page", "context", "none"]
 _BAR = 14  # blocks of the longest bar
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def opt(about: str, *names: str, **more: Any) -> Any:
@@ -47,6 +48,13 @@ def command_group(about: str, *lines: str) -> typer.Typer:
             typer.echo(context.get_help())
 
     return group
+
+
+def command(
+    group: typer.Typer, *lines: str, name: str | None = None
+) -> Callable[[Command], Command]:
+    """Return what makes a function a command of ``group``, with ``lines`` as examples in its help."""
+    return group.command(name, epilog=examples(*lines))
 
 
 def examples(*lines: str) -> str:

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from stores.errors import UserError, needs
-from ui.cli.output import Overrides, examples, opt
+from ui.cli.output import Overrides, opt
 
-EXAMPLES = examples(
+EXAMPLES = (
     "stategate ui --config webshop --set actor.kind=chat --port 8000",
     "stategate ui --host 0.0.0.0 --auth me:a-long-password",
 )
@@ -20,9 +20,7 @@ def ui(
     overrides: Overrides = None,
     port: Annotated[int | None, opt("Else the first free one from 7860.", min=1, max=65535)] = None,
     host: Annotated[str, opt("Who may connect: this machine only, by default.")] = "127.0.0.1",
-    auth: Annotated[
-        str | None, opt("Ask for a name and a password.", metavar="USER:PASSWORD")
-    ] = None,
+    auth: Annotated[str | None, opt("Ask who it is.", metavar="USER:PASSWORD")] = None,
 ) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""
     from graph.config import load_config

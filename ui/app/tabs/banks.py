@@ -10,13 +10,12 @@ from stores.errors import UserError
 from stores.home import home
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
-from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, button, data_of, file_of, telling
+from ui.app.tabs import common
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, Update, button, data_of, telling
 from ui.memory import nearest_rows
 
 #: Rows shown at once.
 SHOWN = 12
-
-Update = dict[Any, Any]
 
 
 def find_banks() -> list[str]:
@@ -101,7 +100,7 @@ class BanksPanel:
 
     def write_out(self, folder: str | None) -> Update:
         """Hand the rows to the browser as a file."""
-        return file_of(
+        return common.file_of(
             self, "bank.jsonl", "rows", lambda path: export_rows(open_bank(folder or ""), path)
         )
 

@@ -13,19 +13,8 @@ from ui.app.render.context import Lane, in_words, render_lanes
 from ui.app.render.episode import render_trail
 from ui.app.render.html import empty
 from ui.app.render.page import title_of
-from ui.app.tabs.common import (
-    EVENTS_JS,
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    data_of,
-    failed,
-    leaving,
-    problem_of,
-    telling,
-)
+from ui.app.tabs import common
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, data_of, telling
 from ui.app.tabs.episode_view import stops_of
 from ui.app.workspace import Workspace
 
@@ -118,7 +107,7 @@ class CompareTab:
             raise UserError(f"choose {LEAST} to {MOST} context builders")
         step = self._moment(workspace)
         workspace.lanes = lanes
-        is_left = leaving(workspace)
+        is_left = common.leaving(workspace)
         for number, lane in enumerate(lanes):
             workspace.lanes[number] = replace(lane, waiting=True)
             try:
@@ -135,7 +124,7 @@ class CompareTab:
                     build_seconds=seen.build_seconds, act_seconds=seen.act_seconds,
                 )  # fmt: skip
             except Exception as error:  # one builder that fails must not hide the others
-                workspace.lanes[number] = replace(lane, problem=problem_of(error))
+                workspace.lanes[number] = replace(lane, problem=common.problem_of(error))
             yield {self.lanes: self._drawn(workspace), self.status: "", **self._buttons(True)}
         yield self.show(tab)
 
@@ -189,7 +178,7 @@ class CompareTab:
                 context = dict(workspace.lanes[int(number)].params)
                 workspace.fork({"context": context}, workspace.moment)
             except Exception as error:
-                return {self.status: failed(error)}
+                return {self.status: common.failed(error)}
             workspace.compared_at = None
             return {**shown(workspace), **self.show(tab)}
 

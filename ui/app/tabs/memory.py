@@ -12,15 +12,14 @@ from stores.memory.records import Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts
+from ui.app.tabs import common
 from ui.app.tabs.banks import BanksPanel
-from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, button, data_of, file_of, telling
+from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, Update, button, data_of, telling
 
 #: Names and relations drawn at most.
 NAMES, RELATIONS = 40, 80
 #: Facts that a search brings.
 FOUND = 12
-
-Update = dict[Any, Any]
 
 
 class MemoryTab:
@@ -106,8 +105,8 @@ class MemoryTab:
         memory, namespace = open_long_term(), _read(whose)
         if "drop" in data:
             gone = memory.forget(namespace, [int(data["drop"])])
-            message = f"Fact {data['drop']} and the turns it came from are forgotten."
-            message = message if gone else "It was gone already."
+            done = f"Fact {data['drop']} and the turns it came from are forgotten."
+            message = done if gone else "It was gone already."
             return {**self.look(whose, words), self.status: note(message, "good")}
         wanted = str(data.get("fact", ""))
         fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
@@ -142,7 +141,7 @@ class MemoryTab:
 
     def write_out(self, whose: str) -> Update:
         """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
-        return file_of(
+        return common.file_of(
             self, "memory.jsonl", "turns",
             lambda path: open_long_term().export_turns(_read(whose), path),
         )  # fmt: skip

@@ -11,17 +11,8 @@ from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
 from ui.app.render.context import render_sources
 from ui.app.render.html import empty, note
-from ui.app.tabs.common import (
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    leaving,
-    progress_line,
-    telling,
-    worth_retrying,
-)
+from ui.app.tabs import common
+from ui.app.tabs.common import QUIET, App, Update, Watch, button, telling
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
@@ -119,7 +110,7 @@ class QaTab:
 
     def rest(self, error: BaseException) -> Update:
         """Return what else an error changes: one can ask again."""
-        retry = {self.retry: gr.update(visible=worth_retrying(error))}
+        retry = {self.retry: gr.update(visible=common.worth_retrying(error))}
         return {**self._buttons(is_busy=False), **retry}
 
     @telling
@@ -137,7 +128,7 @@ class QaTab:
                **self._buttons(is_busy=True)}  # fmt: skip
         written: list[str] = []
         label = f"{talk.settings['actor']} is answering …"
-        is_left = leaving(talk)
+        is_left = common.leaving(talk)
         for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
             answer = [{"role": "assistant", "content": "".join(written)}] if written else []
             yield {self.chat: [*said, *answer], self.status: message}
@@ -177,10 +168,10 @@ class QaTab:
             if talk.stopping:
                 raise UserError("stopped: what was read so far stays in the corpus")
 
-        is_left = leaving(talk)
+        is_left = common.leaving(talk)
         watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
         for _ in watch:
-            line = progress_line(watch, f"{at[0]}: {at[1]} of {at[2]}", at[1], at[2])
+            line = common.progress_line(watch, f"{at[0]}: {at[1]} of {at[2]}", at[1], at[2])
             yield {self.status: line, **self._buttons(is_busy=True)}
         if is_left():
             yield {**self.show(tab), self.status: note("Stopped reading files.", "info")}
