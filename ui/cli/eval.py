@@ -1,12 +1,13 @@
 """``stategate eval``: compare agents on the same tasks."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from evals.bench.app import bench_app
-from ui.cli.evaluating import command_line, measure, names
+from ui.cli.evaluating import command_line, evaluation, measure, names
 from ui.cli.output import Config, JsonFile, Limit, Overrides, command, command_group, opt
 
 eval_app = command_group(
@@ -33,7 +34,7 @@ _CHOICES = {
 }
 
 
-@command(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
+@evaluation(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
 def live(
     out: _Out,
     agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
@@ -49,10 +50,12 @@ def live(
 
     chosen = parse_agents(agents, agent or ())
     how = (overrides or (), seed, command_line())
-    measure(out, json_target, lambda: run_live(config, chosen, goals, out, *how))
+    measure(out, json_target, partial(run_live, config, chosen, goals, out, *how))
 
 
-@command(eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b")
+@evaluation(
+    eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b"
+)
 def budget(
     out: _Out,
     builders: Annotated[str, opt("Context kinds.")] = "full,retrieve,compress",
@@ -70,11 +73,13 @@ def budget(
 
     how = (overrides or (), seed, parse_ratios(ratios), command_line())
     kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
-    measure(out, json_target, lambda: run_budget(config, kinds, own, sizes, goals, out, *how))
+    measure(out, json_target, partial(run_budget, config, kinds, own, sizes, goals, out, *how))
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 
-@command(eval_app, "stategate eval experience --state-bank banks/s --only state,gated --out runs/e")
+@evaluation(
+    eval_app, "stategate eval experience --state-bank banks/s --only state,gated --out runs/e"
+)
 def experience(
     out: _Out,
     state_bank: Annotated[str | None, opt("Made of other tasks.", metavar="FOLDER")] = None,
@@ -91,10 +96,10 @@ def experience(
     from evals.worlds.experience import run_experience
 
     how = (state_bank, trace_bank, inner, overrides or (), names(only), seed, command_line())
-    measure(out, json_target, lambda: run_experience(config, goals, out, *how))
+    measure(out, json_target, partial(run_experience, config, goals, out, *how))
 
 
-@command(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
+@evaluation(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
 def retrieval(
     data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
     out: _Out,
@@ -107,13 +112,10 @@ def retrieval(
     from evals.worlds.retrieval import run_retrieval
 
     how = (updater, config, seed, command_line())
-    measure(out, json_target, lambda: run_retrieval(data, out, *how))
+    measure(out, json_target, partial(run_retrieval, data, out, *how))
 
 
-@command(
-    eval_app,
-    "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
-)
+@evaluation(eval_app, "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa")
 def qa(
     out: _Out,
     data: Annotated[str, opt("'sample', or a folder with corpus/ and questions.")] = "sample",
@@ -129,10 +131,12 @@ def qa(
     from evals.qa.experiments import run_qa
 
     what = (data, names(experiments), config, _extractive(overrides), limit, names(only))
-    measure(out, json_target, lambda: run_qa(out, *what, seed, command_line()))
+    measure(out, json_target, partial(run_qa, out, *what, seed, command_line()))
 
 
-@command(eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m")
+@evaluation(
+    eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m"
+)
 def memory(
     out: _Out,
     dialogues: Annotated[str, opt("'sample' or a YAML file.")] = "sample",
@@ -147,10 +151,10 @@ def memory(
     from evals.memory.dialogues import run_memory
 
     what = (dialogues, names(policies), config, _extractive(overrides), limit)
-    measure(out, json_target, lambda: run_memory(out, *what, seed, command_line()))
+    measure(out, json_target, partial(run_memory, out, *what, seed, command_line()))
 
 
-@command(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
+@evaluation(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
 def entities(
     out: _Out,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
@@ -164,10 +168,10 @@ def entities(
     from evals.qa.entities import run_entities
 
     what = (names(agents), data, split, config, overrides or ())
-    measure(out, json_target, lambda: run_entities(out, *what, command_line()))
+    measure(out, json_target, partial(run_entities, out, *what, command_line()))
 
 
-@command(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
+@evaluation(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
 def rerank(
     out: _Out,
     split: _Split = "dev",
@@ -205,7 +209,7 @@ def rerank(
 
         torch.set_num_threads(threads)
     how = (data, states_folder, command_line())
-    measure(out, json_target, lambda: run_rerank(Settings(**chosen), out, *how))
+    measure(out, json_target, partial(run_rerank, Settings(**chosen), out, *how))
 
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
