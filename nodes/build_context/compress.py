@@ -14,15 +14,24 @@ from pydantic import Field
 
 from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
-from nodes.build_context.detail import Ladder, chunk_ladder, instruction_ladder, plain_ladder
+from nodes.build_context.detail import (
+    INSTRUCTION,
+    Ladder,
+    chunk_ladder,
+    instruction_ladder,
+    plain_ladder,
+)
+from nodes.build_context.whole_parts import fit_parts
 from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
+from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
 from nodes.retrieval.quoting import shielded
-from stores.text import unbroken
+from stores.text import one_line, unbroken
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
+    from nodes.build_context.allocators import Allocator
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
@@ -33,7 +42,7 @@ class Compress(FramedContext):
     """Show everything, shortened: titles by the words that matter, text by its best clauses."""
 
     kind: Literal["compress"] = "compress"
-    allocator: Literal["learned", "uniform"] = Field(
+    allocator: Literal["learned", "relevance", "uniform"] = Field(
         default="learned", description="how room is shared among chunks"
     )
     focus: bool = Field(
@@ -56,13 +65,18 @@ class Compress(FramedContext):
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        from nodes.build_context.allocators import learned, uniform
+        from nodes.build_context.allocators import learned, relevance, uniform
 
-        is_learned = self.allocator == "learned"
-        allocate = learned(resources, self.checkpoint, self.kind) if is_learned else uniform
+        allocate: Allocator = relevance if self.allocator == "relevance" else uniform
+        if self.allocator == "learned":
+            allocate = learned(resources, self.checkpoint, self.kind)
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
+            if isinstance(request.source, HistorySource):
+                weights = allocate(request, chunks)
+                frame = count_tokens(f"{INSTRUCTION}{one_line(request.instruction)}\n")
+                return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
             allowed = min(request.budget, round(self.ratio * whole.tokens))
             if whole.tokens <= allowed:

@@ -138,18 +138,43 @@ def usage_of(answer: Any) -> tuple[int, int]:
     return (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
 
 
-def cost_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | None:
-    """Return US dollars by the public list; 0 for a model on this machine, None if unknown."""
+def cached_of(answer: Any) -> tuple[int, int]:
+    """Return how many of the tokens read came from a provider's cache, and how many went into it."""
+    used = getattr(answer, "usage_metadata", None) or {}
+    details = used.get("input_token_details") or {}
+    written = (details.get(name) or 0 for name in _WRITES)
+    return int(details.get("cache_read") or 0), int(sum(written))
+
+
+#: What LangChain's clients call tokens written to a cache (some by how long they stay there).
+_WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+
+
+def cost_of(
+    model: "BaseChatModel",
+    tokens_in: int,
+    tokens_out: int,
+    cache_read: int = 0,
+    cache_write: int = 0,
+) -> float | None:
+    """Return US dollars by the public list; 0 for a model on this machine, None if unknown.
+
+    ``tokens_in`` counts all that was read, also what came from a provider's cache or went into it.
+    """
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
     if on_loopback(getattr(model, "openai_api_base", None) or ""):
         return 0.0
-    name = str(getattr(model, "model_name", ""))
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+    tokens = Tokens(
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cache_read_tokens=cache_read,
+        cache_write_tokens=cache_write,
+    )
     try:
-        amount = calc_price(
-            Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name
-        )
-    except LookupError:
+        amount = calc_price(tokens, model_ref=name)
+    except (LookupError, ValueError):
         return None
     return float(amount.total_price)

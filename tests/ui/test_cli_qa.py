@@ -119,7 +119,7 @@ def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_pa
         (("memory", "forget"), "by number, or --all"),
         (("memory", "forget", "99"), "no such fact"),
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
-        (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, B, C, D and E"),
+        (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, B, C and D"),
         (("eval", "qa", "--data", "/no/such", "--out", "runs/never"), "no question set"),
         (("eval", "memory", "--policies", "x", "--out", "runs/never"), "neither, stm"),
     ],

@@ -92,9 +92,7 @@ def open_session(
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
     if not settled.env.conversational:
-        raise UserError(
-            f"config '{config}' is no conversation: its env is {settled.env.kind}, use qa"
-        )
+        raise UserError(f"config '{config}' is no conversation: use one whose env is qa")
     settled = of_user(settled, user) if user is not None else settled
     graph = build_graph(durable(settled) if is_kept else settled)
     return Session(graph, thread_of(settled, thread))

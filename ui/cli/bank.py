@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 bank_app = command_group(
     "Make, look at, and tend banks of experience.",
-    "stategate bank build traces.jsonl --out banks/state",
     "stategate bank search banks/state 'Find me a red wool scarf'",
     "stategate run webshop-experience --goal 3 --set context.bank=banks/state",
 )
@@ -56,9 +55,7 @@ def build(
     episodes = read.found[:limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
-        raise UserError(
-            "no episode to learn from: give other traces, or --include-incorrect for failures"
-        )
+        raise UserError("no episode to learn from: give other traces, or --include-incorrect")
     if any(episode.images for episode in episodes):
         from trainers.bank.captions import Captions
 

@@ -9,7 +9,6 @@ from ui.cli.output import command, command_group, console, opt, say
 
 data_app = command_group(
     "Fetch the data that worlds read.",
-    "stategate data webshop",
     "stategate data webshop --from ~/webshop-files",
     "stategate run webshop --goal 3 --set env.data=official",
 )

@@ -93,9 +93,8 @@ def _folders() -> Iterator[Finding]:
     for name in FOLDERS:
         place, ours = _place_of(name), root / name
         others = sorted({owner for owner in owners.get(name, ()) if owner.lower() != "stategate"})
-        fix = (
-            f"pip uninstall {' '.join(others)}" if others else "rename it, or leave it off the path"
-        )
+        fix = "rename it, or leave it off the path"
+        fix = f"pip uninstall {' '.join(others)}" if others else fix
         if place is not None and place.resolve() != ours:
             shadows.append(f"'{name}' is read from {place}, not from here: {fix}")
         elif any(Path(str(distribution(o).locate_file(name))).resolve() == ours for o in others):

@@ -84,7 +84,6 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
                 getattr(total, field).extend(getattr(changes, field))
     if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:
         first = total.skipped[0]
-        raise UserError(
-            f"nothing could be read: {first.id}: {first.why} (check the name, or the network)"
-        )
+        why = f"{first.id}: {first.why} (check the name, or the network)"
+        raise UserError(f"nothing could be read: {why}")
     return total

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from graph.session import Session, StepResult
 
 EXAMPLES = (
-    "stategate run webshop --goal 3 --set context.kind=window --budget 300",
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run webshop --episodes 50 --start 100 --out runs/first",
     "stategate run demo --thread mine --resume",
@@ -48,20 +47,11 @@ def run(
     for is_wrong, why in (
         (resume and thread is None, "--resume needs the thread to go on with: --thread ID"),
         (thread is not None and not thread.strip(), "--thread needs a name"),
-        (
-            task and (goal is not None or episodes is not None),
-            "--task says what to play: leave --goal and --episodes out",
-        ),
+        (task and (goal, episodes) != (None, None), "--task says what to play: leave --goal out"),
         (episodes is None and start is not None, "--start goes with --episodes N"),
         (episodes is None and out is not None, "--out goes with --episodes N"),
-        (
-            episodes is not None and thread is not None,
-            "--thread is for one episode; many are resumed with the same --out DIR",
-        ),
-        (
-            episodes is not None and goal is not None and start is not None,
-            "with --episodes, name the first task once: --start N",
-        ),
+        (None not in (episodes, thread), "--thread is for one episode; many are resumed by --out"),
+        (None not in (episodes, goal, start), "name the first of --episodes once: --start N"),
     ):
         if is_wrong:
             raise UserError(why)
@@ -196,10 +186,8 @@ def open_session(
     values: Mapping[str, Any] = session.values if thread is not None else {}
     unfinished = "session" in values and not session.done
     if unfinished and not resume:
-        raise UserError(
-            f"thread '{thread}' has an unfinished episode (step {values['steps']}): "
-            "add --resume, or name another --thread"
-        )
+        at = f"thread '{thread}' has an unfinished episode (step {values['steps']})"
+        raise UserError(f"{at}: add --resume, or name another --thread")
     asked = task_of(session.agent.bound().world, goal, task)
     if not resume:
         return session.start(asked)
@@ -217,15 +205,13 @@ def _check_resumed(session: "Session", asked: Mapping[str, Any] | None) -> None:
     values, thread = session.values, session.thread_id
     played = {key: value for key, value in values["episode"].items() if key != "env"}
     if asked is not None and asked != played:
-        raise UserError(
-            f"thread '{thread}' is at {task_in_words(played)}: leave --goal and --task out"
-        )
+        at = task_in_words(played)
+        raise UserError(f"thread '{thread}' is at {at}: leave --goal and --task out")
     try:
         session.agent.bound().world.observe(values["session"])
     except (KeyError, UserError):
-        raise UserError(
-            f"thread '{thread}' was played with another config: name that CONFIG and its --set"
-        ) from None
+        why = "was played with another config: name that CONFIG and its --set"
+        raise UserError(f"thread '{thread}' {why}") from None
 
 
 def durable(config: "Config") -> "Config":

@@ -8,10 +8,7 @@ import typer
 from stores.errors import UserError, needs
 from ui.cli.output import Overrides, opt
 
-EXAMPLES = (
-    "stategate ui --config webshop --set actor.kind=chat --port 8000",
-    "stategate ui --host 0.0.0.0 --auth me:a-long-password",
-)
+EXAMPLES = ("stategate ui --config webshop --host 0.0.0.0 --auth me:a-long-password",)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

@@ -76,10 +76,7 @@ class CompareTab:
     def _drawn(self, workspace: Workspace) -> Any:
         lanes = workspace.lanes
         if not lanes:
-            hint = (
-                "Choose two to four context builders and a moment of the episode, then Compare: "
-                "what each would read, what it would lose, and what the actor would do with it."
-            )
+            hint = "Choose two to four context builders and a moment of the episode, then Compare."
             return empty("The same moment, another memory", hint)
         page, view = workspace.compared_page, workspace.view
         chunks = view.chunks(page) if page is not None else ()

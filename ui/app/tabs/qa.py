@@ -99,8 +99,7 @@ class QaTab:
         last = talk.last
         if last is None:
             hint = (
-                "Passages with their scores and sources, the recent turns, and what is remembered "
-                "of earlier conversations stand here once a question was answered."
+                "Passages with scores and sources, recent turns and what is remembered stand here."
             )
             return empty("What an answer is made from", hint)
         agent: Any = talk.graph.agent  # type: ignore[attr-defined]
