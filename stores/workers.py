@@ -1,8 +1,8 @@
 """Jobs on several processes of this machine, or on a Ray cluster; each job's result is taken once.
 
     def start(serve):            # in each worker: load what is heavy, then serve jobs until the end
-        shop = load()
-        serve(lambda job: play(shop, job))
+        tools = load()
+        serve(lambda job: solve(tools, job))
 
     for job, result, problem in work(start, jobs, Crew(workers=4)):
         ...
@@ -316,8 +316,13 @@ def _ray_hire(start: Start, crew: Crew) -> Callable[[], _Actor]:
             ) from None
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - as it is
     environment = {"env_vars": {**_PINNED, "PYTHONPATH": paths}}
-    actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Behind)
-    hired = actor.options(runtime_env=environment, scheduling_strategy="SPREAD")
+    hired = ray.remote(
+        num_cpus=1,
+        max_restarts=0,
+        max_task_retries=0,
+        runtime_env=environment,
+        scheduling_strategy="SPREAD",
+    )(Behind)
     return lambda: _Actor(hired.remote(packed), ray)
 
 
