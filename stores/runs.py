@@ -51,7 +51,7 @@ class RunDirectory:
         try:
             if self._args.exists():
                 _same(json.loads(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
-            elif self.folder.exists() and any(self.folder.iterdir()):
+            elif self.folder.exists() and any(p.suffix != ".part" for p in self.folder.iterdir()):
                 raise UserError(f"'{folder}' holds something else: name a new folder for the run")
             else:
                 self.folder.mkdir(parents=True, exist_ok=True)
