@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import cache
 from typing import Annotated, Any, NotRequired
@@ -32,6 +33,7 @@ from graph.recall_tool import recall_tool
 from nodes.build_context.messages.audit import Audit, untouched
 from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import Decisions, Shown
+from nodes.models.asking import cached_of, cost_of, usage_of
 from nodes.protocols import UpdaterParams
 
 _KEY = "stategate"
@@ -49,8 +51,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     ``kind`` is any context kind (``stategate kinds``), ``parameters`` are its own. ``budget`` counts
     tokens of the whole prompt, tools and system message included; once it is passed, one cut goes
     down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
-    new result larger than ``fresh`` tokens is shortened at once. ``tail`` tokens may bring back what
-    the newest messages name. With ``recall`` the agent gets a tool that shows a shortened result
+    new result larger than ``fresh`` tokens (by default a fortieth of the budget) is shortened at
+    once. ``tail`` tokens may bring back what the newest messages name (by default none where the
+    agent can recall it). With ``recall`` the agent gets a tool that shows a shortened result
     whole. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
 
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
@@ -93,7 +96,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         except Exception as error:  # a builder may raise anything, and the agent must live
             shown = self._untouched(request, error)
         self._tell(shown.audit.timed(time.perf_counter() - started))
-        return _kept(handler(_reading(request, shown)), request, shown)
+        response = handler(_reading(request, shown))
+        _tell_bill(request.model, response)
+        return _kept(response, request, shown)
 
     async def awrap_model_call(
         self,
@@ -107,7 +112,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         except Exception as error:
             shown = self._untouched(request, error)
         self._tell(shown.audit.timed(time.perf_counter() - started))
-        return _kept(await handler(_reading(request, shown)), request, shown)
+        response = await handler(_reading(request, shown))
+        _tell_bill(request.model, response)
+        return _kept(response, request, shown)
 
     def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Do the same as ``pre_model_hook`` of a graph made by hand, or as a node before its model.
@@ -146,14 +153,11 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
 
     def _tell(self, audit: Audit) -> None:
         """Stream the audit as a custom event, and put its numbers on the traces of this call."""
-        try:
+        with suppress(Exception):  # outside of a graph nobody listens
             get_stream_writer()(audit.told())
-            callbacks = get_config().get("callbacks")
-            add = getattr(callbacks, "add_metadata", None)
+            add = getattr(get_config().get("callbacks"), "add_metadata", None)
             if callable(add):
                 add(audit.metadata())
-        except Exception:  # outside of a graph nobody listens
-            logging.getLogger("stategate").debug("nobody listens to the audit", exc_info=True)
 
 
 def build_messages(
@@ -175,6 +179,22 @@ def build_messages(
     own = {name: settings.pop(name) for name in known if name in settings}
     context = HistoryContext(kind, budget, recall=recall, parameters=settings, **own)
     return list(context(messages, Decisions(), system, tools, model).messages)
+
+
+def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
+    """Stream what the call cost, where the model's server says what it read and wrote."""
+    for message in response.result:
+        tokens_in, tokens_out = usage_of(message)
+        if not tokens_in and not tokens_out:
+            continue
+        cached, written = cached_of(message)
+        bill = {
+            "type": "stategate.bill", "tokens_in": tokens_in, "tokens_out": tokens_out,
+            "cache_read": cached, "cache_write": written,
+            "dollars": cost_of(model, tokens_in, tokens_out, cached, written),
+        }  # fmt: skip
+        with suppress(Exception):  # outside of a graph nobody listens
+            get_stream_writer()(bill)
 
 
 def _reading(request: ModelRequest[Any], shown: Shown) -> ModelRequest[Any]:

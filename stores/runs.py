@@ -31,7 +31,7 @@ from stores.files import write_text
 from stores.loopback import without_password
 
 _PACKAGES = (
-    "stategate", "langgraph", "langchain-core", "langchain-openai", "torch",
+    "stategate", "langgraph", "langchain", "langchain-core", "langchain-openai", "torch",
     "sentence-transformers", "spacy", "rapidfuzz", "xllamacpp", "numpy",
 )  # fmt: skip
 #: What may differ between a run and its resumption.

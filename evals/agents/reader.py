@@ -30,6 +30,13 @@ _THOUGHT = (
 )
 
 
+_WANTED = " There I want the {fact.attribute} of {fact.entity}."
+
+
+def _said(fact: Fact, value: str | None) -> str:
+    return "" if value is None else f"The {fact.attribute} of {fact.entity} is {value}."
+
+
 class PlannedAgent(BaseChatModel):
     """A chat model that plays a task; ``bill`` counts what its prompts would cost."""
 
@@ -39,6 +46,7 @@ class PlannedAgent(BaseChatModel):
     at: int = 0
     calls: int = 0
     orphans: int = 0
+    mistakes: int = 0
     tried: set[str] = Field(default_factory=set)
 
     @property
@@ -67,14 +75,19 @@ class PlannedAgent(BaseChatModel):
         task: AgentTask = self.task
         if self.at < len(task.steps):
             step = task.steps[self.at]
+            argument, noted = step.argument, ""
+            if step.needs is not None:
+                value = read(step.needs, messages, task.entities)
+                if value is None and (again := self._look_again(step.needs, messages, "")):
+                    return again
+                argument = value or "unknown"
+                noted = _said(step.needs, value)
+                self.mistakes += argument != step.argument
             self.at += 1
-            return self._call(step.tool, step.argument, _THOUGHT)
+            why = "" if step.wants is None else _WANTED.format(fact=step.wants)
+            return self._call(step.tool, argument, f"{noted} {_THOUGHT}{why}".strip())
         values = [read(fact, messages, task.entities) for fact in task.facts]
-        noted = " ".join(
-            f"The {fact.attribute} of {fact.entity} is {value}."
-            for fact, value in zip(task.facts, values, strict=True)
-            if value is not None
-        )
+        noted = " ".join(map(_said, task.facts, values)).strip()
         for fact, value in zip(task.facts, values, strict=True):
             if value is None and (again := self._look_again(fact, messages, noted)) is not None:
                 return again

@@ -20,7 +20,10 @@ from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_tas
 from stores.runs import provenance
 from stores.tokens import count_tokens
 
-DEFAULT_ARMS = ("nothing", "last", "summarize", "clear", "compress", "window", "recall")
+DEFAULT_ARMS = (
+    "nothing", "last", "summarize", "clear", "compress", "compress_no_recall", "compress_whole",
+    "window",
+)  # fmt: skip
 METRICS = (
     "success", "dollars_anthropic", "dollars_openai", "tokens_per_call", "cached_share", "calls",
     "model_tokens", "decide_ms", "orphans", "checkpoint_kb", "errors",
@@ -85,7 +88,8 @@ def play(task: AgentTask, arm: str, budget: int, is_saved: bool = False) -> Row:
     seconds = time.perf_counter() - started
     said = str(last[-1].content)
     row: Row = {
-        "success": float(said == task.answer),
+        "success": float(said == task.answer and not model.mistakes),
+        "mistakes": model.mistakes,
         "said": said,
         "calls": model.calls,
         "recalls": sum(name.startswith(("recall", "words")) for name in model.tried),

@@ -1,5 +1,8 @@
 """Generated tasks of 20 to 80 tool calls whose end needs facts from early results: success is exact.
 
+Along the way every fifth look-up is made for one fact, which names the next look-up: what was just
+read is needed at once, beside much that is not.
+
 A task is a family and a seed. A family says in which format facts stand, when the agent learns which of
 them it needs (``announced`` in the instruction, or ``late`` from a result near the end), and what makes
 it hard: look-alikes, several facts, facts that a later result supersedes. ``dev`` families are for
@@ -76,12 +79,17 @@ class Fact:
 
 @dataclass(frozen=True)
 class Step:
-    """A call of the agent's plan and what it returns; ``once`` results can not be had again."""
+    """A call of the agent's plan and what it returns; ``once`` results can not be had again.
+
+    ``wants`` is the fact that it is made for, ``needs`` the one (of the step before) that names it.
+    """
 
     tool: str
     argument: str
     result: str
     once: bool
+    wants: Fact | None = None
+    needs: Fact | None = None
 
 
 @dataclass(frozen=True)
@@ -128,9 +136,22 @@ def make_task(name: str, seed: int) -> AgentTask:
         attribute = rng.choice(attributes)
         step = rng.choice([*records, rng.randrange(1, count - 2)])
         records.setdefault(step, []).append(_record(rng, entity, attribute))
+    free = [i for i in range(1, count - 3) if i not in records]
+    chain: dict[int, Fact] = {}
+    for i in sorted(rng.sample(free, count // 5)):
+        if i - 1 in chain:
+            continue  # one at a time
+        entity = _entities(rng, 1)[0]
+        if entity not in entities:
+            attribute = rng.choice(sorted(_ATTRIBUTES))
+            records[i] = [_record(rng, entity, attribute)]
+            chain[i] = Fact(entity, attribute, records[i][0][1][attribute], i)
+            others = [name for name in _entities(rng, 3) if name != entity]
+            records[i] += [_record(rng, name, attribute) for name in others]
+            entities = list(dict.fromkeys([*entities, entity, *others]))
     need = "; ".join(_need(fact, family.is_reworded) for fact in facts)
     ask = f"report, separated by semicolons, {need}"
-    last_word = count - max(1, count // 12)
+    last_word = next(i for i in range(count - max(1, count // 12), 0, -1) if i not in records)
     steps: list[Step] = []
     for i in range(count):
         tool = rng.choice(_TOOLS)
@@ -143,9 +164,12 @@ def make_task(name: str, seed: int) -> AgentTask:
             result = _FORMS[family.form](rng, family.split, records[i], size)
         else:
             result = _noise(rng, family.split, size)
+        needs = chain.get(i - 1)
         name_of_thing = f"{rng.choice(_HEADS).lower()}-{rng.randint(10, 99)}-{i}"
+        if needs is not None:
+            name_of_thing = needs.value
         once = rng.random() < 0.5
-        steps.append(Step(tool, name_of_thing, result, once))
+        steps.append(Step(tool, name_of_thing, result, once, chain.get(i), needs))
     when = "a ticket that you come across says what to report" if family.is_late else ask
     instruction = (
         f"Work through the checklist of {count} look-ups, one after another. At the end {when}."

@@ -10,9 +10,6 @@ from envs.protocols import Chunk
 from nodes.build_context.assemble import built
 from nodes.protocols import BuiltContext, Piece
 from nodes.retrieval.history import HistorySource, shown_text
-from stores.tokens import count_tokens
-
-_LINE = 1  # tokens of a line break
 
 
 def fit_parts(source: HistorySource, budget: int, weights: Mapping[str, float]) -> BuiltContext:
@@ -20,8 +17,7 @@ def fit_parts(source: HistorySource, budget: int, weights: Mapping[str, float]) 
     taken = _chosen(source, budget, weights)
     pieces: list[Piece] = []
     for chunk in source.all():
-        text = shown_text(chunk)
-        size = count_tokens(text) + _LINE if text else 0
+        text, size = shown_text(chunk), int(chunk.data["size"])
         is_shown = chunk.id in taken and bool(text)
         pieces.append(
             Piece(
@@ -33,13 +29,11 @@ def fit_parts(source: HistorySource, budget: int, weights: Mapping[str, float]) 
 
 
 def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) -> set[str]:
-    costs: dict[str, int] = {}
     order: list[tuple[float, int, Sequence[Chunk], int]] = []
     for chunks in source.by_result.values():
         for place, chunk in enumerate(chunks):
-            costs[chunk.id] = count_tokens(shown_text(chunk)) + _LINE
             if not chunk.data["is_lead"]:  # those come with what they lead
-                cost = costs[chunk.id] / weights.get(chunk.id, 1.0)
+                cost = chunk.data["size"] / weights.get(chunk.id, 1.0)
                 order.append((cost, len(order), chunks, place))
     order.sort(key=lambda row: row[:2])
     taken: set[str] = set()
@@ -47,7 +41,7 @@ def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) ->
     for _, _, parts, place in order:
         needed = [parts[i] for i in (*parts[place].data["leads"], place)]
         needed = [chunk for chunk in needed if chunk.id not in taken]
-        size = sum(costs[chunk.id] for chunk in needed)
+        size = sum(chunk.data["size"] for chunk in needed)
         if size <= left:
             left -= size
             taken.update(chunk.id for chunk in needed)

@@ -12,6 +12,7 @@ from envs.messages.view import result_chunks
 from envs.protocols import Chunk
 from nodes.protocols import Embedder, Vector
 from stores.text import words_of
+from stores.tokens import count_tokens
 
 _SHORTEST = 12  # words of a part that does not count as longer than others
 
@@ -53,12 +54,23 @@ class HistorySource:
 
 @lru_cache(maxsize=2048)
 def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
-    """Return the parts of a result; ``data["words"]`` are the stems of a part and of its leads."""
+    """Return the parts of a result.
+
+    ``data["words"]`` are the stems of a part and of its leads, ``data["shown"]`` is its text as a model
+    reads it, ``data["size"]`` the tokens of that as a line.
+    """
     parts = result_chunks(name, text)
-    own = [frozenset(words_of(shown_text(part))) for part in parts]
+    shown = [shown_text(part) for part in parts]
+    own = [frozenset(words_of(line)) for line in shown]
     return tuple(
         replace(
-            part, data={**part.data, "words": own[i].union(*(own[j] for j in part.data["leads"]))}
+            part,
+            data={
+                **part.data,
+                "words": own[i].union(*(own[j] for j in part.data["leads"])),
+                "shown": shown[i],
+                "size": count_tokens(shown[i]) + 1 if shown[i] else 0,
+            },
         )
         for i, part in enumerate(parts)
     )  # fmt: skip
@@ -66,6 +78,9 @@ def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
 
 def shown_text(chunk: Chunk) -> str:
     """Return a part as a model would read it."""
+    known = chunk.data.get("shown")
+    if isinstance(known, str):
+        return known
     return readable(chunk.text) if chunk.kind == "html" else chunk.text.strip()
 
 

@@ -41,10 +41,17 @@ class PageSource:
 @lru_cache(maxsize=4096)
 def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
-    fragments = shielded(view.fragments(chunk))
+    own = past_line(chunk) if chunk.role == "past" else view.fragments(chunk)
+    fragments = shielded(own)
     if not any(fragment.text.strip() for fragment in fragments):
         return ()
     return (*fragments, Fragment("\n", role="lead"))
+
+
+def past_line(chunk: Chunk) -> tuple[Fragment, ...]:
+    """Return the line of an earlier step: what was done, and what came of it."""
+    step = str(chunk.data["step"])
+    return (Fragment(step, role="lead"), Fragment(chunk.text[len(step) :]))
 
 
 def text_of(fragments: Sequence[Fragment]) -> str:

@@ -56,6 +56,10 @@ def agent_of(model: BaseChatModel, middleware: Sequence[Any], **extra: Any) -> A
 ASK = {"messages": [{"role": "user", "content": "Read the book. What colour is item 3-7?"}]}
 
 
+def audits_of(events: Any) -> list[dict[str, Any]]:
+    return [event for event in events if event["type"] == "stategate.context"]
+
+
 def size_of(messages: Sequence[BaseMessage]) -> int:
     return sum(len(str(m.content)) for m in messages)
 
@@ -86,9 +90,11 @@ def test_async_reads_the_same() -> None:
 
 def test_what_was_shown_is_shown_again_until_a_cut() -> None:
     model = Recorder(calls=20, prompts=[])
-    agent = agent_of(model, [ContextMiddleware(budget=6000)], checkpointer=InMemorySaver())
+    agent = agent_of(
+        model, [ContextMiddleware(budget=6000, fresh=3000)], checkpointer=InMemorySaver()
+    )
     config = {"configurable": {"thread_id": "t"}}
-    audits = list(agent.stream(ASK, config=config, stream_mode="custom"))
+    audits = audits_of(agent.stream(ASK, config=config, stream_mode="custom"))
     assert [a["type"] for a in audits] == ["stategate.context"] * 21
     cuts = [a["is_cut"] for a in audits]
     assert 2 <= sum(cuts) <= 6
@@ -154,7 +160,7 @@ def test_a_builder_that_fails_never_stops_the_agent(
     async def run() -> list[Any]:
         return [event async for event in agent.astream(ASK, stream_mode="custom")]
 
-    audits = asyncio.run(run()) if is_async else list(agent.stream(ASK, stream_mode="custom"))
+    audits = asyncio.run(run()) if is_async else audits_of(agent.stream(ASK, stream_mode="custom"))
     assert len(model.prompts) == 5  # each call reached the model, once
     assert any(says in audit["problem"] for audit in audits)
     assert size_of(model.prompts[-1]) > 4 * 2000  # untouched
@@ -164,7 +170,7 @@ def test_a_missing_checkpoint_leaves_the_messages_alone() -> None:
     model = Recorder(calls=4, prompts=[])
     middleware = ContextMiddleware("retrieve", 1200, checkpoint="nowhere", updater="gru")
     agent = agent_of(model, [middleware])
-    audits = list(agent.stream(ASK, stream_mode="custom"))
+    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
     assert any("nowhere" in a["problem"] or "torch" in a["problem"] for a in audits)
     assert len(model.prompts) == 5
 
@@ -229,7 +235,7 @@ class Listener(BaseCallbackHandler):
 
 def test_traces_carry_the_numbers_of_their_own_call() -> None:
     listener = Listener()
-    agent = agent_of(Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000)])
+    agent = agent_of(Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000, fresh=2000)])
     agent.invoke(ASK, config={"callbacks": [listener]})
     before = [m["stategate_tokens_before"] for m in listener.metadata]
     assert before == sorted(set(before))
@@ -269,7 +275,7 @@ def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> Non
 
     model = Recorder(calls=14, prompts=[])
     builder = StateGraph(State)
-    builder.add_node("shorten", ContextMiddleware(budget=4000, recall=False).hook)
+    builder.add_node("shorten", ContextMiddleware(budget=4000, fresh=3000, recall=False).hook)
     builder.add_node("model", lambda s: {"messages": [model.invoke(s["llm_input_messages"])]})
     builder.add_node("tools", ToolNode([read_page]))
     builder.add_edge(START, "shorten")
@@ -308,10 +314,34 @@ def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
 def test_recalled_parts_come_at_the_end() -> None:
     model = Recorder(calls=14, prompts=[])
     agent = agent_of(model, [ContextMiddleware("recall", 4000, tail=300, extractor="rules")])
-    audits = list(agent.stream(ASK, stream_mode="custom"))
+    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
     assert not any(a["problem"] for a in audits)
     assert any(a["tail"] for a in audits)
     assert any(
         a["tail"] and a["tail"] in str(p[-1].content)
         for a, p in zip(audits, model.prompts, strict=True)
     )
+
+
+class Billed(Recorder):
+    """Names a model of the public list, and says what its server counted."""
+
+    model_name: str = "claude-sonnet-4-5"
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
+        result = super()._generate(messages)
+        details = {"cache_read": 600, "cache_creation": 300}
+        result.generations[0].message.usage_metadata = {  # type: ignore[attr-defined]
+            "input_tokens": 1000, "output_tokens": 50, "total_tokens": 1050,
+            "input_token_details": details,
+        }  # fmt: skip
+        return result
+
+
+def test_the_bill_counts_cache_reads_and_writes() -> None:
+    agent = agent_of(Billed(calls=1, prompts=[]), [ContextMiddleware(budget=4000)])
+    bills = [e for e in agent.stream(ASK, stream_mode="custom") if e["type"] == "stategate.bill"]
+    assert len(bills) == 2
+    rates = {"fresh": 3.0, "read": 0.3, "write": 3.75, "out": 15.0}  # dollars a million tokens
+    dollars = 100 * rates["fresh"] + 600 * rates["read"] + 300 * rates["write"] + 50 * rates["out"]
+    assert bills[0]["dollars"] == pytest.approx(dollars / 1e6)

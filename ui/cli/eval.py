@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from evals.bench.app import bench_app
+from ui.cli import evidence
 from ui.cli.evaluating import command_line, evaluation, measure, names
 from ui.cli.output import Config, JsonFile, Limit, Overrides, command, command_group, opt
 
@@ -16,6 +17,10 @@ eval_app = command_group(
     "stategate eval report runs/rule runs/budget --out docs/results/mine.md",
 )
 eval_app.add_typer(bench_app, name="bench")
+eval_app.command(epilog=evidence.LOCOMO)(evidence.locomo)
+eval_app.command(epilog=evidence.LONGMEMEVAL)(evidence.longmemeval)
+eval_app.command(epilog=evidence.DIALOGUES)(evidence.dialogues)
+eval_app.command(epilog=evidence.STATEMENTS)(evidence.statements)
 
 _Out = Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")]
 _Agent = Annotated[
@@ -169,6 +174,23 @@ def entities(
 
     what = (names(agents), data, split, config, overrides or ())
     measure(out, json_target, partial(run_entities, out, *what, command_line()))
+
+
+@evaluation(eval_app, "stategate eval agents --split dev --n 60 --out runs/agents-dev")
+def agents(
+    out: _Out,
+    split: _Split = "dev",
+    n: Annotated[int, opt("Tasks, as many of each family.", min=1)] = 60,
+    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
+    budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 8000,
+    seed: Annotated[int, opt("Of the first task of each family.")] = 0,
+    json_target: JsonFile = None,
+) -> None:
+    """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
+    from evals.agents.run import DEFAULT_ARMS, run_agents
+
+    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line())
+    measure(out, json_target, partial(run_agents, out, *what))
 
 
 @evaluation(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")

@@ -15,6 +15,7 @@ from ui.cli import backup as cli_backup
 from ui.cli import doctor as cli_doctor
 from ui.cli import ingest as cli_ingest
 from ui.cli import kinds as cli_kinds
+from ui.cli import mcp as cli_mcp
 from ui.cli import rank as cli_rank
 from ui.cli import run as cli_run
 from ui.cli import ui as cli_ui
@@ -128,6 +129,7 @@ command(app, *cli_backup.BACKUP_EXAMPLES)(cli_backup.backup)
 command(app, *cli_backup.RESTORE_EXAMPLES)(cli_backup.restore)
 command(app, *cli_rank.EXAMPLES)(cli_rank.rank)
 command(app, *cli_ui.EXAMPLES)(cli_ui.ui)
+command(app, *cli_mcp.EXAMPLES)(cli_mcp.mcp)
 command(app, "stategate doctor --json")(cli_doctor.doctor)
 
 

@@ -23,6 +23,7 @@ from nodes.resources import Resources
 from stores.errors import UserError
 from stores.tokens import count_tokens
 
+_LEAST_FRESH = 150  # tokens of a new result that are always shown
 _KNOWN_SIZES = 4096  # messages whose size is remembered
 
 
@@ -70,8 +71,8 @@ class HistoryContext:
             kind=kind,
             budget=budget,
             low=low,
-            fresh=budget // 4 if fresh is None else fresh,
-            tail=budget // 16 if tail is None else tail,
+            fresh=max(budget // 40, _LEAST_FRESH) if fresh is None else fresh,
+            tail=(0 if recall and not is_adding else budget // 16) if tail is None else tail,
             newest=getattr(self.params, "events", None),
             with_recall=recall,
         )

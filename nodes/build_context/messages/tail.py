@@ -44,7 +44,7 @@ def tail_for(hidden: Sequence[Hidden], query: str, already: str, room: int) -> s
     ]
     scores = word_scores(dict.fromkeys(words, 1.0), [chunk for *_, chunk in rows])
     order = sorted(range(len(rows)), key=lambda i: (-scores[i], -i))
-    least = max(_LEAST, _NEAR * float(scores[order[0]])) if order else _LEAST
+    least = _LEAST
     chosen: dict[str, list[int]] = {}
     tail = ""
     for i in order[:_TRIED]:
@@ -53,8 +53,9 @@ def tail_for(hidden: Sequence[Hidden], query: str, already: str, room: int) -> s
         if scores[i] < least:
             break
         is_known = not text or chunk.text.strip() in result.shown or text in already
-        if is_known or not words_in(chunk) - set(words):
+        if is_known or not words_in(chunk) - set(words):  # it says nothing new
             continue
+        least = max(least, _NEAR * float(scores[i]))  # of the best that does
         tried = {**chosen, result.key: [*chosen.get(result.key, ()), place]}
         longer = _quoted(hidden, tried)
         if count_tokens(longer) <= room:
