@@ -14,7 +14,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stores.errors import UserError, needs
-from stores.loopback import without_password
+from stores.loopback import from_environment, without_password
 from stores.sqlite import connect
 
 
@@ -71,6 +71,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
 
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     """Open the saver for a config's ``checkpoints``. Raises ``UserError`` if it cannot."""
+    where = None if where is None else from_environment(where)
     if where is None or where == "memory":
         return InMemorySaver(serde=strict_serde())
     if where.startswith(("postgresql://", "postgres://")):

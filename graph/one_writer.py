@@ -85,6 +85,17 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
         LangGraph keeps such writes beside the last checkpoint: a run that goes on applies them, a run
         that begins anew would drop a finished step. No node runs here.
         """
+        if not self._is_left(config):
+            return False
+        with self.alone(config):
+            if not self._is_left(config):  # it was another run's, which went on meanwhile
+                return False
+            for _ in super().stream(None, config, interrupt_after="*"):
+                pass
+        return True
+
+    def _is_left(self, config: Any) -> bool:
+        """Say whether the head of the thread has results beside it, and nothing else to wait for."""
         if self._key(config) is None:
             return False
         saved = self.checkpointer.get_tuple(config)  # type: ignore[union-attr]
@@ -92,12 +103,7 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
             task != _INPUT and not channel.startswith("__")
             for task, channel, _ in saved.pending_writes or ()
         )
-        if not written or self.get_state(config).next:
-            return False
-        with self.alone(config):
-            for _ in super().stream(None, config, interrupt_after="*"):
-                pass
-        return True
+        return written and not self.get_state(config).next
 
     def finish(self, config: Any) -> None:
         """Settle, and keep a decision that was taken when a kill came: a new task would drop it."""

@@ -149,6 +149,7 @@ class Session:
         """Whether the episode is over (done, or the step cap is reached)."""
         if self._task is not None:
             return False
+        self.graph.settle(self.config)
         snapshot = self.graph.get_state(self.config)
         values = snapshot.values
         # What a kill left: a decision that is not kept yet, or a task that has not begun.
