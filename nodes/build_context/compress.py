@@ -22,12 +22,13 @@ from nodes.build_context.detail import (
     plain_ladder,
 )
 from nodes.build_context.whole_parts import fit_parts
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
 from nodes.retrieval.past import LEGEND, done_before, marked
-from stores.text import one_line
+from nodes.retrieval.quoting import shielded
+from stores.text import one_line, unbroken
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _ladder(
         return plain_ladder(piece, tier)
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
-    settled = {line.text for line in lines if line.is_settled}
+    settled = {unbroken(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 1 for x in piece.text.splitlines()))
 
 
@@ -201,6 +202,8 @@ def _shown(
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
             fragments = marked(fragments, done) if done else fragments
+            if piece.kind not in FRAME:  # what is left of a line may begin as lines of the frame do
+                fragments = list(shielded(fragments))
             shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
         else:
             text = text_of(fragments)

@@ -15,6 +15,7 @@ from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.corpus.documents import files_in, read_folder
 from stores.errors import UserError
+from stores.loopback import from_environment
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -81,7 +82,12 @@ class QaEnv(EnvParams):
         key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
         index: CorpusIndex = resources.once(
             (*key, embedder.name),
-            lambda: CorpusIndex(corpus, Chunking.parse(self.chunking), embedder, self.vectors),
+            lambda: CorpusIndex(
+                corpus,
+                Chunking.parse(self.chunking),
+                embedder,
+                None if self.vectors is None else from_environment(self.vectors),
+            ),
         )
         index.sync()
         return index

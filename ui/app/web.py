@@ -14,6 +14,7 @@ from stores.errors import UserError
 from stores.home import home
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
+from ui.app.guard import Guard, bound_to, owner_of
 from ui.app.render.html import macros
 from ui.app.tab_sessions import TabSessions
 from ui.app.tabs.common import App, asset
@@ -100,7 +101,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             [*episode.outputs, places],
         )
 
-        def open_page(tab: str) -> Iterator[dict[Any, Any]]:
+        def open_page(tab: str, request: gr.Request) -> Iterator[dict[Any, Any]]:
+            tabs.write(f"{tab}/owner", {"owner": owner_of(request)})
             for update in episode.load(tab):
                 yield {app.tab: tab, **update}
 
@@ -116,7 +118,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
-    auth: tuple[str, str] | None = None,
+    auth: tuple[str, str] | Callable[[str, str], bool] | None = None,
     block: bool = True,
 ) -> str:
     """Serve the app and return its address; ``block`` waits until it is interrupted.
@@ -128,6 +130,7 @@ def serve(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
     os.environ.setdefault("LANGSMITH_TRACING", "false")
+    bound_to(host)
     agents = Agents(config)
     blocks = make_app(config, agents)
     threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
@@ -135,7 +138,8 @@ def serve(
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
             show_error=True, footer_links=[], prevent_thread_lock=True, theme=make_theme(),
-            css=asset("style.css"), app_kwargs={"middleware": [Middleware(ContentPolicy)]},
+            css=asset("style.css"),
+            app_kwargs={"middleware": [Middleware(Guard), Middleware(ContentPolicy)]},
             max_file_size="50mb",
         )  # fmt: skip
     except OSError as error:
