@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,10 +23,11 @@ from graph.state import (
     turns_before,
     unpack_vector,
 )
-from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
+from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, Source, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
+from nodes.retrieval.past import WithPast, past_chunks
 from stores.errors import MissingExtra, UserError
 from stores.traces import Event
 
@@ -127,7 +128,11 @@ class BoundAgent:
     def build_context(self, state: State) -> dict[str, Any]:
         """Build what the model gets to read."""
         context = self.context(state)
-        self._tell("build_context", state, kind=self.config.context.kind, tokens=context.tokens)
+        facts = [p for p in context.pieces if p.kind == "fact"]
+        told = [{"id": p.id, "score": p.score, "left_out": p.reason} for p in facts]
+        recalled = {"recalled": told} if told else {}
+        kind = self.config.context.kind
+        self._tell("build_context", state, kind=kind, tokens=context.tokens, **recalled)
         return {"context": context}
 
     def act(self, state: State) -> dict[str, Any]:
@@ -205,13 +210,22 @@ class BoundAgent:
         observation, resources = self.observation(state), self.resources
         source = self.config.env.source(observation, resources)
         if source is None:
-            source = PageSource(resources.view, observation, lambda: resources.embedder)
+            source = self._candidates(observation, read_events(state))
         request = ContextRequest(
             self.world.instruction(state["session"]), observation, source, read_events(state),
             self.config.context.budget, unpack_vector(state.get("recurrent")), resources.view,
         )  # fmt: skip
         context: BuiltContext = resources.get(self.config.context)(request)
         return context
+
+    def _candidates(self, observation: Observation, events: Sequence[Event]) -> Source:
+        """Return the page's chunks, and earlier steps where the page does not tell of them."""
+        view, resources = self.resources.view, self.resources
+        page = PageSource(view, observation, lambda: resources.embedder)
+        past = getattr(self.config.context, "past", "world")
+        if past == "events" or (past == "world" and view.recalls):
+            return WithPast(page, past_chunks(events), view, lambda: resources.embedder)
+        return page
 
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the world will take ``action``."""

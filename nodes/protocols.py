@@ -28,7 +28,8 @@ class Piece:
 
     ``text`` is exactly what stands in the prompt ("" if dropped), ``actions`` the affordances still
     readable there, ``tokens_before`` the chunk's size when shown whole, ``tokens_after`` the size
-    of ``text``. ``score`` is the builder's own (None if it does not score).
+    of ``text``. ``score`` is the builder's own (None if it does not score), ``reason`` why it was
+    left out, where its source says so.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Piece:
     tokens_after: int
     score: float | None = None
     dropped_actions: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True)

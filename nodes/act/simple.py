@@ -16,7 +16,7 @@ from nodes.registry import registry
 from nodes.resources import Resources
 from stores.text import one_line, overlap, words_of
 
-_ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
+ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _TAKEN = 0.5  # what each time that a command was taken costs it
 _NEAR = 0.25  # what the text beside a command counts, beside the command's own words
@@ -36,7 +36,7 @@ class Explore(ActorParams):
         safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
-            found = _ASKED.search(context.text)
+            found = ASKED.search(context.text)
             asked = found[1] if found else ""
             taken = Counter(_ACTED.findall(context.text))
             scores: dict[str, float] = {}

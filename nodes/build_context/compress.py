@@ -26,6 +26,7 @@ from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
+from nodes.retrieval.past import LEGEND, done_before, marked
 from stores.text import one_line
 from stores.tokens import count_tokens
 
@@ -141,6 +142,8 @@ def _order(
     total = sum(weights.values()) or 1.0
     order: list[tuple[int, float, int, int, int]] = []
     past: dict[int, float] = {}  # history lines wait for each other, newest first
+    steps: dict[int, float] = {}  # and so do earlier steps
+    count = sum(piece.kind == "event" for piece in pieces)
     newest_first = sorted(
         range(len(ladders)),
         key=lambda i: (pieces[i].kind == "history", pieces[i].id != "history", -i),
@@ -150,6 +153,8 @@ def _order(
         is_history = piece.kind == "history"
         weight = weights.get(piece.id, total / 3 if is_history else 1.0)
         used = past if is_history else {}
+        if piece.kind == "event":
+            used, weight = steps, weight * count
         for unit in ladders[i].units:
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
             order.append((unit.tier, used[unit.tier] / weight, unit.cost, i, unit.place))
@@ -168,6 +173,8 @@ def _ladder(
         return instruction_ladder(view, piece.text, list(chunks.values()))
     if piece.id in chunks:
         return chunk_ladder(view, chunks[piece.id], asked)
+    if piece.kind == "past":
+        return plain_ladder(replace(piece, text=LEGEND), -1)
     if piece.kind == "history":
         tier = -1 if piece.id == "history" else _age_tier(request, pieces, i, chunks)
         return plain_ladder(piece, tier)
@@ -193,11 +200,13 @@ def _shown(
 ) -> BuiltContext:  # fmt: skip
     """Build the context in which each piece shows its ``chosen`` units."""
     shown: list[Piece] = []
+    done = done_before(list(chunks.values()))
     for piece, ladder, places in zip(pieces, ladders, chosen, strict=True):
         fragments = ladder.show(places)
         if piece.id in chunks:
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
+            fragments = marked(fragments, done) if done else fragments
             shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
         else:
             text = text_of(fragments)

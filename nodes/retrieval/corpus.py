@@ -9,6 +9,7 @@ numbers) and, for the best candidates, the nearest single sentence (one fact in 
 import hashlib
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from stores.corpus.chunking import Chunking, Passage
 from stores.corpus.corpus import Corpus, prepare, prepared_key, titled
 from stores.corpus.lexical import Lexical
 from stores.corpus.vectors import Vectors, is_server
+from stores.errors import UserError
 
 Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are read.
@@ -29,73 +31,19 @@ POOL, NEAR = 100, 24
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-class CorpusIndex:
-    """The passages of one corpus under one chunking and one embedder, ready to be searched."""
+class PassageIndex(ABC):
+    """Passages that can be searched; where their vectors are is the heir's affair."""
 
-    def __init__(
-        self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str | None = None
-    ) -> None:
-        where = where or str(corpus.folder / "chroma")
-        self.corpus = corpus
-        self.chunking = chunking
+    def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
-        slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
-        digest = hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()
-        tag = digest[:8] if is_server(where) else ""
-        name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
-        self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
-        self._lock = threading.RLock()
-        self._fingerprint = ""
         self.passages: list[Passage] = []
-        self._place: dict[str, int] = {}
         self._lexical = Lexical(())
 
-    def sync(self) -> tuple[int, int]:
-        """Bring the index up to the corpus; returns how many passages were embedded and removed.
-
-        Killed in the middle it goes on where it stopped: ids derive from content.
-        """
-        with self._lock:
-            fingerprint = self.corpus.fingerprint()
-            if fingerprint == self._fingerprint:
-                return 0, 0
-            with FileLock(str(self.corpus.folder / "index.lock")):
-                key = prepared_key(self.corpus, self.chunking)
-                passages, lexical = prepare(self.corpus, self.chunking, key)
-                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
-                is_settled = self.corpus.fingerprint() == fingerprint
-                new, gone = self._fill(passages, key if is_settled else "")
-            self.passages = passages
-            self._place = {passage.id: i for i, passage in enumerate(passages)}
-            self._lexical = lexical
-            self._fingerprint = fingerprint
-            return new, gone
-
-    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
-        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
-        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
-            return 0, 0
-        self._vectors.set_mark("")  # a process killed from here on leaves no claim
-        known = self._vectors.ids()
-        new = [passage for passage in passages if passage.id not in known]
-        gone = sorted(known - {passage.id for passage in passages})
-        from tqdm import tqdm
-
-        blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
-        for part in tqdm(blocks, "index", unit="passage", unit_scale=256, disable=len(new) < 128):
-            rows = self.embedder.embed([titled(passage) for passage in part])
-            facts = [{"document": p.document, "title": p.title} for p in part]
-            self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
-        self._vectors.remove(gone)
-        self._vectors.set_mark(key)
-        return len(new), len(gone)
-
+    @abstractmethod
     def nearest(
         self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
-        near = self._vectors.search(vector, k, where)
-        return [(self._place[id_], score) for id_, score in near if id_ in self._place]
 
     def find(
         self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
@@ -145,7 +93,8 @@ class CorpusIndex:
         owners: list[int] = []
         for place in places:
             parts = sentences_of(self.passages[place].text)
-            texts += [f"{self.passages[place].title}. {part}" for part in parts]
+            title = self.passages[place].title
+            texts += [f"{title}. {part}" if title else part for part in parts]
             owners += [place] * len(parts)
         if not texts:
             return {}
@@ -154,6 +103,104 @@ class CorpusIndex:
         for owner, score in zip(owners, scores, strict=True):
             best[owner] = max(best.get(owner, -1.0), float(score))
         return best
+
+
+class TextIndex(PassageIndex):
+    """Texts searched as they are, in this process alone: no file, no cutting."""
+
+    def __init__(
+        self, texts: Sequence[str], embedder: Embedder, titles: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(embedder)
+        names = titles or [""] * len(texts)
+        self.passages = [
+            Passage(str(i), str(i), title, 0, len(text), text)
+            for i, (title, text) in enumerate(zip(names, texts, strict=True))
+        ]
+        readable = [titled(passage) for passage in self.passages]
+        self._lexical = Lexical(readable)
+        self._rows = embedder.embed(readable)
+
+    def nearest(
+        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return the nearest texts by place; ``where`` compares ``title`` and ``document`` alone."""
+        if where and not where.keys() <= {"title", "document"}:
+            raise UserError("texts are filtered by title and document alone")
+        fits = [
+            all(getattr(passage, key) == value for key, value in (where or {}).items())
+            for passage in self.passages
+        ]
+        scores = np.where(fits, self._rows @ vector, -np.inf) if fits else np.zeros(0)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(int(i), float(scores[i])) for i in order if np.isfinite(scores[i])]
+
+
+class CorpusIndex(PassageIndex):
+    """The passages of one corpus under one chunking and one embedder, ready to be searched."""
+
+    def __init__(
+        self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str | None = None
+    ) -> None:
+        where = where or str(corpus.folder / "chroma")
+        super().__init__(embedder)
+        self.corpus = corpus
+        self.chunking = chunking
+        slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
+        digest = hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()
+        tag = digest[:8] if is_server(where) else ""
+        name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
+        self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
+        self._lock = threading.RLock()
+        self._fingerprint = ""
+        self._place: dict[str, int] = {}
+
+    def sync(self) -> tuple[int, int]:
+        """Bring the index up to the corpus; returns how many passages were embedded and removed.
+
+        Killed in the middle it goes on where it stopped: ids derive from content.
+        """
+        with self._lock:
+            fingerprint = self.corpus.fingerprint()
+            if fingerprint == self._fingerprint:
+                return 0, 0
+            with FileLock(str(self.corpus.folder / "index.lock")):
+                key = prepared_key(self.corpus, self.chunking)
+                passages, lexical = prepare(self.corpus, self.chunking, key)
+                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
+                is_settled = self.corpus.fingerprint() == fingerprint
+                new, gone = self._fill(passages, key if is_settled else "")
+            self.passages = passages
+            self._place = {passage.id: i for i, passage in enumerate(passages)}
+            self._lexical = lexical
+            self._fingerprint = fingerprint
+            return new, gone
+
+    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
+        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
+        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
+            return 0, 0
+        self._vectors.set_mark("")  # a process killed from here on leaves no claim
+        known = self._vectors.ids()
+        new = [passage for passage in passages if passage.id not in known]
+        gone = sorted(known - {passage.id for passage in passages})
+        from tqdm import tqdm
+
+        blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
+        for part in tqdm(blocks, "index", unit="passage", unit_scale=256, disable=len(new) < 128):
+            rows = self.embedder.embed([titled(passage) for passage in part])
+            facts = [{"document": p.document, "title": p.title} for p in part]
+            self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
+        self._vectors.remove(gone)
+        self._vectors.set_mark(key)
+        return len(new), len(gone)
+
+    def nearest(
+        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
+        near = self._vectors.search(vector, k, where)
+        return [(self._place[id_], score) for id_, score in near if id_ in self._place]
 
 
 def sentences_of(text: str) -> list[str]:

@@ -46,10 +46,16 @@ class PageSource:
 @lru_cache(maxsize=4096)
 def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
-    fragments = tuple(view.fragments(chunk))
+    fragments = past_line(chunk) if chunk.role == "past" else tuple(view.fragments(chunk))
     if not any(fragment.text.strip() for fragment in fragments):
         return ()
     return (*fragments, Fragment("\n", role="lead"))
+
+
+def past_line(chunk: Chunk) -> tuple[Fragment, ...]:
+    """Return the line of an earlier step: what was done, and what came of it."""
+    step = str(chunk.data["step"])
+    return (Fragment(step, role="lead"), Fragment(chunk.text[len(step) :]))
 
 
 def text_of(fragments: Sequence[Fragment]) -> str:

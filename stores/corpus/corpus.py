@@ -189,7 +189,7 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
 
 def titled(passage: Passage) -> str:
     """Return the text by which a passage is found: its title, then its words."""
-    return f"{passage.title}. {passage.text}"
+    return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
 
 def _load(place: Path) -> tuple[list[Passage], Lexical] | None:

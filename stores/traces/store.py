@@ -6,7 +6,7 @@ Beside the events of a step stands what became of each chunk in its context, wit
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,38 @@ class TraceStore:
                     json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
                 ),
             )  # fmt: skip
+
+    def forget(self, steps: Sequence[tuple[str, int]] = (), threads: Iterable[str] = ()) -> int:
+        """Delete steps (episode, step) and whole threads; returns how many steps went.
+
+        An episode that has no step left goes, and the instruction of one that lost a step.
+        """
+        with self._file.transaction() as db:
+            doomed = list(steps)
+            for thread in threads:
+                doomed += [
+                    (row["episode_id"], row["step"])
+                    for row in db.execute(
+                        "select distinct e.episode_id, v.step from episodes e join events v"
+                        " on v.episode_id = e.episode_id where e.thread_id = ?", (thread,),
+                    )
+                ]  # fmt: skip
+            count = 0
+            for episode, step in dict.fromkeys(doomed):
+                here = (episode, step)
+                gone = db.execute("delete from events where episode_id = ? and step = ?", here)
+                count += bool(gone.rowcount)
+                db.execute("delete from pieces where episode_id = ? and step = ?", here)
+                db.execute(
+                    "update episodes set instruction = '', task = '{}' where episode_id = ?",
+                    (episode,),
+                )
+                db.execute(
+                    "delete from episodes where episode_id = ? and not exists"
+                    " (select 1 from events where events.episode_id = episodes.episode_id)",
+                    (episode,),
+                )
+        return count
 
     def fork(self, source: str, target: str, steps: int) -> None:
         """Copy the first ``steps`` steps of episode ``source`` to a new episode ``target``.

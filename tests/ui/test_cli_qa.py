@@ -116,7 +116,7 @@ def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_pa
         (("ask", "x", "--config", "demo"), "no conversation"),
         (("ingest", "/no/such/folder", "--corpus", "x"), "no folder or file"),
         (("ingest", ".", "--corpus", "../x"), "no corpus name"),
-        (("memory", "forget"), "by number, or --all"),
+        (("memory", "forget"), "--thread, --source, --all"),
         (("memory", "forget", "99"), "no such fact"),
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
         (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, B, C and D"),

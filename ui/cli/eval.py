@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from evals.bench.app import bench_app
+from ui.cli import evidence
 from ui.cli.evaluating import command_line, measure, names
 from ui.cli.output import Config, JsonFile, Limit, Overrides, command, command_group, opt
 
@@ -15,6 +16,10 @@ eval_app = command_group(
     "stategate eval report runs/rule runs/budget --out docs/results/mine.md",
 )
 eval_app.add_typer(bench_app, name="bench")
+eval_app.command(epilog=evidence.LOCOMO)(evidence.locomo)
+eval_app.command(epilog=evidence.LONGMEMEVAL)(evidence.longmemeval)
+eval_app.command(epilog=evidence.DIALOGUES)(evidence.dialogues)
+eval_app.command(epilog=evidence.STATEMENTS)(evidence.statements)
 
 _Out = Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")]
 _Agent = Annotated[

@@ -26,7 +26,9 @@ def run(
     config: Annotated[
         str, typer.Argument(help="A preset (demo, webshop) or a YAML file.")
     ] = "demo",
-    goal: Annotated[int | None, opt("Which of the world's tasks to play.", min=0)] = None,
+    goal: Annotated[
+        int | None, opt("Which of the world's tasks to play.", "--goal", "--game", min=0)
+    ] = None,
     task: Annotated[
         list[str] | None, opt("The world's own words; repeatable, YAML.", metavar="KEY=VALUE")
     ] = None,

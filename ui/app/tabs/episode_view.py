@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from envs.protocols import Observation, takes_text, verb_of
 from graph.session import Session
+from graph.state import read_events
 from nodes.protocols import BuiltContext
 from ui.actions import outcome_cards, reward_parts, split_action
 from ui.app.render.context import in_words, render_context
@@ -76,7 +77,9 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation = session.observation
         view.problem, view.side = error, failed(error)
-    view.page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
+    page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
+    known = workspace.view.known(read_events(session.values), observation)
+    view.page = join(page, macros("page").known(known)) if known else page
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:

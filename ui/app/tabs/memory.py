@@ -6,12 +6,14 @@ from typing import Any
 import gradio as gr
 
 from nodes.protocols import Embedder
+from nodes.retrieval.remember import asked_of
 from stores.errors import UserError
 from stores.memory.long_term import open_long_term
-from stores.memory.records import Namespace
+from stores.memory.recall import Limits
+from stores.memory.records import Candidate, Namespace
 from ui.app.conversation import Conversations
 from ui.app.render.html import note
-from ui.app.render.memories import render_entities, render_facts
+from ui.app.render.memories import render_entities, render_facts, render_timeline, render_why
 from ui.app.tabs import common
 from ui.app.tabs.banks import BanksPanel
 from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, Update, button, data_of, telling
@@ -20,6 +22,8 @@ from ui.app.tabs.common import EVENTS_JS, QUIET, SAVE_JS, App, Update, button, d
 NAMES, RELATIONS = 40, 80
 #: Facts that a search brings.
 FOUND = 12
+#: Candidates that "why" lists.
+SHOWN = 30
 
 
 class MemoryTab:
@@ -56,6 +60,10 @@ class MemoryTab:
                 self.facts = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-facts")
             with gr.Column(scale=5, min_width=320):
                 self.names = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-entities")
+        with gr.Accordion("Why recalled, why not", open=False, elem_id="sg-why"):
+            self.why = gr.HTML(elem_id="sg-memory-why")
+        with gr.Accordion("Timeline of what holds", open=False, elem_id="sg-timeline"):
+            self.timeline = gr.HTML(elem_id="sg-memory-timeline")
         self.edited = gr.State(None)
         self.text = gr.Textbox(visible="hidden")
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
@@ -64,7 +72,10 @@ class MemoryTab:
     @property
     def outputs(self) -> list[Any]:
         """What looking at a memory may change."""
-        return [self.status, self.facts, self.names, self.whose, self.editor, self.sure]
+        return [
+            self.status, self.facts, self.names, self.whose, self.editor, self.sure, self.why,
+            self.timeline,
+        ]  # fmt: skip
 
     @telling
     def show(self, tab: str) -> Update:
@@ -81,10 +92,10 @@ class MemoryTab:
         memory, namespace = open_long_term(), _read(whose)
         every = memory.facts(namespace)
         facts = every[::-1]
+        candidates: list[Candidate] = []
         if (words or "").strip():
-            embedder = self._embedder()
-            vector = embedder.embed([words])[0]
-            facts = memory.search(namespace, vector, embedder.name, FOUND, 0.0)
+            asked = asked_of(words, self._embedder())
+            facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
         if name:
             lower = name.lower()
             facts = [f for f in facts if lower in f"{f.question} {f.answer}".lower()]
@@ -94,6 +105,8 @@ class MemoryTab:
             self.status: heading,
             self.facts: render_facts(facts, len(every)),
             self.names: render_entities(names, relations, name),
+            self.why: render_why(candidates[:SHOWN]),
+            self.timeline: render_timeline(memory.timeline(namespace)),
             self.editor: gr.update(visible=False),
             self.sure: gr.update(visible=False),
         }
