@@ -70,7 +70,7 @@ class ConversationContext(ContextParams):
     """What every builder of a conversation's prompt shares: all but the choice of passages."""
 
     retrieval: Retrieval = Field(
-        default="parent",
+        default="hybrid",
         description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
         "the document's best",
     )
