@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ui.cli import ask as cli_ask
+from ui.cli import demo as cli_demo
 from ui.cli import doctor as cli_doctor
 from ui.cli import ingest as cli_ingest
 from ui.cli import kinds as cli_kinds
@@ -85,7 +86,7 @@ app = typer.Typer(
     cls=Commands,
     add_completion=False,
     rich_markup_mode="rich",
-    epilog=examples("stategate run demo --goal 3", "stategate kinds", "stategate doctor"),
+    epilog=examples("stategate demo", "stategate run demo", "stategate kinds", "stategate doctor"),
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -111,6 +112,7 @@ def stategate(
         typer.echo(context.get_help())
 
 
+command(app, *cli_demo.EXAMPLES)(cli_demo.demo)
 command(app, *cli_run.EXAMPLES)(cli_run.run)
 command(app, *cli_ask.ASK_EXAMPLES)(cli_ask.ask)
 command(app, *cli_ask.CHAT_EXAMPLES)(cli_ask.chat)
