@@ -75,13 +75,19 @@ class QaEnv(EnvParams):
 
     def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import CorpusIndex
+        from nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
 
         corpus, embedder = self.open(), resources.embedder
         key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
         index: CorpusIndex = resources.once(
             (*key, embedder.name),
-            lambda: CorpusIndex(corpus, Chunking.parse(self.chunking), embedder, self.vectors),
+            lambda: CorpusIndex(
+                corpus,
+                Chunking.parse(self.chunking),
+                embedder,
+                self.vectors,
+                lazy_from=LAZY_FROM if corpus.name.startswith("folder-") else None,
+            ),
         )
         index.sync()
         return index
