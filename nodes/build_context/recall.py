@@ -108,7 +108,7 @@ class ConversationContext(ContextParams):
             memory: Sequence[Piece] = ()
             if self.memory is not None and store is not None:
                 room = min(left // 2, self.memory.tokens)
-                memory = _remembered(self.memory, store, resources, query, room)
+                memory = remembered_pieces(self.memory, store, resources, query, room)
                 left -= _size(memory)
             ranked, shown = find(request, query)
             passages = _passages(request.view, ranked, shown, left, best_last)
@@ -208,7 +208,7 @@ def _passages(
     return pieces[::-1] if best_last else pieces
 
 
-def _remembered(
+def remembered_pieces(
     reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""

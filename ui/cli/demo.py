@@ -192,7 +192,7 @@ def state_in_words(session: "Session", at: int) -> str:
     if updater is None or vector is None:
         return ""
     words = f"{vector.size:,} numbers, after any number of steps"
-    if hasattr(updater, "predict") and getattr(updater, "classes", ()):
+    if getattr(updater, "classes", None):
         chances = updater.predict(vector)
         likely = sorted(chances.items(), key=lambda pair: -pair[1])[:3]
         words += "; foresees " + ", ".join(f"{name} {100 * p:.0f} %" for name, p in likely)
