@@ -151,8 +151,10 @@ def serve(
             max_file_size="50mb",
         )  # fmt: skip
     except OSError as error:
+        if port is not None and "empty port" in str(error):
+            raise UserError(f"port {port} is taken or not allowed: choose another --port") from None
         where = f"port {port}" if port else "a port from 7860 on"
-        problem = " ".join(str(error).split())
+        problem = error.strerror or "none is free"
         raise UserError(f"cannot listen on {host}, {where} ({problem}): choose another") from None
     if block:
         blocks.block_thread()
