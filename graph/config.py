@@ -127,10 +127,8 @@ def _read(source: str) -> dict[str, Any]:
         values = yaml.load(text, _Plain)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark is not None else ""
-        raise UserError(
-            f"cannot read config '{source}': no YAML{where}: correct it there"
-        ) from None
+        where = f"no YAML in line {mark.line + 1}" if mark is not None else str(error)
+        raise UserError(f"cannot read config '{source}': {where}: correct it there") from None
     except (UnicodeDecodeError, OSError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"cannot read config '{source}': {problem}") from None
