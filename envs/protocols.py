@@ -80,8 +80,9 @@ def tasks_of(world: World) -> Sequence[Mapping[str, Any]]:
 #: What kind of part a chunk is, whatever its world calls it: shown by the frame of every prompt
 #: ("frame"), text ("text"), what the page is about ("subject"), one of several things that compete
 #: ("entry"), values of which one is chosen ("choice"), commands ("commands"), commands without which
-#: nothing can be done, which no builder may drop ("pinned").
-Role = Literal["frame", "text", "subject", "entry", "choice", "commands", "pinned"]
+#: nothing can be done, which no builder may drop ("pinned"), an earlier step with what came of it
+#: ("past").
+Role = Literal["frame", "text", "subject", "entry", "choice", "commands", "pinned", "past"]
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,10 @@ class ActionVocabulary:
         """Return the class of ``action`` taken on the page with the text ``page``: its verb."""
         return verb_of(action).lower()
 
+    def label(self, action: str) -> str:
+        """Return what a prompt line must spell, case aside, for ``action`` to be readable there."""
+        return verb_of(action) if takes_text(action) else target_of(action)
+
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the world takes ``action`` on this page: here, what the page lists."""
         return is_legal(action, observation.actions)
@@ -264,6 +269,9 @@ class View:
         "You act in a world that you see as text, one page at a time, to do what the instruction "
         "asks. Answer with one JSON action."
     )
+    #: Whether pages tell only what is here and now, so that what was seen before is nowhere but in
+    #: memory: then earlier steps are candidates for the prompt, beside the page's chunks.
+    recalls = False
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
         """Return the parts of what is asked, in order: here cut at punctuation and joining words."""
@@ -348,6 +356,10 @@ class View:
         """
         text, asked = one_line(page), one_line(instruction)
         return text.replace(asked, "", 1).strip() if asked and asked != text else text
+
+    def known(self, events: Sequence[Event], observation: Observation) -> Sequence[tuple[str, str]]:
+        """Return what was found out so far, as (of what, what), for people to see: here nothing."""
+        return []
 
     def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
         """Return which of the readable ``actions`` to put before a language model, and how: all."""

@@ -12,13 +12,24 @@ from langgraph.runtime import Runtime
 
 from envs.protocols import Observation, World
 from graph.config import Config
-from graph.messages import asked, spoken, turns_before
-from graph.state import State, pack_decision, pack_vector, read_events, require_task, unpack_vector
+from graph.state import (
+    State,
+    asked,
+    pack_decision,
+    pack_vector,
+    read_events,
+    require_task,
+    spoken,
+    turns_before,
+    unpack_vector,
+)
 from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
+from nodes.retrieval.past import candidates
 from stores.errors import MissingExtra, UserError
+from stores.text import storable
 from stores.traces import Event
 
 
@@ -27,24 +38,29 @@ class Agent:
 
     def __init__(self, config: Config, resources: Resources | None = None) -> None:
         self.config = config
-        self.resources = resources or Resources(
-            config.llm, config.embedder, config.updater, config.env
-        )
+        self.resources = resources or Resources(*config.models)
         require_fit(config)
 
     def node(self, name: str) -> Callable[..., dict[str, Any]]:
         """Return the graph's node ``name``: its body, on the agent that the call asks for."""
 
         def node(state: State, runtime: Runtime[Any], config: RunnableConfig) -> dict[str, Any]:
-            thread = (config.get("configurable") or {}).get("thread_id")
-            bound = self.bound(runtime.context, runtime, thread)
+            # A caller who keeps the ledger of its episodes names them, beside the thread.
+            named = config.get("configurable") or {}
+            bound = self.bound(
+                runtime.context, runtime, named.get("thread_id"), named.get("episode_id")
+            )
             update: dict[str, Any] = getattr(bound, name)(state)
             return update
 
         return node
 
     def bound(
-        self, overrides: Any = None, runtime: Runtime[Any] | None = None, thread: Any = None
+        self,
+        overrides: Any = None,
+        runtime: Runtime[Any] | None = None,
+        thread: Any = None,
+        episode: Any = None,
     ) -> "BoundAgent":
         """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied."""
         changes = {slot: getattr(overrides, slot, None) for slot in SLOTS}
@@ -53,22 +69,26 @@ class Agent:
         if changes:
             config = config.model_copy(update=changes)
             require_fit(config)
-            resources = resources.with_models(
-                config.llm, config.embedder, config.updater, config.env
-            )
-        return BoundAgent(config, resources, runtime, thread)
+            resources = resources.with_models(*config.models)
+        return BoundAgent(config, resources, runtime, thread, episode)
 
 
 class BoundAgent:
     """Node bodies: state in, update out; everything heavy comes from ``resources``."""
 
     def __init__(
-        self, config: Config, resources: Resources, runtime: Runtime[Any] | None, thread: Any
+        self,
+        config: Config,
+        resources: Resources,
+        runtime: Runtime[Any] | None,
+        thread: Any,
+        episode: Any,
     ) -> None:
         self.config = config
         self.resources = resources
         self._runtime = runtime
         self._thread = thread
+        self._episode = episode
 
     @property
     def world(self) -> World:
@@ -84,15 +104,16 @@ class BoundAgent:
             observation = self.world.observe(state["session"])
             self._tell("observe", state, page=observation.text[:200])
             return {"observation": observation}
-        task = require_task(task, self.config.env)
+        task = thaw(require_task(task, self.config.env))
         session, observation = self.world.reset({k: v for k, v in task.items() if k != "env"})
         episodes = state.get("episodes", 0) + 1
-        thread = str(self._thread or uuid.uuid4().hex)
+        # Of its own, not the thread's: a thread may be named twice, in other processes too.
+        named = self._episode
         started: dict[str, Any] = {
             "task": None,
             "episode": {"env": self.config.env.kind, **task},
             "episodes": episodes,
-            "episode_id": thread if episodes == 1 else f"{thread}#{episodes}",
+            "episode_id": uuid.uuid4().hex if named is None else str(named),
             "session": thaw(session),
             "before": None,
             "recurrent": pack_vector(self._updater.initial()),
@@ -122,7 +143,11 @@ class BoundAgent:
     def build_context(self, state: State) -> dict[str, Any]:
         """Build what the model gets to read."""
         context = self.context(state)
-        self._tell("build_context", state, kind=self.config.context.kind, tokens=context.tokens)
+        facts = [p for p in context.pieces if p.kind == "fact"]
+        told = [{"id": p.id, "score": p.score, "left_out": p.reason} for p in facts]
+        recalled = {"recalled": told} if told else {}
+        kind = self.config.context.kind
+        self._tell("build_context", state, kind=kind, tokens=context.tokens, **recalled)
         return {"context": context}
 
     def act(self, state: State) -> dict[str, Any]:
@@ -138,6 +163,9 @@ class BoundAgent:
 
     def taken(self, state: State, decision: Decision, context: BuiltContext) -> dict[str, Any]:
         """Return the update that ``decision`` makes (also used for a person's own action)."""
+        decision = replace(
+            decision, action=storable(decision.action), reason=storable(decision.reason)
+        )
         session, outcome = self.world.step(state["session"], decision.action)
         parts = outcome.info.get("reward")
         return {
@@ -200,17 +228,16 @@ class BoundAgent:
         observation, resources = self.observation(state), self.resources
         source = self.config.env.source(observation, resources)
         if source is None:
-            source = PageSource(resources.view, observation, lambda: resources.embedder)
+            page = PageSource(resources.view, observation, lambda: resources.embedder)
+            source = candidates(
+                page, read_events(state), getattr(self.config.context, "past", "world"),
+                resources.view, lambda: resources.embedder,
+            )  # fmt: skip
         request = ContextRequest(
-            instruction=self.world.instruction(state["session"]),
-            observation=observation,
-            source=source,
-            events=read_events(state),
-            budget=self.config.context.budget,
-            state=unpack_vector(state.get("recurrent")),
-            view=resources.view,
-        )
-        context: BuiltContext = self.resources.get(self.config.context)(request)
+            self.world.instruction(state["session"]), observation, source, read_events(state),
+            self.config.context.budget, unpack_vector(state.get("recurrent")), resources.view,
+        )  # fmt: skip
+        context: BuiltContext = resources.get(self.config.context)(request)
         return context
 
     def accepts(self, action: str, observation: Observation) -> bool:
@@ -243,22 +270,23 @@ def _warn_once(line: str) -> None:
 def require_fit(config: Config) -> None:
     """Check that every node can work in the configured world. Raises ``UserError`` naming the fix."""
     for params in (config.updater, config.context, config.actor, *config.memory):
-        problem = params.misfit(config.env)
-        if problem:
-            fits = [
-                kind
-                for kind, known in registry().kinds(params.slot).items()
-                if not known.cls.worlds or config.env.view().name in known.cls.worlds
-            ]
+        if problem := params.misfit(config.env):
+            name, kinds = config.env.view().name, registry().kinds(params.slot)
+            fits = [kind for kind, k in kinds.items() if not k.cls.worlds or name in k.cls.worlds]
             raise UserError(
                 f"{problem}: set {params.slot}.kind to one of {', '.join(sorted(fits))}"
             )
 
 
 def thaw(value: Any) -> Any:
-    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints."""
+    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints.
+
+    Its texts are such that every store takes them (see ``stores.text.storable``).
+    """
+    if isinstance(value, str):
+        return storable(value)
     if isinstance(value, Mapping):
-        return {str(key): thaw(item) for key, item in value.items()}
+        return {storable(str(key)): thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [thaw(item) for item in value]
     return value

@@ -1,21 +1,23 @@
-"""The graph's state: constant in size, plain in type.
+"""The graph's state: constant in size, plain in type; and how chat messages become tasks and answers.
 
 The trajectory lives in the trace store; the observation and the built context are untracked and are
-made again from the session when a resumed run finds them gone.
+made again from the session when a resumed run finds them gone. ``messages`` holds the recent end of a
+conversation only: clients that want all of it have the trace store.
 """
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict, Union
 
 import numpy as np
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph.message import add_messages
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from envs.protocols import Observation
-from nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, Vector
+from envs.protocols import Observation, answered
+from nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, StepRecord, Vector
 from nodes.registry import registry
+from nodes.write_memory.short_term import newest
 from stores.errors import UserError
 from stores.traces import Event
 
@@ -143,3 +145,39 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
 def validated(overrides: Mapping[str, Any]) -> Any:
     """Return ``overrides`` as the graph's context, None where there are none."""
     return context_schema()(**overrides) if overrides else None
+
+
+#: Tokens (cl100k) that the messages in state may have.
+KEPT = 4000
+
+
+def asked(state: State) -> dict[str, Any] | None:
+    """Return the newest message as a task, if it is a person's that nobody answered."""
+    messages = state.get("messages") or []
+    if not messages or messages[-1].type != "human":
+        return None
+    is_running = state.get("session") is not None and not state.get("done", True)
+    text = str(messages[-1].text).strip()
+    return None if is_running or not text else {"question": text}
+
+
+def turns_before(state: State) -> int:
+    """Return how many steps the thread's earlier tasks took."""
+    return state.get("turns", 0) + state.get("steps", 0)
+
+
+def spoken(record: StepRecord, state: State) -> dict[str, Any]:
+    """Return the update of ``messages`` after a step: question (if it came as a task) and answer."""
+    words = answered(record.decision.action)
+    if words is None:
+        return {}
+    earlier = list(state.get("messages") or [])
+    new: list[AnyMessage] = []
+    last = earlier[-1] if earlier else None
+    if last is None or last.type != "human" or str(last.text).strip() != record.instruction:
+        new.append(HumanMessage(record.instruction, id=f"{record.episode_id}:{record.step}:q"))
+    new.append(AIMessage(words, id=f"{record.episode_id}:{record.step}:a"))
+    recent = newest([*earlier, *new], KEPT) or new[-1:]
+    ids = {message.id for message in recent}
+    gone = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
+    return {"messages": [*gone, *(m for m in new if m.id in ids)]}

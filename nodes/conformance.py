@@ -26,7 +26,6 @@ from envs.protocols import (
     fill,
     is_legal,
     takes_text,
-    target_of,
     tasks_of,
 )
 from nodes.build_context.baselines import Full
@@ -114,7 +113,7 @@ def check_built(context: BuiltContext, request: ContextRequest, where: str = "co
         assert piece.tokens_after == count_tokens(piece.text), f"{where}: {piece.id} miscounts"
         for action in piece.actions:
             assert action in page, f"{where}: {piece.id} offers {action}, which the page does not"
-            label = action.partition("[")[0] if takes_text(action) else target_of(action)
+            label = request.view.actions.label(action)
             assert label.lower() in piece.text.lower(), f"{where}: {piece.id} hides {action}"
     accounted = set(context.actions) | set(context.dropped_actions)
     assert accounted == page, f"{where}: {sorted(page - accounted)} neither kept nor dropped"

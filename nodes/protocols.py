@@ -6,7 +6,7 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -28,7 +28,8 @@ class Piece:
 
     ``text`` is exactly what stands in the prompt ("" if dropped), ``actions`` the affordances still
     readable there, ``tokens_before`` the chunk's size when shown whole, ``tokens_after`` the size
-    of ``text``. ``score`` is the builder's own (None if it does not score).
+    of ``text``. ``score`` is the builder's own (None if it does not score), ``reason`` why it was
+    left out, where its source says so.
     """
 
     id: str
@@ -39,6 +40,11 @@ class Piece:
     tokens_after: int
     score: float | None = None
     dropped_actions: tuple[str, ...] = ()
+    reason: str = ""
+
+
+#: Kinds of pieces that are a context's own frame, not the world's text.
+FRAME = frozenset(("instruction", "status", "history", "event", "experience", "question"))
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,20 @@ class BuiltContext:
         """The prompt as one string."""
         return "".join(str(message.content) for message in self.messages)
 
+    def part(self, *kinds: str) -> str:
+        """Return the text of the pieces of these kinds: of :data:`FRAME`, or "page" for all others.
+
+        What a page says is never taken for what the frame says. Where no piece is of the frame (a
+        stranger's builder, which says nothing about its lines) it is the whole prompt.
+        """
+        if not any(piece.kind in FRAME for piece in self.pieces):
+            return self.text
+        return "".join(
+            piece.text
+            for piece in self.pieces
+            if (piece.kind if piece.kind in FRAME else "page") in kinds
+        )
+
 
 class Source(Protocol):
     """Where candidate chunks come from: the page, or a corpus."""
@@ -103,10 +123,8 @@ class ContextRequest:
     view: View = field(default_factory=View)
 
 
-class ContextBuilder(Protocol):
-    """Choose what the model reads. Pure: same request, same context; changes nothing."""
-
-    def __call__(self, request: ContextRequest) -> BuiltContext: ...
+#: Chooses what the model reads. Pure: same request, same context; changes nothing.
+ContextBuilder = Callable[[ContextRequest], BuiltContext]
 
 
 @dataclass(frozen=True)
@@ -127,10 +145,8 @@ class Decision:
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
-class Actor(Protocol):
-    """Choose the next action from the built context alone; ``step`` counts from 0."""
-
-    def __call__(self, context: BuiltContext, step: int) -> Decision: ...
+#: Chooses the next action from the built context alone, at a step counted from 0.
+Actor = Callable[[BuiltContext, int], Decision]
 
 
 class Updater(Protocol):
@@ -177,13 +193,9 @@ class StepRecord:
     turn: int = 0
 
 
-class MemoryWriter(Protocol):
-    """Keep something of a finished step; idempotent by (episode, step).
-
-    Returns the state's new list of recent events, or None to leave it alone.
-    """
-
-    def __call__(self, record: StepRecord) -> Sequence[Event] | None: ...
+#: Keeps something of a finished step; idempotent by (episode, step). Returns the state's new list of
+#: recent events, or None to leave it alone.
+MemoryWriter = Callable[[StepRecord], Sequence[Event] | None]
 
 
 class Params(BaseModel, ABC):

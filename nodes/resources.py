@@ -48,15 +48,9 @@ class Resources:
         self._built: dict[tuple[str, ...], Any] = {}
         self._lock = threading.RLock()
 
-    def with_models(
-        self,
-        llm: LlmParams | None,
-        embedder: EmbedderParams | None,
-        updater: UpdaterParams | None = None,
-        env: EnvParams | None = None,
-    ) -> "Resources":
-        """Return resources with other defaults that share everything built so far."""
-        other = Resources(llm, embedder, updater, env)
+    def with_models(self, *models: Any) -> "Resources":
+        """Return resources with other ``models`` (as given when made) that share what is built."""
+        other = Resources(*models)
         other._built, other._lock = self._built, self._lock
         return other
 

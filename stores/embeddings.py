@@ -102,6 +102,21 @@ class EmbeddingCache:
                 bar.update(len(part))
         return np.array([known[text] for text in texts], np.float32).reshape(-1, dimension)
 
+    def drop(self, texts: Sequence[str]) -> int:
+        """Forget the vectors of ``texts`` by any embedder; returns how many there were."""
+        keys = {_digest(text) for text in texts}
+        with self._lock:
+            for known in [key for key in self._memory if key[1] in keys]:
+                self._memory_bytes -= self._memory.pop(known).nbytes
+            with self._file.transaction() as db:
+                statement = "delete from embeddings where text_sha256 = ?"
+                return sum(db.execute(statement, (key,)).rowcount for key in keys)
+
+    def knows(self, texts: Sequence[str]) -> bool:
+        """Say whether any embedder's vector of one of ``texts`` is kept."""
+        query = "select 1 from embeddings where text_sha256 = ?"
+        return any(self._file.query(query, (_digest(text),)) for text in texts)
+
     def __len__(self) -> int:
         """Return the number of vectors in the file."""
         return int(self._file.query("select count(*) from embeddings")[0][0])

@@ -83,6 +83,19 @@ def is_in_use(path: Path) -> bool:
     return False
 
 
+def compact(path: Path) -> None:
+    """Write the database anew without what was deleted, and empty its log; a busy one is left."""
+    db = sqlite3.connect(path, timeout=5.0, isolation_level=None)
+    try:
+        db.execute("pragma wal_checkpoint(truncate)")
+        db.execute("vacuum")
+        db.execute("pragma wal_checkpoint(truncate)")
+    except sqlite3.OperationalError:
+        pass  # another process reads it: its free pages are overwritten in time
+    finally:
+        db.close()
+
+
 class SqliteFile:
     """One SQLite file of ours, safe for threads and processes; rows are ``sqlite3.Row``.
 

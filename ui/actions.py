@@ -92,4 +92,4 @@ def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:
 def lead_of(view: View, chunk: Chunk) -> str:
     """Return what a chunk says before its commands, without its closing ``Commands:``."""
     leads = [fragment.text for fragment in view.fragments(chunk) if fragment.role == "lead"]
-    return re.sub(r"\s*[\w ]+:\s*$", "", leads[0]).strip(" .") if leads else ""
+    return re.sub(r"(?:^[\w ]+|\s*[\w ]+:)\s*$", "", leads[0]).strip(" .") if leads else ""

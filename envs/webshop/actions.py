@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 
-from envs.protocols import ActionVocabulary, Observation, is_legal
+from envs.protocols import ActionVocabulary, Observation, is_legal, target_of
 from envs.webshop.pages import SEARCH
 from envs.webshop.reading import read_page
 from envs.webshop.wish import read_wish, search_words
@@ -49,26 +49,20 @@ class WebShopActions(ActionVocabulary):
 
     def class_of(self, page: str, action: str) -> str:
         """Return the class of ``action`` taken on the page with the text ``page``."""
-        read = read_page(page)
         act = action.lower()
         if act.startswith("search["):
             return "search"
-        if not act.startswith("click["):
-            return "other"
-        if act == BUY:
-            return "buy"
-        if act == BACK:
-            return "back"
+        if act in (BUY, BACK):
+            return "buy" if act == BUY else "back"
+        read = read_page(page)
         offered = {f"click[{part.lower()}]" for part in read.parts}
         if read.kind == "results":
             return "page" if act in (NEXT, PREV) else "product" if act in offered else "other"
-        if read.kind in ("item", "sub"):
-            if act == PREV:
-                return "back"
-            if act in DETAILS:
-                return "details"
-            return "option" if read.kind == "item" and act in offered else "other"
-        return "other"
+        if read.kind not in ("item", "sub"):
+            return "other"
+        if act == PREV or act in DETAILS:
+            return "back" if act == PREV else "details"
+        return "option" if read.kind == "item" and act in offered else "other"
 
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the page offers ``action``; a search is taken on any page but the last."""
@@ -107,17 +101,12 @@ class WebShopActions(ActionVocabulary):
         if is_product(target):
             return "open"
         asked = instruction.lower()
-        return (
-            "option" if target in asked or _content(target) <= _content(asked) else "other_option"
-        )
+        is_asked = target in asked or _content(target) <= _content(asked)
+        return "option" if is_asked else "other_option"
 
     def offers(self, move: str, observation: Observation) -> bool:
         """Say whether the page offers a move of this kind."""
-        targets = [
-            action.removeprefix("click[").removesuffix("]")
-            for action in observation.actions
-            if action.startswith("click[")
-        ]
+        targets = [target_of(a) for a in observation.actions if a.startswith("click[")]
         if move.startswith("search"):
             return len(targets) < len(observation.actions)
         if move == "open":
@@ -153,12 +142,10 @@ class WebShopActions(ActionVocabulary):
 
     def outcomes(self, actions: Sequence[str]) -> tuple[str, ...]:
         """Return the code of the product that was bought."""
+        targets = [clicked[1].strip() for a in actions if (clicked := _CLICK.fullmatch(a))]
         opened = ""
-        for action in actions:
-            clicked = _CLICK.fullmatch(action)
-            target = clicked[1].strip() if clicked else ""
-            if is_product(target):
-                opened = target
+        for target in targets:
+            opened = target if is_product(target) else opened
             if target.lower() == "buy now" and opened:
                 return (opened,)
         return ()

@@ -85,7 +85,10 @@ def _rich_tokens(observation: Observation) -> Iterable[_Token]:
             continue
         indent, clicked, label = button.group(1), bool(button.group(2)), button.group(3)
         action = f"click[{label.lower()}]"
-        if indent:
+        is_search = label == "Search" and SEARCH in observation.actions
+        if action not in observation.actions and not is_search:
+            yield _Token(line, line.strip(), "text")  # a product's text that looks like a button
+        elif indent:
             yield _Token(line, label, "option", clicked)
         elif label.lower() not in _BUTTONS and action in observation.actions:
             yield _Token(line, label, "product", clicked)
@@ -99,107 +102,77 @@ _BUTTONS |= {"attributes", "buy now"}
 
 def _group(tokens: Sequence[_Token], observation: Observation) -> Iterable[Chunk]:
     """Gather tokens into chunks, left to right; every token's raw text lands in exactly one."""
-    i = 0
-
-    def take(while_: Iterable[bool]) -> Sequence[_Token]:
-        nonlocal i
-        start = i
-        for ok in while_:
-            if not ok:
-                break
-            i += 1
-        return tokens[start:i]
-
-    def rest_is(*roles: str) -> Iterable[bool]:
-        return (token.role in roles for token in tokens[i:])
-
-    while i < len(tokens) and tokens[i].label.startswith(_CLICKED):
-        i += 1
-        label = tokens[i - 1].label.removeprefix(_CLICKED).removesuffix(".")
-        yield _chunk("notice", tokens[i - 1 : i], (), clicked=label)
-    if i < len(tokens) and tokens[i].label == "WebShop":
-        i += 1
-        yield _chunk("header", tokens[i - 1 : i], ())
-    if observation.done:
-        if i < len(tokens):
-            yield _chunk("detail", tokens[i:], (), lines=[t.label for t in tokens[i:] if t.label])
-        return
-    instruction = take(rest_is("text"))
-    if instruction:
-        words = " ".join(t.label for t in instruction).removeprefix("Instruction:").strip()
-        yield _chunk("instruction", instruction, (), instruction=words)
-    navigation = take(
-        token.role == "button" or RESULTS.fullmatch(token.label) is not None for token in tokens[i:]
-    )
-    if navigation:
-        page = next((m for t in navigation if (m := RESULTS.fullmatch(t.label))), None)
-        facts = {"page": int(page.group(1)), "total": int(page.group(2))} if page else {}
-        yield _chunk("navigation", navigation, _buttons(navigation), **facts)
-    while i < len(tokens):
-        token = tokens[i]
-        if token.role == "product" or (not token.label and _next_is(tokens, i, "product")):
-            yield _product(take(_product_run(tokens, i)))
-        elif token.role == "text" and _next_is(tokens, i, "option"):
-            name = tokens[i]
-            i += 1
-            values = take(rest_is("option"))
-            yield _chunk("options", [name, *values], tuple(v.action for v in values))
-        elif token.role == "text" and "click[buy now]" in observation.actions:
-            lines = take(rest_is("text"))
-            yield _chunk("item", lines, (), lines=[t.label for t in lines if t.label])
-        elif token.role == "text":
-            i += 1
-            yield _chunk("detail", [token], (), lines=[token.label] if token.label else [])
+    groups: list[tuple[str, list[_Token]]] = []
+    kind, part = "", list[_Token]()
+    for i, token in enumerate(tokens):
+        following = tokens[i + 1].role if i + 1 < len(tokens) else ""
+        own, joins = _place(token, following, kind, part, observation)
+        if own == kind and joins:
+            part.append(token)
         else:
-            buttons = take(rest_is(token.role))
-            yield _chunk("buttons", buttons, _buttons(buttons))
+            kind, part = own, [token]
+            groups.append((kind, part))
+    return [_chunk(*group) for group in groups]
 
 
-def _product_run(tokens: Sequence[_Token], start: int) -> Iterable[bool]:
-    """Say for each token from ``start`` whether it belongs to the product that begins there."""
-    seen = False
-    for i in range(start, len(tokens)):
-        token = tokens[i]
-        starts_next = token.role == "product" or (
-            not token.label and _next_is(tokens, i, "product")
-        )
-        if seen and starts_next:
-            yield False
-            return
-        seen = seen or token.role == "product"
-        yield token.role in ("product", "text")
+def _place(
+    token: _Token, following: str, kind: str, part: Sequence[_Token], observation: Observation
+) -> tuple[str, bool]:
+    """Return the kind of chunk of ``token``, and whether it may join the last one, ``part``."""
+    is_text, head = token.role == "text", ("", "notice", "header", "instruction")
+    if kind in head[:2] and token.label.startswith(_CLICKED):
+        return "notice", False
+    if kind in head[:2] and token.label == "WebShop":
+        return "header", False
+    if observation.done:
+        return "detail", True
+    if is_text and kind in head:
+        return "instruction", True
+    if kind in (*head, "navigation") and (token.role == "button" or RESULTS.fullmatch(token.label)):
+        return "navigation", True
+    if token.role == "product" or (not token.label and following == "product"):
+        return "product", not any(t.label for t in part)  # after the blank that leads it
+    if is_text and kind == "product":
+        return "product", True
+    if token.role == "option" and kind == "options":
+        return "options", True
+    if is_text and following == "option":
+        return "options", False
+    if is_text:
+        is_item = "click[buy now]" in observation.actions
+        return ("item", True) if is_item else ("detail", False)
+    return "buttons", part[-1].role == token.role if part else False
 
 
-def _product(tokens: Sequence[_Token]) -> Chunk:
-    link = next(token for token in tokens if token.role == "product")
-    texts = [token.label for token in tokens if token.role == "text" and token.label]
-    price = texts[-1] if len(texts) > 1 and texts[-1].startswith("$") else ""
-    title = " ".join(texts[:-1] if price else texts)
-    return _chunk(
-        "product", tokens, (link.action,),
-        asin=link.label, title=title, price=price, seen=link.clicked,
-    )  # fmt: skip
-
-
-def _next_is(tokens: Sequence[_Token], i: int, role: str) -> bool:
-    return i + 1 < len(tokens) and tokens[i + 1].role == role
-
-
-def _buttons(tokens: Sequence[_Token]) -> tuple[str, ...]:
-    return tuple(
-        SEARCH if token.label == "Search" else token.action
-        for token in tokens
-        if token.role == "button"
-    )
-
-
-def _chunk(kind: str, tokens: Sequence[_Token], actions: tuple[str, ...], **data: object) -> Chunk:
-    text = "".join(token.raw for token in tokens)
+def _chunk(kind: str, tokens: Sequence[_Token]) -> Chunk:
+    labels = [token.label for token in tokens if token.label]
+    actions: tuple[str, ...] = ()
+    data: dict[str, object] = {}
     choice = None
-    if kind == "options":
-        values = tuple(token.label.lower() for token in tokens[1:])
-        chosen = next((token.label.lower() for token in tokens[1:] if token.clicked), None)
-        choice = Choice(tokens[0].label, values, chosen)
+    if kind == "notice":
+        data["clicked"] = tokens[0].label.removeprefix(_CLICKED).removesuffix(".")
+    elif kind == "instruction":
+        words = " ".join(token.label for token in tokens)
+        data["instruction"] = words.removeprefix("Instruction:").strip()
+    elif kind in ("navigation", "buttons"):
+        buttons = [token for token in tokens if token.role == "button"]
+        actions = tuple(SEARCH if token.label == "Search" else token.action for token in buttons)
+        if page := next((m for label in labels if (m := RESULTS.fullmatch(label))), None):
+            data = {"page": int(page[1]), "total": int(page[2])}
+    elif kind == "product":
+        link = next(token for token in tokens if token.role == "product")
+        texts = [token.label for token in tokens if token.role == "text" and token.label]
+        price = texts.pop() if len(texts) > 1 and texts[-1].startswith("$") else ""
+        actions, title = (link.action,), " ".join(texts)
+        data = {"asin": link.label, "title": title, "price": price, "seen": link.clicked}
+    elif kind == "options":
+        name, *options = tokens
+        actions = tuple(option.action for option in options)
+        chosen = next((option.label.lower() for option in options if option.clicked), None)
+        choice = Choice(name.label, tuple(option.label.lower() for option in options), chosen)
+    elif kind in ("item", "detail"):
+        data["lines"] = labels
+    text = "".join(token.raw for token in tokens)
     return Chunk("", kind, text, actions, data, _ROLES[kind], choice, bool(data.get("seen")))
 
 

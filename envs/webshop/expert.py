@@ -82,11 +82,8 @@ def play(world: WebShop, goal: int, seed: int, rates: Rates | None = None) -> Ep
         action = moves.send((session, observation))
     episode.reward = observation.reward
     if observation.done:
-        episode.events += [
-            Event("REWARD", str(observation.reward), t),
-            Event("OBS", observation.text, t),
-            Event("DONE", "", t),
-        ]
+        episode.events.append(Event("REWARD", str(observation.reward), t))
+        episode.events += [Event("OBS", observation.text, t), Event("DONE", "", t)]
         episode.actions.append(observation.actions)
     return episode
 
@@ -156,14 +153,12 @@ class _Expert:
             yield FEATURES
             seen = yield PREV
         yield from self._choose(seen)
-        yield BUY
-        while True:  # buying was refused: nothing sensible is left
+        while True:  # where buying was refused, nothing sensible is left
             yield BUY
 
     def _choose(self, seen: _Seen) -> _Moves:
         product = self._world.products[seen[0]["asin"]]
-        options = self._goal["goal_options"]
-        wanted = {k.lower(): str(v).lower() for k, v in dict(options).items()}
+        wanted = {k.lower(): str(v).lower() for k, v in dict(self._goal["goal_options"]).items()}
         for group, values in product.options.items():
             value = wanted.get(group.lower())
             lowered = [str(v).lower() for v in values]

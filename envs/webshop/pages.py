@@ -138,11 +138,6 @@ def affordances(nodes: Sequence[Node]) -> tuple[str, ...]:
     )
 
 
-def item_url(keywords: Sequence[str], number: int, asin: str, options: dict[str, str]) -> str:
-    """Return the part of an item page's address in which chosen values are looked for."""
-    return f"{asin}/{'+'.join(keywords)}/{number}/{json.dumps(options)}"
-
-
 def _head(instruction: str) -> Iterator[Node]:
     yield from (Node("Instruction:"), Node(instruction), Node(BACK, "button"))
 

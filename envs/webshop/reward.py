@@ -105,22 +105,13 @@ def outcome(
         for name, key in named
         if f"r_{key}" in parts
     ]
-    cards = [
-        {
-            "name": "Bought",
-            "title": bought.name,
-            "amount": bought.price_tag,
-            "facts": _pairs(options),
-        }
-    ]
+    own = {"name": "Bought", "title": bought.name, "amount": bought.price_tag}
+    cards = [{**own, "facts": _pairs(options)}]
     if goal is not None:
         limit = f"below ${goal['price_upper']:.2f}" if goal["price_upper"] > 0 else ""
-        cards.append(
-            {
-                "name": "Wanted", "title": goal["name"], "amount": limit,
-                "facts": _pairs(goal["goal_options"]), "tags": list(goal["attributes"]),
-            }
-        )  # fmt: skip
+        other = {"name": "Wanted", "title": goal["name"], "amount": limit}
+        facts, tags = _pairs(goal["goal_options"]), list(goal["attributes"])
+        cards.append({**other, "facts": facts, "tags": tags})
     return {"parts": shown, "cards": cards}
 
 
@@ -141,12 +132,8 @@ def type_parts(bought: Product, goal: Mapping[str, Any]) -> dict[str, Any]:
         r_type = 0.1 if title_score else 0.0
     else:
         r_type = 1.0 if query_match or category_match or title_score > 0.2 else 0.5
-    return {
-        "r_type": r_type,
-        "query_match": query_match,
-        "category_match": category_match,
-        "title_score": title_score,
-    }
+    matches = {"query_match": query_match, "category_match": category_match}
+    return {"r_type": r_type, **matches, "title_score": title_score}
 
 
 def has_attribute(product: Product, attribute: str) -> bool:

@@ -3,10 +3,14 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
+from envs.asking.request import read_request
+from envs.asking.words import runs
 from envs.protocols import (
     ActionVocabulary,
     Chunk,
+    Clause,
     Fragment,
     Observation,
     Offer,
@@ -39,6 +43,22 @@ class WebShopView(View):
     name = "webshop"
     actions: ActionVocabulary = WebShopActions()
     brief = Path(__file__).with_name("brief.txt").read_text("utf-8").strip()
+
+    def clauses(self, instruction: str) -> Sequence[Clause]:
+        """Return the runs of words that the aligner takes for thing, properties, values; the limit."""
+        request = read_request(instruction)
+        roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
+        clauses = [
+            Clause(instruction[start:end], start, end, role)
+            for role in roles
+            for run in runs(request, (role,))
+            for start, end in [(request.tokens[run[0]].start, request.tokens[run[-1]].end)]
+        ]
+        limit = request.limit
+        if limit is not None:
+            words = instruction[limit.start : limit.end]
+            clauses.append(Clause(words, limit.start, limit.end, "limit", limit=limit.high))
+        return sorted(clauses, key=lambda clause: clause.start)
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Split a page into chunks (see ``envs.webshop.chunks``)."""

@@ -8,6 +8,7 @@ episode, or None); ``page`` (search, results, item, sub, done); the results page
 ``number``; the product's ``asin``, ``options`` and ``sub``; ``visited`` products since the last search.
 """
 
+import json
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -279,11 +280,9 @@ class WebShop:
         if page == "search":
             return pages.search_nodes(wish)
         if page == "results":
-            found = self._search(here["keywords"])
-            first = (here["number"] - 1) * pages.PER_PAGE
-            return pages.results_nodes(
-                wish, found[first : first + pages.PER_PAGE], here["number"], len(found)
-            )
+            found, number = self._search(here["keywords"]), here["number"]
+            listed = found[(number - 1) * pages.PER_PAGE : number * pages.PER_PAGE]
+            return pages.results_nodes(wish, listed, number, len(found))
         product = self.products.get(here["asin"])
         if product is None:
             raise UserError(f"no product {here['asin']!r}: this session is of another catalogue")
@@ -296,10 +295,10 @@ class WebShop:
     def _draw(self, here: Frozen, nodes: Sequence[pages.Node]) -> str:
         if self.observation == "text":
             return pages.draw_text(nodes)
-        url = ""
-        if here["page"] == "item":
-            url = pages.item_url(here["keywords"], here["number"], here["asin"], here["options"])
-        return pages.draw_rich(nodes, url, here["visited"])
+        asin, keywords, number = here["asin"], here["keywords"], here["number"]
+        # The part of an item page's address in which chosen values are looked for.
+        url = f"{asin}/{'+'.join(keywords)}/{number}/{json.dumps(here['options'])}" if asin else ""
+        return pages.draw_rich(nodes, url if here["page"] == "item" else "", here["visited"])
 
     def _reward(self, here: Frozen) -> tuple[float, dict[str, Any] | None]:
         if here["goal"] is None:

@@ -24,7 +24,7 @@ bench_app = typer.Typer(
 _Out = Annotated[
     str, typer.Option(metavar="DIR", help="Run directory; goes on if it is there already.")
 ]
-_Data = Annotated[str, typer.Option(help="'sample', or a WebShop folder.")]
+_Data = Annotated[str, typer.Option(help="'sample', or a folder of the world's data.")]
 _Seed = Annotated[int, typer.Option(help="Of whatever is drawn at random.")]
 
 
@@ -41,6 +41,18 @@ def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
     from evals.webshop.bench import measure_world
 
     _run("webshop", {"world": lambda: measure_world(data, seed=seed)}, out, data=data, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def alfworld(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
+    """Load ALFWorld's games and walk them at random; play every walkthrough."""
+    from evals.alfworld.speed import measure_games, play_walkthroughs
+
+    parts = {
+        "speed": lambda: measure_games(data, seed=seed),
+        "walkthroughs": lambda: play_walkthroughs(data),
+    }
+    _run("alfworld", parts, out, data=data, seed=seed)
 
 
 @bench_app.command(epilog=_EXAMPLES)
@@ -68,6 +80,44 @@ def bank(
     resources = Resources(None, load_config(config).embedder)
     parts = bank_parts(StateBank(bank), parse_numbers(sizes, "sizes"), resources, seed)
     _run("bank", parts, out, bank=bank, sizes=sizes, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def memory(
+    out: _Out,
+    sizes: Annotated[str, typer.Option(help="Turns written, comma-separated.")] = (
+        "500,1000,2000,4000,6000,8000,10000"
+    ),
+    db: Annotated[
+        str | None, typer.Option(metavar="URL", help="A PostgreSQL database; else SQLite.")
+    ] = None,
+    seed: _Seed = 0,
+) -> None:
+    """Write and recall as one user's long-term memory grows, with a plot; no model is timed."""
+    from pathlib import Path
+
+    from evals.bench.memory import memory_parts, plot_growth
+    from stores.runs import read_rows
+
+    parts = memory_parts(parse_numbers(sizes), db, seed)
+    _run("memory", parts, out, sizes=sizes, db="PostgreSQL" if db else None, seed=seed)
+    rows = [row for part in read_rows(Path(out) / "parts.jsonl") for row in part["rows"]]
+    if rows:
+        plot_growth(rows, Path(out) / "growth.png")
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def middleware(
+    out: _Out,
+    messages: Annotated[int, typer.Option(help="Length of the history.")] = 200,
+    budget: Annotated[int, typer.Option(help="Tokens that force a cut.")] = 16_000,
+    seed: _Seed = 0,
+) -> None:
+    """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
+    from evals.bench.middleware import middleware_parts
+
+    parts = middleware_parts(messages, budget, seed)
+    _run("middleware", parts, out, messages=messages, budget=budget, seed=seed)
 
 
 def _run(

@@ -9,7 +9,7 @@ the clock; ``wide`` is a search of 480, which ``gate=alike`` with ``top_k=60`` m
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,64 +37,60 @@ def bank_parts(bank: StateBank, sizes: Sequence[int], resources: Any, seed: int 
     seeds = np.concatenate(blocks)
     texts = [str(row.data["state"]) for row in bank.bank.rows()[:110]]
     parts: Parts = {f"{size} states": partial(_of_size, seeds, size, seed) for size in sizes}
-    return {**parts, "embedding": lambda: [_embedding(resources, texts)]}
+    return {**parts, "embedding": partial(_embedding, resources, texts)}
 
 
 def _of_size(seeds: Vector, size: int, seed: int) -> list[dict[str, Any]]:
+    """Fill a bank of ``size`` states, and search ten and many in it."""
     with tempfile.TemporaryDirectory(prefix="stategate-", ignore_cleanup_errors=True) as folder:
         store = Bank(Path(folder) / "bank", "state", {"text": "bench"}, create=True)
-        row = _measure(store, seeds, size, seed)
+        started = time.perf_counter()
+        data = {"experience": "x" * 80, "state": _STATE}
+        for block, vectors in enumerate(_moved(seeds, size, np.random.default_rng(seed))):
+            store.add(
+                Entry(Row(f"{_BLOCK * block + i}", "t", 5.0, data), {"text": vector})
+                for i, vector in enumerate(vectors)
+            )
+        filled = time.perf_counter() - started
+        searcher = Searcher(store, "text")
+        started = time.perf_counter()
+        searcher.refresh()
+        indexed = time.perf_counter() - started
+        queries = next(_moved(seeds, _QUERIES, np.random.default_rng(seed + 1)))
+
+        def search(k: int, query: Vector) -> set[int]:
+            return {row.n for row in store.rows([n for n, _ in searcher.search(query, k)])}
+
+        _timed(partial(search, 10), queries[:20])  # warm
+        wide, _ = _timed(partial(search, _WIDE), queries[:100])
+        narrow, found = _timed(partial(search, 10), queries)
+        row = {
+            "states": size,
+            **{f"search_{name}": value for name, value in narrow.items()},
+            **{f"wide_{name}": value for name, value in wide.items()},
+            "queries": len(found),
+            "recall_at_10": _recall(store, queries[:100], found[:100]),
+            "fill_s": filled,
+            "index_s": indexed,
+        }
         store.close()
         used = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file())
         return [{**row, "megabytes": used / 1e6}]
 
 
-def _measure(store: Bank, seeds: Vector, size: int, seed: int) -> dict[str, Any]:
-    started = time.perf_counter()
-    data = {"experience": "x" * 80, "state": _STATE}
-    for block, vectors in enumerate(_moved(seeds, size, np.random.default_rng(seed))):
-        store.add(
-            Entry(Row(f"{_BLOCK * block + i}", "t", 5.0, data), {"text": vector})
-            for i, vector in enumerate(vectors)
-        )
-    filled = time.perf_counter() - started
-    searcher = Searcher(store, "text")
-    started = time.perf_counter()
-    searcher.refresh()
-    indexed = time.perf_counter() - started
-    queries = next(_moved(seeds, _QUERIES, np.random.default_rng(seed + 1)))
-    for query in queries[:20]:
-        searcher.search(query, 10)
-    wide = _timed(searcher, store, queries[:100], _WIDE)[0]
-    narrow, found = _timed(searcher, store, queries, 10)
-    return {
-        "states": size,
-        **{f"search_{name}": value for name, value in narrow.items()},
-        **{f"wide_{name}": value for name, value in wide.items()},
-        "queries": len(found),
-        "recall_at_10": _recall(store, queries[:100], found[:100]),
-        "fill_s": filled,
-        "index_s": indexed,
-    }
-
-
-def _timed(
-    searcher: Searcher, store: Bank, queries: Vector, k: int
-) -> tuple[dict[str, float], list[set[int]]]:
-    """Search ``k`` and read their rows for each query; return p50 and p95, and what was found."""
-    took, worked, found = [], [], []
-    for query in queries:
+def _timed(call: Callable[[Any], Any], given: Iterable[Any]) -> tuple[dict[str, float], list[Any]]:
+    """Return p50 and p95 of the milliseconds of ``call`` by clock and processor, and its answers."""
+    took, worked, answers = [], [], []
+    for one in given:
         started, cpu = time.perf_counter(), time.process_time()
-        hits = searcher.search(query, k)
-        store.rows([n for n, _ in hits])
+        answers.append(call(one))
         took.append(1000 * (time.perf_counter() - started))
         worked.append(1000 * (time.process_time() - cpu))
-        found.append({n for n, _ in hits})
     return {
         f"{name}_p{share}": float(np.percentile(values, share))
         for name, values in (("ms", took), ("cpu_ms", worked))
         for share in (50, 95)
-    }, found
+    }, answers
 
 
 def _recall(store: Bank, queries: Vector, found: Sequence[set[int]]) -> float:
@@ -120,18 +116,10 @@ def _moved(seeds: Vector, size: int, rng: np.random.Generator) -> Iterator[Vecto
         yield moved / np.linalg.norm(moved, axis=1, keepdims=True)
 
 
-def _embedding(resources: Any, texts: Sequence[str]) -> dict[str, Any]:
-    """Return milliseconds (p50, p95) of embedding one new text; the first ones warm it up."""
-    stamp = time.time_ns()
-    took = []
-    for i, text in enumerate(texts):
-        started = time.perf_counter()
-        resources.embedder.embed([f"{stamp} {text} {i}"])
-        took.append(1000 * (time.perf_counter() - started))
-    p50, p95 = (float(np.percentile(took[10:], share)) for share in (50, 95))
-    return {
-        "states": 1,
-        "embedding_ms_p50": p50,
-        "embedding_ms_p95": p95,
-        "queries": len(took) - 10,
-    }
+def _embedding(resources: Any, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Embed texts that are new, one by one; the first ten warm the model up."""
+    fresh = [f"{time.time_ns()} {text} {i}" for i, text in enumerate(texts)]
+    _timed(lambda text: resources.embedder.embed([text]), fresh[:10])
+    took, _ = _timed(lambda text: resources.embedder.embed([text]), fresh[10:])
+    row = {f"embedding_{name}": took[name] for name in ("ms_p50", "ms_p95")}
+    return [{"states": 1, **row, "queries": len(fresh) - 10}]

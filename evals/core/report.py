@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.core.run_directory import Run, read_run
-from stores.errors import UserError
+from stores.errors import UserError, needs
 from stores.files import write_bytes
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
@@ -123,8 +123,9 @@ def report(folders: Sequence[Path], out: Path) -> None:
 
 
 def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
-    """Draw success against tokens a step, or else every share (0 to 1) as bars; False: neither."""
-    is_live = any("tokens_per_step" in row for row in rows)
+    """Draw every share (0 to 1) as bars with standard errors; False where there is none."""
+    if any(row.get("dataset") == "average" for row in rows):
+        rows = [row for row in rows if row["dataset"] == "average"]
     metrics = [
         name
         for name, (_, factor, decimals) in _SHOWN.items()
@@ -132,46 +133,10 @@ def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
         and not name.startswith("seconds")
         and any(isinstance(row.get(name), int | float) for row in rows)
     ]
-    if not is_live and not metrics:
+    if not metrics:
         return False
     pyplot = load_pyplot()
-    figure, axis = pyplot.subplots(figsize=(6, 3.8) if is_live else (8, 3.8))
-    if is_live:
-        for row in rows:
-            if "tokens_per_step" not in row:
-                axis.axhline(100 * row["success"], color="0.6", linestyle="--", linewidth=1)
-                continue
-            axis.errorbar(
-                row["tokens_per_step"], 100 * row["success"],
-                xerr=row["tokens_per_step_se"] or 0, yerr=100 * (row["success_se"] or 0),
-                marker="o", capsize=3, linestyle="", label=row["agent"],
-            )  # fmt: skip
-        axis.set(xlabel="tokens per step", ylabel="success % (dashed: oracle)", ylim=(-2, 102))
-    else:
-        _bars(axis, rows, metrics)
-    axis.set_title(title)
-    axis.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    axis.grid(alpha=0.3, axis="both" if is_live else "y")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-    pyplot.close(figure)
-    return True
-
-
-def load_pyplot() -> Any:
-    """Return matplotlib's pyplot, which opens no window. Raises ``UserError`` without the package."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError("plots need matplotlib: pip install 'stategate[eval]'") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
-
-
-def _bars(axis: Any, rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> None:
-    if any(row.get("dataset") == "average" for row in rows):
-        rows = [row for row in rows if row["dataset"] == "average"]
+    figure, axis = pyplot.subplots(figsize=(8, 3.8))
     width = 0.8 / len(rows)
     for i, row in enumerate(rows):
         places = [j + (i - (len(rows) - 1) / 2) * width for j in range(len(metrics))]
@@ -182,7 +147,22 @@ def _bars(axis: Any, rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) 
         axis.bar(places, heights, width * 0.92, yerr=errors, capsize=2, label=name)
     heads = [_SHOWN[metric][0].removesuffix(" %") for metric in metrics]
     axis.set_xticks(range(len(metrics)), heads)
-    axis.set_ylim(0, 1.08)
+    axis.set(title=title, ylim=(0, 1.08))
+    axis.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+    axis.grid(alpha=0.3, axis="y")
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    pyplot.close(figure)
+    return True
+
+
+def load_pyplot() -> Any:
+    """Return matplotlib's pyplot, which opens no window. Raises ``UserError`` without the package."""
+    with needs("eval"):
+        import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
 
 
 def _facts(args: Mapping[str, Any]) -> str:

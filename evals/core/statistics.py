@@ -162,12 +162,11 @@ def _summed(values: Floats, clusters: Labels, strata: Labels) -> list[tuple[Floa
     """Return for each stratum the sums and the sizes of its clusters."""
     table: dict[Hashable, dict[Hashable, list[float]]] = {}
     for i, value in enumerate(values):
-        cluster = clusters[i] if clusters is not None else i
         members = table.setdefault(strata[i] if strata is not None else None, {})
-        members.setdefault(cluster, []).append(float(value))
+        members.setdefault(clusters[i] if clusters is not None else i, []).append(float(value))
     return [
-        (np.array([sum(m) for m in one.values()]), np.array([float(len(m)) for m in one.values()]))
-        for one in table.values()
+        (np.array([*map(sum, own.values())]), np.array([*map(float, map(len, own.values()))]))
+        for own in table.values()
     ]
 
 

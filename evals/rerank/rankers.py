@@ -31,12 +31,15 @@ from nodes.build_context.rico import rankers
 from nodes.build_context.rico.rankers import RANKERS, rank
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Embedder
+from nodes.retrieval.corpus import Retrieval, TextIndex
 from nodes.retrieval.ranking import bm25, cosine, weighted_parts
 from stores.errors import UserError
 from stores.runs import provenance, shown_path
 from stores.states.documents import Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
+#: The corpora's own ways of retrieval, over a question's documents.
+RETRIEVALS: tuple[Retrieval, ...] = ("rrf", "hybrid", "parent")
 STEPPED = ("multistep", "warm_bm25", "warm_minilm")
 WARM = {"warm_bm25": "bm25_stem", "warm_minilm": "minilm"}
 DEFAULT_RANKERS = (
@@ -125,7 +128,7 @@ def _judged(question: Question) -> Row:
 
 def check_rankers(names: Iterable[str], steps: int = 5) -> None:
     """Raise ``UserError`` unless every part of every name is a base ranker, or a step of one."""
-    known = (*LEXICAL, "minilm", *(n for n in RANKERS if n != "warm_start"), *WARM)
+    known = (*LEXICAL, "minilm", *RETRIEVALS, *(n for n in RANKERS if n != "warm_start"), *WARM)
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
             base, at, step = part.partition("@")
@@ -166,6 +169,8 @@ class Scorer:
             self.embedder.embed(texts)  # documents' vectors are kept, like their states
             started = time.perf_counter()
             return _row(cosine(self.embedder, question.question, texts), started)
+        if name in RETRIEVALS:
+            return self._retrieved(name, question, texts)
         states = self._memory.states(question.documents)
         read = time.perf_counter() - started
         settings = rankers.Settings(self._settings.steps, self._settings.learning_rate)
@@ -184,11 +189,22 @@ class Scorer:
             row["path"] = [[float(f"{v:.5g}") for v in step] for step in ranking.path]
         return row
 
+    def _retrieved(self, name: str, question: Question, texts: Sequence[str]) -> dict[str, Any]:
+        index = TextIndex(
+            [document.text for document in question.documents], self.embedder,
+            [document.title for document in question.documents],
+        )  # fmt: skip
+        started = time.perf_counter()
+        how = next(way for way in RETRIEVALS if way == name)
+        ranked = dict(index.find(question.question, len(texts), how))
+        lowest = min(ranked.values(), default=0.0) - 1.0
+        return _row(np.array([ranked.get(i, lowest) for i in range(len(texts))]), started)
+
     def load(self, name: str) -> None:
         """Load what the ranker needs, so that a model that is not there is told at once."""
-        if name == "minilm" or WARM.get(name) == "minilm":
+        if name in ("minilm", *RETRIEVALS) or WARM.get(name) == "minilm":
             _ = self.embedder
-        if name not in (*LEXICAL, "minilm"):
+        if name not in (*LEXICAL, "minilm", *RETRIEVALS):
             _ = self._memory.backend
 
     @property

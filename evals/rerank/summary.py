@@ -67,16 +67,13 @@ def summarise(
 
 def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, list[float]]:
     """Return metric → one value a question, for a ranker or a fusion of rankers."""
-    values: dict[str, list[float]] = {metric: [] for metric in MEASURES}
-    parts = list(weighted_parts(name))
+    found = []
     for question in questions:
-        scored = {part: row_of(part, question, rows) for part in parts}
+        scored = {part: row_of(part, question, rows) for part in weighted_parts(name)}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
-        first = scored[parts[0]]
-        found = ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"])
-        for metric, value in found.items():
-            values[metric].append(value)
-    return values
+        first = next(iter(scored.values()))
+        found.append(ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"]))
+    return {metric: [one[metric] for one in found] for metric in MEASURES}
 
 
 def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:

@@ -23,6 +23,7 @@ from evals.core.task import Parts, Row
 from graph.build import build_graph
 from graph.config import load_config
 from nodes.models.embedders import MiniLM
+from nodes.observe.webshop import WebShopEnv
 from nodes.resources import Resources
 from nodes.update_state.learned import Gru
 from stores.runs import with_errors
@@ -126,10 +127,10 @@ def _warm(kind: str, data: str, seed: int, goals: int) -> list[Row]:
 def _steps(agent: Any, goal: int, seed: int) -> Iterator[dict[str, float]]:
     """Follow the expert through ``goal``; yield the milliseconds of each step's parts."""
     moves = [event.text for event in play(agent.world, goal, seed).events if event.kind == "ACT"]
-    state: Any = dict(agent.observe({"task": {"goal": goal}}, {}))
+    state: Any = dict(agent.observe({"task": {"goal": goal}}))
     for step, move in enumerate(moves):
         before, busy = time.perf_counter(), time.process_time()
-        state |= agent.observe({**state, "task": None}, {})
+        state |= agent.observe({**state, "task": None})
         seen = time.perf_counter()
         state |= agent.update_state(state)
         updated = time.perf_counter()
@@ -146,7 +147,7 @@ def _steps(agent: Any, goal: int, seed: int) -> Iterator[dict[str, float]]:
 
 def _cold(goals: int) -> list[Row]:
     """Measure an update whose texts were never embedded: each has a word of its own."""
-    updater = Gru().build(Resources(None, MiniLM()))
+    updater = Gru().build(Resources(None, MiniLM(), env=WebShopEnv()))
     MiniLM().build(Resources()).embed(["warm up the model"])
     shop = WebShop.load("sample")
     values: list[float] = []

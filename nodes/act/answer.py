@@ -1,7 +1,6 @@
 """Actors that answer questions: ``answer`` (a chat model), ``extract`` and ``learned_state`` (RICO)."""
 
 import re
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
-from nodes.retrieval.page import unquote
+from nodes.retrieval.quoting import unquote
 from stores.corpus.lexical import words
 from stores.states.documents import Dtype
 
@@ -41,21 +40,18 @@ class Answer(ActorParams):
             messages: list[BaseMessage] = [SystemMessage(self.system), *context.messages]
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
             reply = call_model(resources, lambda model: model.invoke(messages))
-            text = _plain(str(reply.text))
             usage = usage_of(reply)
-            cost = cost_of(resources.llm, *usage)
+            spent = ("", *usage, cost_of(resources.llm, *usage))
+            # The answer alone, also where a model wraps it as an action or repeats the cue.
+            text = str(reply.text).strip()
+            inner = answered(text)
+            text = (text if inner is None else inner).removeprefix("Answer:").strip()
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
-                return Decision(failed.action, failed.fallback, "", *usage, cost)
-            return Decision(answer(text), None, "", *usage, cost)
+                return Decision(failed.action, failed.fallback, *spent)
+            return Decision(answer(text), None, *spent)
 
         return act
-
-
-def _plain(reply: str) -> str:
-    """Return the answer alone, also where a model wraps it as an action or repeats the cue."""
-    inner = answered(reply.strip())
-    return (reply if inner is None else inner).strip().removeprefix("Answer:").strip()
 
 
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
@@ -88,26 +84,20 @@ class Extract(ActorParams):
             texts = list(reversed(sentences))
             if not texts:
                 return unanswered(resources, context, "the context holds nothing to answer from")
-            about = " ".join(_ABOUT.findall(context.text)[-1:])
+            about = " ".join(_ABOUT.findall(context.part("question"))[-1:])
             embedder = resources.embedder
             rows = embedder.embed([f"{sentences[text]}{text}" for text in texts])
             near = rows @ embedder.embed([f"{about} {question}".strip()])[0]
             wanted = set(words(question))
             shared = [len(wanted & set(words(text))) / max(len(wanted), 1) for text in texts]
             scores = near + self.words * np.asarray(shared)
-            order = [texts[i] for i in np.argsort(-scores, kind="stable")]
-            return Decision(answer(" ".join(_apart(order, self.sentences))))
+            best: list[str] = []  # of which none is a part of another: passages overlap
+            for text in (texts[i] for i in np.argsort(-scores, kind="stable")):
+                if not any(text in other or other in text for other in best):
+                    best.append(text)
+            return Decision(answer(" ".join(best[: self.sentences])))
 
         return act
-
-
-def _apart(texts: Sequence[str], count: int) -> list[str]:
-    """Return the first ``count`` texts of which none is a part of another (passages overlap)."""
-    apart: list[str] = []
-    for text in texts:
-        if len(apart) < count and not any(text in other or other in text for other in apart):
-            apart.append(text)
-    return apart
 
 
 def _sentences(context: BuiltContext) -> list[tuple[str, str]]:

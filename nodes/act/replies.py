@@ -8,6 +8,7 @@ from envs.protocols import ANSWER, Offer, is_legal, takes_text, target_of, verb_
 from nodes.models.asking import json_in
 from nodes.protocols import BuiltContext, Decision
 from nodes.resources import Resources
+from stores.text import one_line
 
 _QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
 _ACTION = r"\b({verbs})\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}}])"
@@ -48,13 +49,8 @@ def _object(key: str, value: dict[str, Any], thought: int) -> dict[str, Any]:
     if thought:
         properties["thought"] = {"type": "string", "maxLength": thought}
     properties[key] = value
-    required = list(properties)
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    shape = {"type": "object", "properties": properties, "required": list(properties)}
+    return {**shape, "additionalProperties": False}
 
 
 def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str | None:
@@ -66,11 +62,14 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
     legal = tuple(actions)
     known = {_folded(action): action for action in legal if not takes_text(action)}
     group = offer.group if offer is not None else None
-    for candidate in (*_from_json(reply, legal, group), *_from_text(reply, legal), reply):
+    for candidate in (*_written(reply, legal, group), reply):
         action = known.get(_folded(candidate))
         if action is not None:
             return action
-        text = _text_action(candidate)
+        # Free text as worlds write it: the verb in lower case, the text folded.
+        verb, bracket, words = candidate.strip().partition("[")
+        folded = one_line(words.removesuffix("]"))
+        text = f"{verb.strip().lower()}[{folded}]" if bracket else candidate.strip()
         if is_legal(text, legal):
             return text
     return None
@@ -82,30 +81,30 @@ def thought_of(reply: str) -> str:
     return str(value.get("thought", "")).strip()
 
 
-def _from_json(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
-    value = json_in(reply, dict) or {}
-    if isinstance(value.get("action"), str):
-        return [value["action"]]
+def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
+    """Return the actions that ``reply`` names in JSON, then those in plain text."""
     verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
+    value = json_in(reply, dict) or {}
     actions = [f"{verb}[{value[verb]}]" for verb in verbs if isinstance(value.get(verb), str)]
     if group is not None and isinstance(value.get(group), str):
         wanted = _folded(value[group])
         actions = [a for a in legal if _folded(target_of(a)) == wanted] + actions
+    if isinstance(value.get("action"), str):
+        actions = [value["action"]]
+    if verbs:
+        pattern = _ACTION.format(verbs="|".join(map(re.escape, verbs)))
+        found = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
+        actions += [f"{match[1]}[{match[2]}]" for match in found]
     return actions
-
-
-def _from_text(reply: str, legal: Sequence[str]) -> list[str]:
-    verbs = dict.fromkeys(verb_of(action) for action in legal if _key(action) != "action")
-    if not verbs:
-        return []
-    pattern = _ACTION.format(verbs="|".join(map(re.escape, verbs)))
-    matches = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
-    return [f"{match[1]}[{match[2]}]" for match in matches]
 
 
 def question_in(context: BuiltContext) -> str:
     """Return what the context asks last, "" where it asks nothing that can be answered."""
-    asked = _QUESTION.findall(context.text) if ANSWER in context.actions else []
+    asked = (
+        _QUESTION.findall(context.part("question", "instruction"))
+        if ANSWER in context.actions
+        else []
+    )
     return str(asked[-1]) if asked else ""
 
 
@@ -120,10 +119,3 @@ def _folded(action: str) -> str:
     if not bracket:
         return " ".join(verb.split())
     return f"{verb.strip()}[{' '.join(target.removesuffix(']').split())}]"
-
-
-def _text_action(action: str) -> str:
-    """Return an action with free text as worlds write it: the verb in lower case, the text folded."""
-    verb, bracket, text = action.strip().partition("[")
-    folded = " ".join(text.removesuffix("]").split())
-    return f"{verb.strip().lower()}[{folded}]" if bracket else action.strip()

@@ -16,7 +16,7 @@ from nodes.registry import registry
 from nodes.resources import Resources
 from stores.text import one_line, overlap, words_of
 
-_ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
+ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _TAKEN = 0.5  # what each time that a command was taken costs it
 _NEAR = 0.25  # what the text beside a command counts, beside the command's own words
@@ -36,9 +36,9 @@ class Explore(ActorParams):
         safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
-            found = _ASKED.search(context.text)
+            found = ASKED.search(context.part("instruction", "question"))
             asked = found[1] if found else ""
-            taken = Counter(_ACTED.findall(context.text))
+            taken = Counter(_ACTED.findall(context.part("history")))
             scores: dict[str, float] = {}
             for piece in context.pieces:
                 near = overlap(words_of(asked), piece.text) if asked else 0.0

@@ -12,7 +12,9 @@ from envs.protocols import Chunk
 from nodes.build_context.query import readout_of, trained_head
 from nodes.models.small import small_inference
 from nodes.protocols import ContextRequest
+from nodes.retrieval.history import word_scores
 from nodes.retrieval.page import describe
+from stores.text import words_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,6 +29,25 @@ _LOWEST, _HIGHEST = 0.05, 20.0
 def uniform(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
     """Give every chunk the same."""
     return {chunk.id: 1.0 for chunk in chunks}
+
+
+def relevance(request: ContextRequest, chunks: Sequence[Chunk]) -> dict[str, float]:
+    """Give by the rare words that a chunk shares with what is asked and with the last actions.
+
+    By words alone: no model is needed. What a chunk leads counts for it; among equals the chunks that
+    a source lists first come first.
+    """
+    query = dict.fromkeys(words_of(request.instruction), 1.0)
+    actions = [event for event in request.events if event.kind == "ACT"]
+    for age, event in enumerate(reversed(actions)):
+        for word in words_of(event.text):
+            query[word] = max(query.get(word, 0.0), 1.2 / (1 + age))
+    matched = word_scores(query, chunks)
+    raw = {
+        chunk.id: 0.1 + float(score) + 0.1 * (len(chunks) - place) / len(chunks)
+        for place, (chunk, score) in enumerate(zip(chunks, matched, strict=True))
+    }
+    return _normalised(raw)
 
 
 def learned(resources: "Resources", checkpoint: str, kind: str) -> Allocator:

@@ -3,6 +3,8 @@
 Every builder of ours makes the same frame, so that builders differ in nothing but their choice::
 
     Instruction: ...            leads, so the model server's prompt cache holds it for the episode
+    So far:                     where pages do not tell: earlier steps, with what came of them
+    1. go north => A wood.
     (the chosen chunks)         in page order; a choice made changes none of these lines
     Chosen: color = black       what the page itself marks (the view's status)
     Actions so far:             the latest few, from short-term memory
@@ -11,14 +13,15 @@ Every builder of ours makes the same frame, so that builders differ in nothing b
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from envs.protocols import Chunk, Fragment
+from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
 from nodes.retrieval.page import render, text_of
-from stores.text import one_line
+from stores.text import one_line, unbroken
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
@@ -27,6 +30,11 @@ class FramedContext(ContextParams):
     """Parameters that all of our page-reading builders share."""
 
     history: int = Field(default=10, ge=0, description="how many of the latest actions to list")
+    past: Literal["world", "events", "actions"] = Field(
+        default="world",
+        description="of earlier steps: events, to choose among with what came of them; actions, the "
+        "latest by name; world: events where its pages do not tell what was seen before",
+    )
 
 
 def assemble(
@@ -35,28 +43,48 @@ def assemble(
     scores: Mapping[str, float] | None = None,
     history: int = 10,
     events: Sequence[Piece] = (),
+    page: Sequence[Chunk] | None = None,
 ) -> BuiltContext:
     """Build the frame around ``shown`` within ``request.budget`` tokens.
 
     Room is given to the instruction, then to the tail (status, actions; at most a quarter
     of the budget), then to the chunks in page order: the first that does not fit is cut, the rest
-    are dropped. ``events`` are further pieces for the tail, dropped from the front when too many.
+    are dropped. ``events`` are further pieces for the tail, dropped from the front when too many;
+    ``page`` is another order of the source's chunks.
     """
     scores = scores or {}
-    pinned = {chunk.id for chunk in request.source.all() if chunk.role == "pinned"}
+    page = request.source.all() if page is None else page
+    pinned = {chunk.id for chunk in page if chunk.role == "pinned"}
+    past = [chunk for chunk in page if chunk.role == "past"]
+    history = 0 if past else history  # its lines hold the actions
     ids = {chunk.id for chunk in shown} | pinned
     lead = f"Instruction: {one_line(request.instruction)}\n"
     instruction = line_piece("instruction", "instruction", lead, request.budget)
     left = request.budget - instruction.tokens_after
-    page_pieces, used = _page(request, ids, scores, left, reserve=0)
-    tail = _tail(request, ids, history, max(left // 4, left - used))
+    page_pieces, used = _page(request, page, ids, scores, left)
+    chosen = [chunk for chunk in page if chunk.id in ids]
+    tail = _tail(request, chosen, history, max(left // 4, left - used))
     tail_tokens = sum(piece.tokens_after for piece in tail)
     if used + tail_tokens > left:
-        page_pieces, used = _page(request, ids, scores, left, reserve=tail_tokens)
+        page_pieces, used = _page(request, page, ids, scores, left - tail_tokens)
     spare = left - used - tail_tokens
     extra = newest_within(events, spare)
-    pieces = (instruction, *page_pieces, *extra, *tail)
-    return built(pieces)
+    spare -= sum(piece.tokens_after for piece in extra)
+    before = past_pieces(request.view, [c for c in past if c.id in ids], scores, spare)
+    dropped = [page_piece(c, render(request.view, c), (), None) for c in past if c.id not in ids]
+    return built((instruction, *before, *dropped, *page_pieces, *extra, *tail))
+
+
+def past_pieces(
+    view: View, past: Sequence[Chunk], scores: Mapping[str, float], budget: int
+) -> list[Piece]:
+    """Return "So far:" and the lines of earlier steps, the latest that fit ``budget`` tokens."""
+    if not past:
+        return []
+    header = line_piece("past", "past", "So far:\n", budget)
+    lines = [page_piece(c, w, w, scores.get(c.id)) for c in past for w in (render(view, c),)]
+    newest = newest_within(lines, budget - header.tokens_after)
+    return [header, *newest] if any(piece.text for piece in newest) else newest
 
 
 def built(pieces: Sequence[Piece], over_budget: bool = False) -> BuiltContext:
@@ -115,14 +143,16 @@ def _stretches(fragments: Sequence[Fragment]) -> list[Fragment]:
 
 
 def _page(
-    request: ContextRequest, ids: set[str], scores: Mapping[str, float], left: int, reserve: int
-) -> tuple[list[Piece], int]:
-    """Cut the page's chunks to ``left - reserve`` tokens, top first; return pieces and tokens."""
-    room = left - reserve
+    request: ContextRequest, page: Sequence[Chunk], ids: set[str], scores: Mapping[str, float],
+    room: int,
+) -> tuple[list[Piece], int]:  # fmt: skip
+    """Cut the page's chunks to ``room`` tokens, top first; return pieces and tokens."""
     pieces: list[Piece] = []
     used = 0
     is_full = False
-    for chunk in request.source.all():
+    for chunk in page:
+        if chunk.role == "past":
+            continue
         whole = render(request.view, chunk)
         shown = fit(whole, room - used) if chunk.id in ids and not is_full else []
         piece = page_piece(chunk, whole, shown, scores.get(chunk.id))
@@ -151,10 +181,11 @@ def page_piece(
     )
 
 
-def _tail(request: ContextRequest, ids: set[str], history: int, budget: int) -> list[Piece]:
-    shown = [chunk for chunk in request.source.all() if chunk.id in ids]
+def _tail(
+    request: ContextRequest, shown: Sequence[Chunk], history: int, budget: int
+) -> list[Piece]:
     lines = request.view.status(request.observation, shown)
-    text = "".join(f"{line.text}\n" for line in lines)
+    text = "".join(f"{unbroken(line.text)}\n" for line in lines)
     pieces: list[Piece] = []
     if text and count_tokens(text) <= budget:
         pieces.append(line_piece("status", "status", text, budget))

@@ -26,7 +26,10 @@ class Full(FramedContext):
 
 
 class Window(FramedContext):
-    """Show the page, and before the actions the pages that the last ``events`` events showed."""
+    """Show the page, and before the actions the pages that the last ``events`` events showed.
+
+    Where pages do not tell what was seen before, these are the last ``events`` steps.
+    """
 
     kind: Literal["window"] = "window"
     events: int = Field(default=6, ge=0, description="how many of the latest events to show")
@@ -36,19 +39,24 @@ class Window(FramedContext):
         """Return the builder; nothing is loaded."""
 
         def build_context(request: ContextRequest) -> BuiltContext:
+            chunks = request.source.all()
+            past = [chunk.id for chunk in chunks if chunk.role == "past"]
+            if past:  # the last steps, each with what came of it
+                gone = set(past[: max(0, len(past) - self.events)])
+                return assemble(request, [chunk for chunk in chunks if chunk.id not in gone])
             recent = request.events[-self.events :] if self.events else ()
-            seen = [self._piece(e.t, e.text) for e in recent if e.kind == "OBS"]
+            seen = []
+            for event in (event for event in recent if event.kind == "OBS"):
+                line = f"Page seen at step {event.t + 1}: {one_line(event.text)}"
+                text = truncate(line, self.event_tokens).rstrip() + "\n"
+                sizes = count_tokens(line), count_tokens(text)
+                seen.append(Piece(f"event:{event.t}", "event", text, (), *sizes))
             actions = sum(event.kind == "ACT" for event in recent)
             return assemble(
                 request, request.source.all(), history=min(self.history, actions), events=seen
             )
 
         return build_context
-
-    def _piece(self, step: int, page: str) -> Piece:
-        line = f"Page seen at step {step + 1}: {one_line(page)}"
-        text = truncate(line, self.event_tokens).rstrip() + "\n"
-        return Piece(f"event:{step}", "event", text, (), count_tokens(line), count_tokens(text))
 
 
 class QueryRag(FramedContext):

@@ -14,18 +14,31 @@ from pydantic import Field
 
 from envs.protocols import Chunk
 from nodes.build_context.assemble import FramedContext, assemble, built, page_piece
-from nodes.build_context.detail import Ladder, chunk_ladder, instruction_ladder, plain_ladder
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from nodes.build_context.detail import (
+    INSTRUCTION,
+    Ladder,
+    chunk_ladder,
+    instruction_ladder,
+    plain_ladder,
+)
+from nodes.build_context.whole_parts import fit_parts
+from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Focus, clarity, focus_on
+from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
+from nodes.retrieval.past import LEGEND, done_before, marked
+from nodes.retrieval.quoting import shielded
+from stores.text import one_line, unbroken
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
+    from nodes.build_context.allocators import Allocator
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
-_LEAST = 40  # tokens of detail that a page may have, however short
+_DETAIL = 40  # tokens of detail that a page may have, however short
+_WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _LAST = 2  # actions that an actor cannot do without
 
 
@@ -33,7 +46,7 @@ class Compress(FramedContext):
     """Show everything, shortened: titles by the words that matter, text by its best clauses."""
 
     kind: Literal["compress"] = "compress"
-    allocator: Literal["learned", "uniform"] = Field(
+    allocator: Literal["learned", "relevance", "uniform"] = Field(
         default="learned", description="how room is shared among chunks"
     )
     focus: bool = Field(
@@ -56,13 +69,23 @@ class Compress(FramedContext):
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
-        from nodes.build_context.allocators import learned, uniform
+        from nodes.build_context.allocators import learned, relevance, uniform
 
-        is_learned = self.allocator == "learned"
-        allocate = learned(resources, self.checkpoint, self.kind) if is_learned else uniform
+        allocate: Allocator = relevance if self.allocator == "relevance" else uniform
+        if self.allocator == "learned":
+            allocate = learned(resources, self.checkpoint, self.kind)
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
+            if isinstance(request.source, HistorySource):
+                near = chunks
+                if self.allocator == "learned" and len(chunks) > _WEIGHED:
+                    by_words = relevance(request, chunks)  # embedding a part takes milliseconds
+                    near = sorted(chunks, key=lambda chunk: -by_words[chunk.id])[:_WEIGHED]
+                weights = dict.fromkeys((chunk.id for chunk in chunks), _LEAST)
+                weights |= allocate(request, near)
+                frame = count_tokens(f"{INSTRUCTION}{one_line(request.instruction)}\n")
+                return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
             ratio = self.ratio
             if ratio < 1:
@@ -102,7 +125,7 @@ def squeeze(
     order = _order(whole.pieces, ladders, weights)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing to read.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
-    allowed = max(allowed, min(request.budget, needed + _LEAST))
+    allowed = max(allowed, min(request.budget, needed + _DETAIL))
     chosen = nothing
     taken: list[tuple[int, int]] = []
     spent = bare.tokens
@@ -130,6 +153,8 @@ def _order(
     total = sum(weights.values()) or 1.0
     order: list[tuple[int, float, int, int, int]] = []
     past: dict[int, float] = {}  # history lines wait for each other, newest first
+    steps: dict[int, float] = {}  # and so do earlier steps
+    count = sum(piece.kind == "event" for piece in pieces)
     newest_first = sorted(
         range(len(ladders)),
         key=lambda i: (pieces[i].kind == "history", pieces[i].id != "history", -i),
@@ -139,6 +164,8 @@ def _order(
         is_history = piece.kind == "history"
         weight = weights.get(piece.id, total / 3 if is_history else 1.0)
         used = past if is_history else {}
+        if piece.kind == "event":
+            used, weight = steps, weight * count
         for unit in ladders[i].units:
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
             order.append((unit.tier, used[unit.tier] / weight, unit.cost, i, unit.place))
@@ -157,12 +184,14 @@ def _ladder(
         return instruction_ladder(piece.text)
     if piece.id in chunks:
         return chunk_ladder(view, chunks[piece.id], asked)
+    if piece.kind == "past":
+        return plain_ladder(replace(piece, text=LEGEND), -1)
     if piece.kind == "history":
         tier = -1 if piece.id == "history" else _age_tier(request, pieces, i, chunks)
         return plain_ladder(piece, tier)
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
-    settled = {line.text for line in lines if line.is_settled}
+    settled = {unbroken(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 1 for x in piece.text.splitlines()))
 
 
@@ -182,14 +211,18 @@ def _shown(
 ) -> BuiltContext:  # fmt: skip
     """Build the context in which each piece shows its ``chosen`` units."""
     shown: list[Piece] = []
+    done = done_before(list(chunks.values()))
     for piece, ladder, places in zip(pieces, ladders, chosen, strict=True):
         fragments = ladder.show(places)
         if piece.id in chunks and piece.kind != "instruction":  # a world may call a chunk so, too
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
+            fragments = marked(fragments, done) if done else fragments
+            if piece.kind not in FRAME:  # what is left of a line may begin as lines of the frame do
+                fragments = list(shielded(fragments))
             shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
         else:
             text = text_of(fragments)
-            sizes = {"tokens_before": count_tokens(piece.text), "tokens_after": count_tokens(text)}
-            shown.append(replace(piece, text=text, **sizes))
+            before, after = count_tokens(piece.text), count_tokens(text)
+            shown.append(replace(piece, text=text, tokens_before=before, tokens_after=after))
     return built(shown)

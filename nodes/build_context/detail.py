@@ -24,6 +24,8 @@ from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import Piece
 from nodes.retrieval.align import Focus, headed, parts_of, stretches
 from nodes.retrieval.page import render
+from nodes.retrieval.past import ARROW
+from stores.text import words_of
 from stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
@@ -81,6 +83,8 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
     parts: list[_Part] = []
     units: list[Unit] = []
     groups = 0
+    if chunk.role == "past":
+        return _past_ladder(chunk, asked)
     for fragment in render(view, chunk):
         if fragment.action is not None:
             parts.append(_Part(fragment.text, fragment.action))
@@ -100,6 +104,35 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
         parts.append(_Part("\n", group=groups))
     order = sorted(units, key=lambda u: (u.tier, u.place))
     return Ladder(parts, order)
+
+
+def _past_ladder(chunk: Chunk, asked: Focus) -> Ladder:
+    """Take an earlier step apart: the step with the news in what came of it, then the rest.
+
+    First come steps that say a thing that is asked, or that showed one; then those that showed a value
+    that is asked. That one was at such a place is no news: marked commands tell.
+    """
+    step, answer = str(chunk.data["step"]), str(chunk.data["answer"])
+    told = list(stretches(answer))
+    tier, news = 3, []
+    if chunk.id != "event:start":  # what the first page offered, commands offer still
+        said = frozenset(words_of(step))
+        things = frozenset(asked.wish.words if asked.wish is not None else ())
+        shows = [asked.words.intersection(words_of(text)) - said for text in told]
+        first = [i for i, words in enumerate(shows) if words & things]
+        news = [] if said & things else first or [i for i, words in enumerate(shows) if words]
+        tier = 1 if said & things or first else 2 if news else 3
+    parts = [_Part(step, unit=0), _Part(ARROW.rstrip(), group=0)]
+    head = step + "".join(told[i] for i in news)
+    units = [Unit(0, tier, _cost(head) + 1 + bool(news))]
+    for i, text in enumerate(told):
+        line = " " + text.lstrip()
+        place = 0 if i in news else len(units)
+        parts.append(_Part(line, unit=place, group=0))
+        if place:
+            units.append(Unit(place, 3, _cost(line) + 1))
+    parts.append(_Part("\n", unit=0))
+    return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
 def instruction_ladder(text: str) -> Ladder:

@@ -68,19 +68,13 @@ def subject(question: str, events: Sequence[Event], extract: Extractor) -> str:
     if not turns or not _points_back(question, earlier, extract):
         return ""
     if _PERSON.search(question):
-        persons = _newest_person(turns, extract)
-        if persons:
-            return f"{persons}."
+        persons = [
+            [e.name for e in _phrases(text, extract) if e.kind == "person"] for _, text in turns
+        ]
+        if newest := next((names[0] for names in reversed(persons) if names), ""):
+            full = [name for names in persons for name in names if name.endswith(f" {newest}")]
+            return f"{[*full, newest][0]}."
     return _joined(_focus(turns, extract))
-
-
-def _newest_person(turns: Sequence[tuple[str, str]], extract: Extractor) -> str:
-    for _, text in reversed(turns):
-        persons = [e.name for e in _phrases(text, extract) if e.kind == "person"]
-        if persons:
-            full = [e.name for _, t in turns for e in _phrases(t, extract) if e.kind == "person"]
-            return next((name for name in full if name.endswith(f" {persons[0]}")), persons[0])
-    return ""
 
 
 def _focus(turns: Sequence[tuple[str, str]], extract: Extractor) -> Sequence[Entity]:

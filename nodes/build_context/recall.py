@@ -11,6 +11,7 @@ Documents are quoted as data (``nodes.retrieval.page``).
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,7 +24,10 @@ from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval
 from nodes.retrieval.entities import extractor_of
 from nodes.retrieval.memory import MemoryPlace
-from nodes.retrieval.page import describe, quote, quoted_title
+from nodes.retrieval.page import describe
+from nodes.retrieval.quoting import quote, quoted_title
+from stores.memory.records import TRUSTED
+from stores.memory.times import resolved
 from stores.text import one_line
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
 _WHO = {"OBS": "User", "ACT": "You"}
 _ANSWER_TOKENS = 80  # of a remembered answer that a prompt shows
+_EXPLAINED = 30  # candidates that are told with the reason why they are not shown
 
 #: All candidates for a question with their scores, best first, and how many of them to show.
 Find = Callable[[ContextRequest, str], tuple[Sequence[tuple[Chunk, float]], int]]
@@ -46,7 +51,16 @@ class MemoryReader(BaseModel):
 
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
     facts: int = Field(default=5, ge=0, description="facts, by relevance")
-    min_salience: float = Field(default=0.3, ge=0, le=1, description="of a fact, after decay")
+    min_salience: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="of a fact as it was written; age takes nothing from it",
+    )
+    min_trust: float = Field(
+        default=0.0, ge=0, le=1,
+        description="of a fact's source: user 1, agent 0.6, documents and tools 0.2",
+    )  # fmt: skip
     entities: int = Field(default=10, ge=0)
     relations: int = Field(default=15, ge=0)
     tokens: int = Field(default=500, ge=0, description="tokens (cl100k) all of it may have")
@@ -56,7 +70,7 @@ class ConversationContext(ContextParams):
     """What every builder of a conversation's prompt shares: all but the choice of passages."""
 
     retrieval: Retrieval = Field(
-        default="parent",
+        default="hybrid",
         description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
         "the document's best",
     )
@@ -95,7 +109,7 @@ class ConversationContext(ContextParams):
             memory: Sequence[Piece] = ()
             if self.memory is not None and store is not None:
                 room = min(left // 2, self.memory.tokens)
-                memory = _remembered(self.memory, store, resources, query, room)
+                memory = remembered_pieces(self.memory, store, resources, query, room)
                 left -= _size(memory)
             ranked, shown = find(request, query)
             passages = _passages(request.view, ranked, shown, left, best_last)
@@ -195,41 +209,66 @@ def _passages(
     return pieces[::-1] if best_last else pieces
 
 
-def _remembered(
+def remembered_pieces(
     reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
-    embedder = resources.embedder
-    vector = embedder.embed([query])[0]
+    from nodes.retrieval.remember import asked_of
+    from stores.memory.recall import Limits
+
+    asked = asked_of(query, resources.embedder)
+    limits = Limits(reader.facts, None, reader.min_salience, reader.min_trust)
+    facts, candidates = store.recall(reader.place.namespace, asked, limits)
     namespace = reader.place.namespace
-    facts = store.search(namespace, vector, embedder.name, reader.facts, reader.min_salience)
     entities, relations = store.graph(namespace, query, facts, reader.entities, reader.relations)
-    lines = [line_piece(f"fact:{fact.id}", "fact", _fact(fact), score=fact.score) for fact in facts]
+    lines = [
+        line_piece(f"fact:{fact.id}", "fact", line_of(fact), score=fact.score) for fact in facts
+    ]
     if entities:
-        names = ", ".join(f"{one_line(e.name)} ({e.kind})" for e in entities)
+        names = ", ".join(f"{one_line(e.name)} ({one_line(e.kind)})" for e in entities)
         lines.append(line_piece("entities", "entity", f"Known names: {names}.\n"))
     if relations:
         listed = "; ".join(
-            f"{one_line(r.subject.name)} {r.relation.replace('_', ' ')} {one_line(r.object.name)}"
+            one_line(f"{r.subject.name} {r.relation.replace('_', ' ')} {r.object.name}")
             for r in relations
         )
         lines.append(line_piece("relations", "relation", f"Known relations: {listed}.\n"))
     head = line_piece("memory", "memory", "Remembered from before:\n")
     left = room - head.tokens_after
-    shown = []
+    shown, gone = [], []
     for piece in lines:
         if piece.tokens_after <= left:
             shown.append(piece)
             left -= piece.tokens_after
-    return [head, *shown] if shown else []
+        else:
+            reason = f"budget: {piece.tokens_before} tokens, {max(left, 0)} were left"
+            gone.append(replace(piece, text="", tokens_after=0, reason=reason))
+    gone += [
+        Piece(f"fact:{c.fact}", "fact", "", (), count_tokens(c.text), 0, c.score, (), c.left_out)
+        for c in candidates[:_EXPLAINED]
+        if c.left_out
+    ]
+    return [head, *shown, *gone] if shown else gone
 
 
-def _fact(fact: "Fact") -> str:
-    day = time.strftime("%Y-%m-%d", time.gmtime(fact.updated))
+def line_of(fact: "Fact") -> str:
+    """Return a fact as a prompt shows it, one line: when, by whom, until when, from where."""
+    at = fact.turns[0]["at"] if fact.is_told and fact.turns else fact.updated
+    day = _day(at)
+    until = f" (until {_day(fact.valid_to)})" if fact.valid_to is not None else ""
+    source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
+    if fact.is_told:
+        said = truncate(resolved(one_line(fact.question), at), _ANSWER_TOKENS)
+        return f'On {day} {one_line(fact.speaker) or "the user"} said{until}{source}: "{said}"\n'
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
     also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
-    return f'On {day} the user asked{times}: "{one_line(fact.question)}" Answer{also}: {answer}\n'
+    asked = one_line(fact.question).replace('"', "'")
+    return f'On {day} the user asked{times}: "{asked}" Answer{also}{until}{source}: {answer}\n'
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def _size(pieces: Sequence[Piece]) -> int:

@@ -8,7 +8,7 @@ world's view, so that advice carries over to other tasks.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from envs.protocols import View
 from stores.traces import Event
@@ -52,12 +52,8 @@ class Episode:
     task: str = ""
     images: tuple[str, ...] = ()
     caption: str = ""
-    answers: tuple[str, ...] = field(default=())
+    answers: tuple[str, ...] = ()
     source: str = ""
-
-    def with_caption(self, caption: str) -> "Episode":
-        """Return the episode with the description of its images."""
-        return replace(self, caption=caption)
 
 
 def parse_action(text: str) -> tuple[str, str]:
@@ -96,15 +92,8 @@ def from_events(
         after = pages[t][1:] if following is None else pages.get(following, [])[:1]
         tool, params = parse_action(acts[t])
         steps.append(Step(tool, params, pages[t][0], after[0] if after else ""))
-    return Episode(
-        id=episode_id,
-        task_id=task_id or episode_id,
-        question=question,
-        steps=tuple(steps),
-        reward=reward,
-        correct=reward >= 1.0,
-        source=source,
-    )
+    named, whole = task_id or episode_id, tuple(steps)
+    return Episode(episode_id, named, question, whole, reward, reward >= 1.0, source=source)
 
 
 NAME = "return"

@@ -65,27 +65,15 @@ def add_episode(
         if twins:
             folded.append((twins[0], note.q))
             continue
-        row = Row(
-            id=_identity(episode.id, i, text),
-            task=episode.task_id,
-            q=note.q,
-            data={
-                "state": text,
-                "action": episode.steps[i].action,
-                "move": move,
-                "experience": note.experience,
-                "by": note.by,
-                "episode": episode.id,
-                "source": episode.source,
-                "step": i,
-                "steps": len(episode.steps),
-                "reward": episode.reward,
-                "seen": 1,
-            },
-        )
-        own = {"text": vector}
-        if hidden is not None:
-            own["state"] = hidden[i]
+        data = {
+            "state": text, "action": episode.steps[i].action, "move": move,
+            "experience": note.experience, "by": note.by, "episode": episode.id,
+            "source": episode.source, "step": i, "steps": len(episode.steps),
+            "reward": episode.reward, "seen": 1,
+        }  # fmt: skip
+        digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
+        row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=note.q, data=data)
+        own = {"text": vector} if hidden is None else {"text": vector, "state": hidden[i]}
         entries.append(Entry(row, own))
     return bank.bank.add(entries, source=episode.id, folded=folded)
 
@@ -102,11 +90,6 @@ def recurrent_states(episode: Episode, updater: Updater) -> Vector:
             raise ValueError("the updater keeps no state")
         states.append(state)
     return np.stack(states).astype(np.float32)
-
-
-def _identity(episode: str, step: int, text: str) -> str:
-    digest = hashlib.sha256(f"{episode}\n{step}\n{text}".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:16]
 
 
 _HALF_LIFE = 30 * 86400.0  # seconds in which a row that is not used loses half of its standing

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from nodes.models.faults import guarded
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
@@ -49,13 +50,14 @@ def ask(
     import openai
 
     settings: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
+    form = response_format("reply", schema)
     try:
-        answer = model.invoke(list(messages), **settings, **response_format("reply", schema))
+        answer = guarded(model, lambda: model.invoke(list(messages), **settings, **form))
     except openai.BadRequestError:
         if schema is None:
             raise
         # A server without structured output: the prompt says it too.
-        answer = model.invoke(list(messages), **settings)
+        answer = guarded(model, lambda: model.invoke(list(messages), **settings))
     if usage is not None:
         usage.count(answer)
     return str(answer.text)
@@ -120,16 +122,12 @@ def call_model(resources: Resources, call: "Callable[[BaseChatModel], BaseMessag
 
     model = resources.llm
     try:
-        reply = call(model)
+        reply = guarded(model, lambda: call(model))
         return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
-    except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as e:
-        problem = " ".join(str(e).split())[:160]
+    except ModelUnavailable:
         resources.forget(resources.llm_params)  # a retry starts a dead server anew
-        where = getattr(model, "openai_api_base", None) or "its default address"
-        raise ModelUnavailable(
-            f"the model server at {where} does not answer ({problem}): start it, or set llm.base_url"
-        ) from e
-    except openai.APIStatusError as e:
+        raise
+    except openai.BadRequestError as e:
         problem = " ".join(str(e).split())[:200]
         raise UserError(f"the model server refused the request: {problem}") from e
 
@@ -140,18 +138,43 @@ def usage_of(answer: Any) -> tuple[int, int]:
     return (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
 
 
-def cost_of(model: "BaseChatModel", tokens_in: int, tokens_out: int) -> float | None:
-    """Return US dollars by the public list; 0 for a model on this machine, None if unknown."""
+def cached_of(answer: Any) -> tuple[int, int]:
+    """Return how many of the tokens read came from a provider's cache, and how many went into it."""
+    used = getattr(answer, "usage_metadata", None) or {}
+    details = used.get("input_token_details") or {}
+    written = (details.get(name) or 0 for name in _WRITES)
+    return int(details.get("cache_read") or 0), int(sum(written))
+
+
+#: What LangChain's clients call tokens written to a cache (some by how long they stay there).
+_WRITES = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+
+
+def cost_of(
+    model: "BaseChatModel",
+    tokens_in: int,
+    tokens_out: int,
+    cache_read: int = 0,
+    cache_write: int = 0,
+) -> float | None:
+    """Return US dollars by the public list; 0 for a model on this machine, None if unknown.
+
+    ``tokens_in`` counts all that was read, also what came from a provider's cache or went into it.
+    """
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
     if on_loopback(getattr(model, "openai_api_base", None) or ""):
         return 0.0
-    name = str(getattr(model, "model_name", ""))
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+    tokens = Tokens(
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cache_read_tokens=cache_read,
+        cache_write_tokens=cache_write,
+    )
     try:
-        amount = calc_price(
-            Tokens(input_tokens=tokens_in, output_tokens=tokens_out), model_ref=name
-        )
-    except LookupError:
+        amount = calc_price(tokens, model_ref=name)
+    except (LookupError, ValueError):
         return None
     return float(amount.total_price)

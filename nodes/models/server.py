@@ -39,7 +39,6 @@ class GgufHeader:
     """What the header says. ``context_length`` is in tokens, ``kv_bytes_per_token`` at fp16."""
 
     architecture: str
-    name: str
     context_length: int
     kv_bytes_per_token: int
 
@@ -60,7 +59,6 @@ def read_header(path: Path) -> GgufHeader:
         kv_heads = _largest(values.get(f"{architecture}.attention.head_count_kv", heads))
         return GgufHeader(
             architecture=architecture,
-            name=str(values.get("general.name", path.stem)),
             context_length=int(values[f"{architecture}.context_length"]),
             kv_bytes_per_token=2 * 2 * layers * kv_heads * (width // max(heads, 1)),
         )

@@ -15,6 +15,7 @@ from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.corpus.documents import files_in, read_folder
 from stores.errors import UserError
+from stores.loopback import from_environment
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -75,13 +76,19 @@ class QaEnv(EnvParams):
 
     def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import CorpusIndex
+        from nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
 
         corpus, embedder = self.open(), resources.embedder
         key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
         index: CorpusIndex = resources.once(
             (*key, embedder.name),
-            lambda: CorpusIndex(corpus, Chunking.parse(self.chunking), embedder, self.vectors),
+            lambda: CorpusIndex(
+                corpus,
+                Chunking.parse(self.chunking),
+                embedder,
+                None if self.vectors is None else from_environment(self.vectors),
+                lazy_from=LAZY_FROM if corpus.name.startswith("folder-") else None,
+            ),
         )
         index.sync()
         return index
@@ -106,19 +113,14 @@ def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Change
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
     # Beside the named corpora, not among them: a name that a person chose is never taken.
     corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
-    origin, look = str(folder.resolve()), _look(folder)
-    if corpus.looked(origin) == look and not corpus.is_new():  # asked again: no file is read anew
+    # Asked again, with the same names, sizes and times, no file is read anew.
+    told = [(str(path), (s := path.stat()).st_size, s.st_mtime_ns) for path in files_in(folder)]
+    look = hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()
+    origin = str(folder.resolve())
+    if corpus.looked(origin) == look and not corpus.is_new():
         return corpus, Changes()
     changes = corpus.sync(origin, read_folder(folder), look)
     if corpus.is_new() and changes.skipped:
         first = changes.skipped[0]
         raise UserError(f"nothing in '{folder}' could be read: {first.id}: {first.why}")
     return corpus, changes
-
-
-def _look(folder: Path) -> str:
-    """Return a hash of the files' names, sizes and times."""
-    told = [
-        (str(path), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files_in(folder)
-    ]
-    return hashlib.sha256(repr(told).encode("utf-8", "replace")).hexdigest()

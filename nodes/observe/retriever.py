@@ -1,7 +1,8 @@
 """A corpus as a LangChain retriever: use it in any chain, ``retriever.invoke("question")``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -12,14 +13,17 @@ from nodes.models.embedders import MiniLM
 from nodes.observe.qa import QaEnv
 from nodes.protocols import EmbedderParams
 from nodes.resources import Resources
-from nodes.retrieval.corpus import Retrieval
+from nodes.retrieval.corpus import PassageIndex, Retrieval, TextIndex
+from stores.errors import UserError
 
 
 class CorpusRetriever(BaseRetriever):
     """Passages of a corpus: ``CorpusRetriever(corpus="notes", k=3)``.
 
-    A document's metadata are ``title``, ``document`` (its id), ``start`` and ``end`` (characters) and
-    ``score``. ``where`` filters by metadata, such as ``{"title": "Brinicle"}``.
+    ``CorpusRetriever.from_texts(texts)`` searches texts as they are, in this process alone. Documents
+    have the metadata ``title``, ``document`` (its id), ``start``, ``end`` (characters) and ``score``.
+    ``where`` filters by metadata, such as ``{"title": "Brinicle"}``. ``resources`` of another retriever
+    share its models.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -27,22 +31,45 @@ class CorpusRetriever(BaseRetriever):
     corpus: str | Path = "sample"
     chunking: str = "fixed-256-50"
     k: int = Field(default=4, ge=1)
-    retrieval: Retrieval = "parent"
+    retrieval: Retrieval = "hybrid"
     where: dict[str, Any] | None = None
     embedder: EmbedderParams = Field(default_factory=MiniLM)
     vectors: str | None = None
+    resources: Resources | None = Field(default=None, exclude=True, repr=False)
     _resources: Resources = PrivateAttr()
+    _texts: TextIndex | None = PrivateAttr(default=None)
 
     def model_post_init(self, context: Any) -> None:
         """Prepare what is shared between calls; the corpus is opened at the first one."""
         super().model_post_init(context)
-        self._resources = Resources(None, self.embedder)
+        mine = Resources(None, self.embedder)
+        shared = self.resources
+        self._resources = mine if shared is None else shared.with_models(None, self.embedder)
+
+    @classmethod
+    def from_texts(
+        cls, texts: Sequence[str], titles: Sequence[str] | None = None, **settings: Any
+    ) -> Self:
+        """Return a retriever over ``texts``, each a passage; they are embedded once, together.
+
+        ``settings`` are the other fields, such as ``k`` and ``retrieval``. Raises ``UserError`` where
+        there are not as many titles as texts.
+        """
+        if titles is not None and len(titles) != len(texts):
+            raise UserError(
+                f"{len(texts)} texts and {len(titles)} titles: give one to each, or none"
+            )
+        retriever = cls(**settings)
+        retriever._texts = TextIndex(texts, retriever._resources.embedder, titles)
+        return retriever
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
-        index = env.index(self._resources)
+        index: PassageIndex | None = self._texts
+        if index is None:
+            env = QaEnv(corpus=str(self.corpus), chunking=self.chunking, vectors=self.vectors)
+            index = env.index(self._resources)
         found = []
         for place, score in index.find(query, self.k, self.retrieval, self.where):
             passage = index.passages[place]

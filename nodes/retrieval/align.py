@@ -19,8 +19,9 @@ from envs.asking.request import Request, read_request
 from envs.asking.text import content
 from envs.asking.values import Asked, ask_choices, covered, found_at
 from envs.asking.words import matters
-from envs.protocols import Choice, Chunk, Fragment, View
+from envs.protocols import Choice, Chunk, Clause, Fragment, View
 from nodes.retrieval.page import describe, render
+from stores.text import words_of
 
 _PLACE_COST = 0.04  # of standing one place further down the page
 _TALK = 0.2  # how much a word must matter for its sentence to be more than talk
@@ -32,6 +33,40 @@ _WORD = re.compile(r"\s*\S+")
 _BREAK = re.compile(r"(?<=[.;!?,])\s+")
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+")
 _STRETCH_WORDS = 8
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What an instruction asks for, clause by clause, as a view cuts it."""
+
+    instruction: str
+    clauses: tuple[Clause, ...]
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """What is asked of the thing itself, without values and limits."""
+        return tuple(c.text for c in self.clauses if c.role in ("thing", "property"))
+
+    @property
+    def values(self) -> tuple[tuple[str, str], ...]:
+        """The values that are asked, each with the name of its choice ("" if that is not said)."""
+        return tuple((c.name, c.text) for c in self.clauses if c.role == "value")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The stems asked of the thing itself, without repeats."""
+        return tuple(dict.fromkeys(word for text in self.phrases for word in words_of(text)))
+
+    @property
+    def value_words(self) -> tuple[str, ...]:
+        """The stems of the asked values."""
+        return tuple(word for _, value in self.values for word in words_of(value))
+
+
+@lru_cache(maxsize=1024)
+def wish_of(view: View, instruction: str) -> Wish:
+    """Return the clauses of ``instruction`` as ``view`` cuts them."""
+    return Wish(instruction, tuple(view.clauses(instruction)))
 
 
 # Chunks: features that say what embeddings cannot ---------------------------------------------------
@@ -163,9 +198,14 @@ class Focus:
     request: Request | None = None
     common: frozenset[int] = frozenset()
     telling: frozenset[str] = frozenset()
+    #: In a world that recalls its past: the clauses, and the stems of their words, that decide there.
+    wish: "Wish | None" = None
+    words: frozenset[str] = frozenset()
 
     def tier(self, text: str) -> int:
         """Return the tier of words: 1 where they tell chunks apart, 2 asked, 3 anything else."""
+        if self.wish is not None:
+            return 1 if self.words.intersection(words_of(text)) else 3
         asked = _asked_places(self.request, text) if self.request is not None else frozenset()
         return 3 if not asked else 1 if asked - self.common else 2
 
@@ -180,6 +220,9 @@ class Focus:
 
 def focus_on(view: View, instruction: str, chunks: Sequence[Chunk]) -> Focus:
     """Return what the instruction asks of the page that ``chunks`` make."""
+    if view.recalls:
+        wish = wish_of(view, instruction)
+        return Focus(wish=wish, words=frozenset((*wish.words, *wish.value_words)))
     request = read_request(instruction)
     titles = [_asked_places(request, title_of(view, c)) for c in chunks if c.role == "entry"]
     common = {
@@ -205,6 +248,8 @@ def clarity(view: View, instruction: str, chunks: Sequence[Chunk]) -> float:
     It is clear where the page says enough of its words, weighed by how much they matter, and where
     each choice that the page offers is surely asked or surely open.
     """
+    if view.recalls:
+        return 1.0
     request = read_request(instruction)
     weights = np.asarray(matters(request), dtype=np.float32)
     if not len(weights) or weights.max() < _SURE:

@@ -9,6 +9,7 @@ numbers) and, for the best candidates, the nearest single sentence (one fact in 
 import hashlib
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -17,97 +18,38 @@ from filelock import FileLock
 
 from envs.protocols import ANSWER, Chunk
 from nodes.protocols import Embedder, Vector
-from nodes.retrieval.ranking import ByPlace, fuse_places, reciprocal_ranks
+from nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stores.corpus.chunking import Chunking, Passage
-from stores.corpus.corpus import Corpus
+from stores.corpus.corpus import Corpus, prepare, prepared_key, titled
 from stores.corpus.lexical import Lexical
-from stores.corpus.prepared import prepare, prepared_key, titled
 from stores.corpus.vectors import Vectors, is_server
+from stores.errors import UserError
 
 Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are read.
 POOL, NEAR = 100, 24
+#: Passages of a folder that was not ingested from which only those are embedded that share words with
+#: a question: at some 20 a second the rest would take minutes before the first answer.
+LAZY_FROM, LAZY_POOL = 1500, 40
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-class CorpusIndex:
-    """The passages of one corpus under one chunking and one embedder, ready to be searched."""
+class PassageIndex(ABC):
+    """Passages that can be searched; where their vectors are is the heir's affair."""
 
-    def __init__(
-        self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str | None = None
-    ) -> None:
-        where = where or str(corpus.folder / "chroma")
-        self.corpus = corpus
-        self.chunking = chunking
+    def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
-        slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
-        tag = (
-            hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()[:8] if is_server(where) else ""
-        )
-        name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
-        self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
-        self._lock = threading.RLock()
-        self._fingerprint = ""
         self.passages: list[Passage] = []
-        self._place: dict[str, int] = {}
         self._lexical = Lexical(())
 
-    def sync(self) -> tuple[int, int]:
-        """Bring the index up to the corpus; returns how many passages were embedded and removed.
-
-        Killed in the middle it goes on where it stopped: ids derive from content.
-        """
-        with self._lock:
-            fingerprint = self.corpus.fingerprint()
-            if fingerprint == self._fingerprint:
-                return 0, 0
-            with FileLock(str(self.corpus.folder / "index.lock")):
-                key = prepared_key(self.corpus, self.chunking)
-                passages, lexical = prepare(self.corpus, self.chunking, key)
-                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
-                is_settled = self.corpus.fingerprint() == fingerprint
-                new, gone = self._fill(passages, key if is_settled else "")
-            self.passages = passages
-            self._place = {passage.id: i for i, passage in enumerate(passages)}
-            self._lexical = lexical
-            self._fingerprint = fingerprint
-            return new, gone
-
-    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
-        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
-        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
-            return 0, 0
-        self._vectors.set_mark("")  # a process killed from here on leaves no claim
-        known = self._vectors.ids()
-        new = [passage for passage in passages if passage.id not in known]
-        gone = sorted(known - {passage.id for passage in passages})
-        self._embed(new)
-        self._vectors.remove(gone)
-        self._vectors.set_mark(key)
-        return len(new), len(gone)
-
-    def _embed(self, passages: Sequence[Passage]) -> None:
-        from tqdm import tqdm
-
-        with tqdm(
-            total=len(passages), desc="index", unit="passage", disable=len(passages) < 128
-        ) as bar:
-            for start in range(0, len(passages), 256):
-                part = passages[start : start + 256]
-                rows = self.embedder.embed([titled(passage) for passage in part])
-                facts = [{"document": p.document, "title": p.title} for p in part]
-                self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
-                bar.update(len(part))
-
+    @abstractmethod
     def nearest(
         self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
-        near = self._vectors.search(vector, k, where)
-        return [(self._place[id_], score) for id_, score in near if id_ in self._place]
 
     def find(
-        self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
+        self, query: str, k: int, how: Retrieval = "hybrid", where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
 
@@ -122,7 +64,7 @@ class CorpusIndex:
         if how == "dense":
             return self.nearest(vector, k, where)
         pool = max(POOL, k)
-        dense = dict(self.nearest(vector, pool, where))
+        dense = self._dense(query, vector, pool, where)
         # A filter is Chroma's to apply: words then rank only what it let through.
         words = dict(self._lexical.search(query, len(self.passages) if where else pool))
         if where:
@@ -135,10 +77,16 @@ class CorpusIndex:
         if how == "parent":
             bare = self.embedder.embed([self.passages[place].text for place in near]) @ vector
             parts.append(dict(zip(near, map(float, bare), strict=True)))
-        ranked = fuse_places(among(near, parts))
+        ranked = fuse_places([{p: part[p] for p in near if p in part} for part in parts])
         if how == "parent":
             ranked = self._with_parents(ranked)
         return ranked[:k]
+
+    def _dense(
+        self, query: str, vector: Vector, k: int, where: Mapping[str, Any] | None
+    ) -> dict[int, float]:
+        """Return the cosines of the passages that may matter for ``query``, by place."""
+        return dict(self.nearest(vector, k, where))
 
     def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
         """Add to each passage's score the best one of its document: one good passage speaks for all."""
@@ -154,7 +102,8 @@ class CorpusIndex:
         owners: list[int] = []
         for place in places:
             parts = sentences_of(self.passages[place].text)
-            texts += [f"{self.passages[place].title}. {part}" for part in parts]
+            title = self.passages[place].title
+            texts += [f"{title}. {part}" if title else part for part in parts]
             owners += [place] * len(parts)
         if not texts:
             return {}
@@ -165,15 +114,140 @@ class CorpusIndex:
         return best
 
 
+class TextIndex(PassageIndex):
+    """Texts searched as they are, in this process alone: no file, no cutting."""
+
+    def __init__(
+        self, texts: Sequence[str], embedder: Embedder, titles: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(embedder)
+        names = titles or [""] * len(texts)
+        self.passages = [
+            Passage(str(i), str(i), title, 0, len(text), text)
+            for i, (title, text) in enumerate(zip(names, texts, strict=True))
+        ]
+        readable = [titled(passage) for passage in self.passages]
+        self._lexical = Lexical(readable)
+        self._rows = embedder.embed(readable)
+
+    def nearest(
+        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return the nearest texts by place; ``where`` compares ``title`` and ``document`` alone."""
+        if where and not where.keys() <= {"title", "document"}:
+            raise UserError("texts are filtered by title and document alone")
+        fits = [
+            all(getattr(passage, key) == value for key, value in (where or {}).items())
+            for passage in self.passages
+        ]
+        scores = np.where(fits, self._rows @ vector, -np.inf) if fits else np.zeros(0)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(int(i), float(scores[i])) for i in order if np.isfinite(scores[i])]
+
+
+class CorpusIndex(PassageIndex):
+    """The passages of one corpus under one chunking and one embedder, ready to be searched."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        chunking: Chunking,
+        embedder: Embedder,
+        where: str | None = None,
+        *,
+        lazy_from: int | None = None,
+    ) -> None:
+        """Open the index; :meth:`sync` fills it.
+
+        With more than ``lazy_from`` passages that are not embedded, words choose what is embedded
+        (each passage once), until something needs them all.
+        """
+        where = where or str(corpus.folder / "chroma")
+        super().__init__(embedder)
+        self.corpus = corpus
+        self.chunking = chunking
+        slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
+        digest = hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()
+        tag = digest[:8] if is_server(where) else ""
+        name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
+        self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
+        self._lock = threading.RLock()
+        self._lazy_from = lazy_from
+        #: The mark to set once everything is embedded; None where that is so already.
+        self._pending: str | None = None
+        self._fingerprint = ""
+        self._place: dict[str, int] = {}
+
+    def sync(self) -> tuple[int, int]:
+        """Bring the index up to the corpus; returns how many passages were embedded and removed.
+
+        Killed in the middle it goes on where it stopped: ids derive from content.
+        """
+        with self._lock:
+            fingerprint = self.corpus.fingerprint()
+            if fingerprint == self._fingerprint:
+                return 0, 0
+            with FileLock(str(self.corpus.folder / "index.lock")):
+                key = prepared_key(self.corpus, self.chunking)
+                passages, lexical = prepare(self.corpus, self.chunking, key)
+                # Documents that changed meanwhile: what was cut is of neither state, so no mark.
+                is_settled = self.corpus.fingerprint() == fingerprint
+                mark = key if is_settled else ""
+                is_lazy = self._lazy_from is not None and len(passages) > self._lazy_from
+                is_lazy = is_lazy and not (key and self._vectors.mark() == key)
+                new, gone = (0, 0) if is_lazy else self._fill(passages, mark)
+                self._pending = mark if is_lazy else None
+            self.passages = passages
+            self._place = {passage.id: i for i, passage in enumerate(passages)}
+            self._lexical = lexical
+            self._fingerprint = fingerprint
+            return new, gone
+
+    def _fill(self, passages: Sequence[Passage], key: str) -> tuple[int, int]:
+        """Make the collection hold ``passages``; where its mark says so already, nothing is read."""
+        if key and self._vectors.mark() == key and len(self._vectors) == len(passages):
+            return 0, 0
+        self._vectors.set_mark("")  # a process killed from here on leaves no claim
+        known = self._vectors.ids()
+        new = [passage for passage in passages if passage.id not in known]
+        gone = sorted(known - {passage.id for passage in passages})
+        from tqdm import tqdm
+
+        blocks = [new[start : start + 256] for start in range(0, len(new), 256)]
+        for part in tqdm(blocks, "index", unit="passage", unit_scale=256, disable=len(new) < 128):
+            rows = self.embedder.embed([titled(passage) for passage in part])
+            facts = [{"document": p.document, "title": p.title} for p in part]
+            self._vectors.put([p.id for p in part], rows, [p.text for p in part], facts)
+        self._vectors.remove(gone)
+        self._vectors.set_mark(key)
+        return len(new), len(gone)
+
+    def nearest(
+        self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, float]]:
+        """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
+        with self._lock:
+            if self._pending is not None:
+                with FileLock(str(self.corpus.folder / "index.lock")):
+                    self._fill(self.passages, self._pending)
+                self._pending = None
+        near = self._vectors.search(vector, k, where)
+        return [(self._place[id_], score) for id_, score in near if id_ in self._place]
+
+    def _dense(
+        self, query: str, vector: Vector, k: int, where: Mapping[str, Any] | None
+    ) -> dict[int, float]:
+        if self._pending is None or where:
+            return super()._dense(query, vector, k, where)
+        places = [place for place, _ in self._lexical.search(query, LAZY_POOL)]
+        rows = self.embedder.embed([titled(self.passages[place]) for place in places])
+        return dict(zip(places, map(float, rows @ vector), strict=True))
+
+
 def sentences_of(text: str) -> list[str]:
     """Split at sentence ends and line breaks; fragments of one or two words are left out."""
     parts = [part.strip() for part in _SENTENCE.split(text)]
     return [part for part in parts if len(part.split()) > 2] or ([text] if text.strip() else [])
-
-
-def among(places: Sequence[int], rankings: Sequence[ByPlace]) -> list[dict[int, float]]:
-    """Return the rankings of ``places`` alone."""
-    return [{p: scores[p] for p in places if p in scores} for scores in rankings]
 
 
 class CorpusSource:
@@ -192,7 +266,7 @@ class CorpusSource:
         near = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
         return [(self._chunk(place), score) for place, score in near]
 
-    def find(self, query: str, k: int, how: Retrieval = "parent") -> list[tuple[Chunk, float]]:
+    def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""
         return [(self._chunk(place), score) for place, score in self._index.find(query, k, how)]
 

@@ -65,7 +65,9 @@ class ModelExtractor:
         try:
             reply = ask(self._resources.llm, messages, _ASK["schema"], max_tokens=_MAX_TOKENS)
         except asking_problems() as error:
-            if (broken := _broken_off(error)) is None:
+            # What was written up to the limit of tokens, which the client makes an error.
+            whole = getattr(error, "completion", None)
+            if whole is None or (broken := whole.choices[0].message.content) is None:
                 return self._fallback(text, " ".join(str(error).split())[:120])
             reply = broken
         rows = _rows(reply)
@@ -94,15 +96,6 @@ class ModelExtractor:
         self.fallbacks += 1
         logging.getLogger(__name__).warning("entities by spaCy instead of the model: %s", reason)
         return self._otherwise(text)
-
-
-def _broken_off(error: Exception) -> str | None:
-    """Return what the model wrote up to the limit of tokens, which the client makes an error."""
-    from openai import LengthFinishReasonError
-
-    if not isinstance(error, LengthFinishReasonError):
-        return None
-    return error.completion.choices[0].message.content
 
 
 def _rows(reply: str) -> list[dict[str, Any]]:

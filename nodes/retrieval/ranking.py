@@ -19,13 +19,13 @@ Scores = NDArray[np.float64]
 ByPlace = Mapping[int, float]
 
 
-def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
-    """Return BM25 (k1 1.5, b 0.75) over the candidates alone: a word is as rare as it is among them.
+def bm25_over(texts: Sequence[str], *, stemmed: bool = False, k1: float = 1.5) -> Lexical:
+    """Return BM25 (b 0.75) over the candidates alone: a word is as rare as it is among them.
 
     ``stemmed`` drops English stop words and stems the rest (Porter). A word that a question says twice
     counts once.
     """
-    return Lexical(texts, _stems if stemmed else _words, k1=1.5, repeats=False)
+    return Lexical(texts, _stems if stemmed else _words, k1=k1, repeats=False)
 
 
 def _words(text: str) -> list[str]:

@@ -21,7 +21,6 @@ from nodes.resources import Resources
 from nodes.write_memory.trace import events_of
 from stores.bank.state_bank import StateBank
 from stores.home import home
-from stores.traces import Event
 
 _OPEN = 64  # unfinished episodes remembered
 
@@ -62,9 +61,8 @@ class Writer:
         self._embedder = resources.embedder
         self._view = resources.view
         folder = Path(params.bank or home() / "banks" / "state")
-        self.bank = StateBank(
-            folder, make_of(self._embedder), updater_make(params.updater), create=True
-        )
+        make = make_of(self._embedder), updater_make(params.updater)
+        self.bank = StateBank(folder, *make, create=True)
         is_kept = params.updater.kind != "none"
         self._updater = resources.get(params.updater) if is_kept else None
         self._finished = 0
@@ -106,22 +104,18 @@ class Writer:
             self.bank.bank.count_use([row["n"] for row in rows], episode.reward)
         self._finished += 1
         if self._finished % self._params.tidy_every == 0:
-            age = self._params.forget_days * 86400
-            prune(self.bank.bank, older_than=age, useless=True)
+            prune(self.bank.bank, older_than=self._params.forget_days * 86400, useless=True)
         if len(self.bank.bank) > self._params.cap:
             prune(self.bank.bank, keep=int(0.9 * self._params.cap))
 
 
 def episode_of(records: list[StepRecord]) -> Episode:
     """Make a trajectory of the steps of a finished episode."""
-    events: list[Event] = [event for record in records for event in events_of(record)]
+    events = [event for record in records for event in events_of(record)]
     last = records[-1]
     facts = [f"{key}={value}" for key, value in sorted(last.task.items()) if key != "env"]
+    task = f"{last.task.get('env', 'task')}/{','.join(facts)}" if facts else ""
+    reward, asked = float(last.outcome.reward), last.instruction
     return from_events(
-        last.episode_id,
-        events,
-        question=last.instruction,
-        reward=float(last.outcome.reward),
-        task_id=f"{last.task.get('env', 'task')}/{','.join(facts)}" if facts else "",
-        source="live",
+        last.episode_id, events, question=asked, reward=reward, task_id=task, source="live"
     )

@@ -1,6 +1,8 @@
 """``long_term``: every answered question as a fact, with its entities, in SQL, across sessions."""
 
-from typing import Literal
+import re
+import time
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -9,10 +11,24 @@ from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
 from nodes.retrieval.memory import MemoryPlace
+from nodes.retrieval.statements import StatementKind, statements_of
+from stores.text import one_line, words_of
+
+if TYPE_CHECKING:
+    from stores.memory.records import Turn
+
+#: The share of an answer's words from which a remembered fact is what it was made from, where the
+#: passages hold fewer.
+_QUOTED = 0.8
+#: What makes a turn a question.
+_ASKS = re.compile(
+    r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
+    r"should|would|will|has|have|had|tell|explain|name|list)\b", re.IGNORECASE,
+)  # fmt: skip
 
 
 class LongTermMemory(MemoryParams):
-    """Write each turn once: a fact of salience 0.5, more if it was answered and names something."""
+    """Write each turn once: found by question, answer and their sentences; small talk is left out."""
 
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
@@ -20,31 +36,101 @@ class LongTermMemory(MemoryParams):
         default="spacy",
         description="of entities: 'rules' is light, 'model' asks the language model",
     )
+    statements: StatementKind = Field(
+        default="rules",
+        description="what reads who is or does what, and when: 'model' asks the language model",
+    )
+    gate: bool = Field(default=True, description="keep no small talk")
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
         store = self.place.open()
         extract = extractor_of(self.extractor, resources)
+        state = statements_of(self.statements, resources)
 
         def write_memory(record: StepRecord) -> None:
             said = answered(record.decision.action)
-            if said is None or record.decision.fallback is not None:
+            if said is None:
+                for turn in settled(record, resources):
+                    store.add(self.place.namespace, turn)
+                return
+            if record.decision.fallback is not None:
                 return
             from nodes.build_context.follow_up import subject
+            from nodes.retrieval.remember import texts_of
             from stores.memory.records import Turn
 
-            embedder = resources.embedder
+            embedder, asked, now = resources.embedder, record.instruction, time.time()
             before = [event for event in record.events if event.t < record.turn]
-            about = subject(record.instruction, before, extract)
-            vectors = embedder.embed([f"{about} {record.instruction}".strip(), said])
-            entities, relations = extract(f"{about} {record.instruction}\n{said}")
+            about = subject(asked, before, extract)
+            statements = tuple(state(asked, "user", now))
+            halves = [f"{about} {asked}".strip(), said]
+            more = [*texts_of(asked, "", statements)[1:], *texts_of(said)[1:]]
+            vectors = embedder.embed([*halves, *more])
+            entities, relations = extract(f"{about} {asked}\n{said}")
             success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
+            source, lineage = _origin(record, said)
             turn = Turn(
-                record.thread_id, record.episode_id, record.step, record.instruction, said,
+                record.thread_id, record.episode_id, record.step, asked, said,
                 vectors[0], vectors[1], embedder.name, success,
                 0.5 + 0.1 * success + 0.1 * bool(entities),
-                tuple(entities[:20]), tuple(relations[:20]), about=about,
+                tuple(entities[:20]), tuple(relations[:20]), at=now, about=about,
+                source=source, lineage=lineage, statements=statements, more=tuple(vectors[2:]),
             )  # fmt: skip
-            store.write(self.place.namespace, turn)
+            store.add(self.place.namespace, turn, gated=self.gate)
 
         return write_memory
+
+
+def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
+    """Return what an episode that ended has settled, as its world's view marks it, a turn a line.
+
+    "Chosen: shade = teal" is what this user wanted of this thing: another task's choice does not end
+    it. Nothing is kept of an episode that is not done, or that earned nothing.
+    """
+    if not record.outcome.done or not record.outcome.reward:
+        return []
+    from stores.memory.records import Statement, Turn
+
+    view, page, now = resources.view, record.observation, time.time()
+    lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
+    texts = [f"{line} (when asked: {one_line(record.instruction)})" for line in lines]
+    if not texts:
+        return []
+    vectors = resources.embedder.embed(texts)
+    turns = []
+    for place, (line, text) in enumerate(zip(lines, texts, strict=True)):
+        name, equals, value = line.partition(": ")[2].partition(" = ")
+        states = (Statement("user", name, value),) if equals else ()
+        turns.append(
+            Turn(
+                record.thread_id, f"{record.episode_id}#{place}", record.step, text, "",
+                vectors[place], None, resources.embedder.name, at=now, source="agent",
+                statements=states,
+            )
+        )  # fmt: skip
+    return turns
+
+
+def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:
+    """Return what a turn is worth as a source, and the facts that its answer was made from.
+
+    What the user tells is the user's; an answer is the agent's, or the documents' that it comes from.
+    """
+    pieces = record.context.pieces if record.context is not None else ()
+    shown = [piece for piece in pieces if piece.text]
+    words = set(words_of(said))
+
+    def share(text: str) -> float:
+        return len(words & set(words_of(text))) / len(words) if words else 0.0
+
+    read = share(" ".join(piece.text for piece in shown if piece.kind == "passage"))
+    lineage = tuple(
+        int(piece.id.removeprefix("fact:"))
+        for piece in shown
+        if piece.kind == "fact" and share(piece.text) >= _QUOTED and share(piece.text) > read
+    )
+    if not _ASKS.search(record.instruction):
+        return "user", ()
+    reads = any(piece.kind == "passage" for piece in shown)
+    return ("document" if reads else "agent"), lineage

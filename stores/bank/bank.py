@@ -200,19 +200,16 @@ class Bank(SqliteFile):
 
     def vectors(self, key: str, after: int = 0) -> Iterator[tuple[NDArray[np.int64], Vector]]:
         """Yield blocks of (row numbers, vectors) of ``key`` beyond row ``after``, by number."""
-        place = 0
-        while True:
-            block = self.query(
-                "select n, place, vector from vectors where key = ? and (n > ? or (n = ? and"
-                " place > ?)) order by n, place limit ?",
-                (key, after, after, place - 1 if place else 1 << 40, _BLOCK),
-            )
-            if not block:
-                return
+        last = (after, 1 << 40)
+        statement = (
+            "select n, place, vector from vectors where key = ? and (n, place) > (?, ?)"
+            " order by n, place limit ?"
+        )
+        while block := self.query(statement, (key, *last, _BLOCK)):
             blob = b"".join(row["vector"] for row in block)
             numbers = np.array([row["n"] for row in block], dtype=np.int64)
             yield numbers, np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
-            after, place = int(block[-1]["n"]), int(block[-1]["place"]) + 1
+            last = int(block[-1]["n"]), int(block[-1]["place"])
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""

@@ -2,18 +2,28 @@
 
 Texts are kept whole; passages are cut from them on demand, so one corpus serves every chunking.
 Ingesting again changes what changed and removes what is gone from the same origin.
+
+Passages and their BM25 index are kept beside it. Cutting and indexing are deterministic, so what was
+made once serves as long as the documents, the chunking and the libraries that cut and index are the
+same; a hash of all these is the folder's name.
 """
 
 import hashlib
+import json
+import logging
 import re
+import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
 from stores.corpus.chunking import Chunking, Passage, cut
 from stores.corpus.documents import Document, Skipped
+from stores.corpus.lexical import Lexical
 from stores.errors import UserError
+from stores.files import replacing
 from stores.home import home
 from stores.sqlite import SqliteFile
 
@@ -26,6 +36,9 @@ create table if not exists documents (
 ) without rowid;
 create table if not exists meta (key text primary key, value text not null) without rowid;
 """
+_FORMAT = "1"
+_MAKERS = ("bm25s", "PyStemmer", "tiktoken")
+_PASSAGES, _WORDS = "passages.jsonl", "bm25"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
 
@@ -100,7 +113,12 @@ class Corpus:
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
-        cuts = (cut(d.id, d.title, d.text, chunking) for d in self.documents())
+        cuts = []
+        for d in self.documents():
+            try:
+                cuts.append(cut(d.id, d.title, d.text, chunking))
+            except ValueError as error:  # one document must not take the others with it
+                logging.getLogger("stategate").warning("%s: not searched (%s)", d.id, error)
         return list({passage.id: passage for part in cuts for passage in part}.values())
 
     def fingerprint(self) -> str:
@@ -110,6 +128,11 @@ class Corpus:
     def is_new(self) -> bool:
         """Say whether no document was ever kept here."""
         return self.fingerprint() == "empty"
+
+    def remove(self) -> None:
+        """Delete the corpus with all that was made of it."""
+        self._file.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def content(self) -> str:
         """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
@@ -138,3 +161,53 @@ def open_corpus(name: str) -> Corpus:
             f"no corpus '{name}' (there are: {known}): stategate ingest FOLDER --corpus {name}"
         )
     return Corpus(name)
+
+
+def prepared_key(corpus: Corpus, chunking: Chunking) -> str:
+    """Return a hash of the documents, the chunking and what cuts and indexes (64 hex digits)."""
+    parts = [_FORMAT, str(chunking), corpus.content(), *(f"{m} {version(m)}" for m in _MAKERS)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage], Lexical]:
+    """Return the passages and their index under ``key``: read if they are kept, else made and kept.
+
+    One at a time for a corpus (hold its lock). Files that are damaged are made anew; where they
+    cannot be written (a full or read-only disk), they are made each time.
+    """
+    folder = corpus.folder / "prepared"
+    place = folder / f"{chunking}-{key[:16]}"
+    loaded = _load(place)
+    if loaded is not None:
+        return loaded
+    passages = corpus.passages(chunking)
+    lexical = Lexical([titled(passage) for passage in passages])
+    if prepared_key(corpus, chunking) != key:  # changed while it was cut
+        return passages, lexical
+    try:
+        with replacing(place) as partial:
+            partial.mkdir()
+            lines = "".join(json.dumps(astuple(passage)) + "\n" for passage in passages)
+            (partial / _PASSAGES).write_text(lines, encoding="utf-8")
+            lexical.save(partial / _WORDS)
+        for old in folder.glob(f"{chunking}-*"):
+            if old != place:
+                shutil.rmtree(old, ignore_errors=True)
+    except UserError:
+        shutil.rmtree(place, ignore_errors=True)
+    return passages, lexical
+
+
+def titled(passage: Passage) -> str:
+    """Return the text by which a passage is found: its title, then its words."""
+    return f"{passage.title}. {passage.text}" if passage.title else passage.text
+
+
+def _load(place: Path) -> tuple[list[Passage], Lexical] | None:
+    try:
+        lines = (place / _PASSAGES).read_text(encoding="utf-8").splitlines()
+        passages = [Passage(*json.loads(line)) for line in lines]
+        lexical = Lexical.load(place / _WORDS)
+    except (OSError, ValueError, TypeError, KeyError, EOFError):
+        return None
+    return (passages, lexical) if lexical.size == len(passages) else None

@@ -2,6 +2,8 @@
 
 import json
 import re
+from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -81,6 +83,48 @@ class Lexical:
             if lexical._index.scores["num_docs"] != lexical.size:
                 raise ValueError("the index is of other texts")
         return lexical
+
+
+class GrowingLexical:
+    """The same BM25 over texts that are added one by one: nothing is indexed again."""
+
+    def __init__(
+        self, tokenise: Tokenise | None = None, *, k1: float = 1.2, b: float = 0.75
+    ) -> None:
+        self._tokenise = tokenise or words
+        self._k1, self._b = k1, b
+        self._places: dict[str, array[int]] = {}
+        self._counts: dict[str, array[int]] = {}
+        self._lengths = array("i")
+        self._total = 0
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def add(self, text: str) -> None:
+        """Add a text; its place is how many there were."""
+        tokens = self._tokenise(text)
+        for token, count in Counter(tokens).items():
+            self._places.setdefault(token, array("i")).append(len(self._lengths))
+            self._counts.setdefault(token, array("i")).append(count)
+        self._lengths.append(len(tokens))
+        self._total += len(tokens)
+
+    def scores(self, query: str) -> NDArray[np.float64]:
+        """Return one score a text, in order; a word that the query says twice counts once."""
+        size = len(self._lengths)
+        total = np.zeros(size)
+        if not self._total:
+            return total
+        mean = self._total / size
+        lengths = np.array(self._lengths, dtype=float)  # a copy: arrays must be free to grow
+        norm = self._k1 * (1 - self._b + self._b * lengths / mean)
+        for token in set(self._tokenise(query)) & self._places.keys():
+            places = np.array(self._places[token])
+            counts = np.array(self._counts[token], dtype=float)
+            rarity = np.log(1 + (size - len(places) + 0.5) / (len(places) + 0.5))
+            total[places] += rarity * counts / (counts + norm[places])
+        return total
 
 
 def words(text: str) -> list[str]:

@@ -10,13 +10,18 @@ import sqlalchemy as sa
 
 from stores.errors import UserError
 from stores.memory.records import Namespace
-from stores.sqlite import prepare
+from stores.sqlite import compact, prepare
 
 metadata = sa.MetaData()
 
 
 def _column(name: str, kind: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False)
+
+
+def _added(name: str, kind: Any, value: str) -> sa.Column[Any]:
+    """Return a column that came later: rows of an older memory have ``value`` there."""
+    return sa.Column(name, kind, nullable=False, server_default=value)
 
 
 def _keys(**tables: str) -> list[sa.Column[Any]]:
@@ -42,6 +47,8 @@ turns = sa.Table(
     _column("episode_id", sa.String(300)), _column("step", sa.Integer),
     _column("question", sa.Text), _column("answer", sa.Text),
     _column("about", sa.Text), _column("at", sa.Float),
+    _added("speaker", sa.String(200), ""), _added("source", sa.String(300), "user"),
+    _added("trust", sa.Float, "1.0"),
     sa.UniqueConstraint("user", "agent", "episode_id", "step"),
 )  # fmt: skip
 
@@ -54,6 +61,8 @@ facts = sa.Table(
     _column("created", sa.Float), _column("updated", sa.Float),
     _column("times", sa.Integer), _column("embedder", sa.String(200)),
     _column("vector", sa.LargeBinary),
+    _added("speaker", sa.String(200), ""), _added("source", sa.String(300), "user"),
+    _added("trust", sa.Float, "1.0"), _added("dimension", sa.Integer, "0"),
     sa.Index("facts_by_namespace", "user", "agent"),
 )  # fmt: skip
 
@@ -98,12 +107,54 @@ items = sa.Table(
     _column("created", sa.Float), _column("updated", sa.Float),
 )  # fmt: skip
 
-#: What each version adds, in order; a version that was released is never changed.
+#: What turns state of whom, and for which time; a later turn closes a state, it does not delete it.
+statements = sa.Table(
+    "statements", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),
+    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE")),
+    _column("subject", sa.String(200)), _column("relation", sa.String(200)),
+    _column("value", sa.Text), _column("value_key", sa.String(200)),
+    _column("negated", sa.Boolean), _column("is_state", sa.Boolean),
+    _column("at", sa.Float), sa.Column("valid_from", sa.Float), sa.Column("valid_to", sa.Float),
+    sa.Column("closed_by", sa.Integer),
+    sa.Index("statements_by_subject", "user", "agent", "subject", "relation"),
+    sa.Index("statements_by_value", "user", "agent", "subject", "value_key"),
+    sa.Index("statements_by_fact", "fact_id"),
+)  # fmt: skip
+
+#: What a fact was made from: it is trusted no more than these, and goes when they are forgotten.
+lineage = sa.Table(
+    "lineage", metadata,
+    sa.Column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("source_id", sa.Integer, primary_key=True),
+)  # fmt: skip
+
+#: Files that turns were exported to: they are the user's own, and named when something is forgotten.
+exports = sa.Table(
+    "exports", metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    _column("user", sa.String(200)), _column("agent", sa.String(200)),
+    _column("path", sa.Text), _column("at", sa.Float),
+)  # fmt: skip
+
+#: Counts what changed facts that were there: readers that keep them in memory read them again.
+epochs = sa.Table(
+    "epochs", metadata,
+    sa.Column("user", sa.String(200), primary_key=True),
+    sa.Column("agent", sa.String(200), primary_key=True),
+    _column("epoch", sa.Integer),
+)  # fmt: skip
+
+#: What each version adds, in order; a version that was released is never changed. Columns that came
+#: later (``_added``) are added to tables that lack them.
 MIGRATIONS: tuple[Sequence[sa.Table], ...] = (
     (turns, facts, fact_turns),
     (entities, entity_relations, fact_entities),
     (contradictions,),
     (items,),
+    (statements, lineage, epochs, exports),
 )
 
 
@@ -140,6 +191,35 @@ class Database:
         except sa.exc.SQLAlchemyError as error:
             raise _unusable(self.url, error) from error
 
+    def tidy_file(self) -> None:
+        """Bring the write-ahead log into the file, so that what was deleted is not left in it."""
+        if self.file is not None:
+            compact(self.file)
+
+    @property
+    def file(self) -> Path | None:
+        """The database's file, None for PostgreSQL."""
+        name = self._engine.url.database
+        return Path(name) if self._engine.dialect.name == "sqlite" and name else None
+
+    def tables_with(self, text: str) -> list[str]:
+        """Return the tables that hold ``text`` in any of their texts."""
+        holding = []
+        with self.transaction(None, writes=False) as db:
+            for table in metadata.sorted_tables:
+                columns = [c for c in table.columns if isinstance(c.type, sa.String)]
+                found = [c.contains(text, autoescape=True) for c in columns]
+                if found and db.execute(sa.select(sa.literal(1)).where(sa.or_(*found))).first():
+                    holding.append(table.name)
+        return holding
+
+
+def bump(db: sa.Connection, namespace: Namespace) -> None:
+    """Tell readers that facts of the namespace changed or went."""
+    here = within(epochs, namespace)
+    if not db.execute(epochs.update().where(*here).values(epoch=epochs.c.epoch + 1)).rowcount:
+        db.execute(epochs.insert().values(**vars(namespace), epoch=1))
+
 
 def within(table: sa.Table, namespace: Namespace) -> tuple[Any, Any]:
     """Return the conditions that keep a query to the namespace's own rows."""
@@ -166,6 +246,7 @@ def _engine(url: str) -> sa.Engine:
         # documented recipe for SQLite).
         connection.isolation_level = None
         prepare(connection, 60.0)
+        connection.execute("PRAGMA secure_delete = ON")  # forgotten text is overwritten
 
     return engine
 
@@ -192,3 +273,13 @@ def _migrate(connection: sa.Connection) -> None:
             if table.name not in known:
                 table.create(connection)
         connection.execute(versions.insert().values(version=version, at=time.time()))
+    for table in (turns, facts):
+        there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in there:
+                kind = column.type.compile(connection.dialect)
+                given = f"'{column.server_default.arg}'"  # type: ignore[union-attr]
+                connection.exec_driver_sql(
+                    f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {kind} '
+                    f"NOT NULL DEFAULT {given}"
+                )

@@ -1,4 +1,4 @@
-"""Facts of long-term memory: found by meaning, merged where they say the same, or contradicted."""
+"""Facts of long-term memory: merged where they say the same, noted where they contradict."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,72 +8,89 @@ import numpy as np
 import sqlalchemy as sa
 
 from stores.memory import database as tables
-from stores.memory.database import key_of, within
-from stores.memory.records import Fact, Namespace, Turn, Vector
+from stores.memory.database import key_of
+from stores.memory.names import CALENDAR, FUNCTION_WORDS
+from stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
+from stores.memory.search import NamespaceIndex, packed
 
-#: Cosines from which two questions, and two answers, say the same.
-SAME_QUESTION, SAME_ANSWER = 0.92, 0.9
-#: Days after which a fact that was never confirmed has half its salience.
-HALF_LIFE = 90.0
+#: Cosines from which two questions, and two answers, say the same; and two things that were told.
+SAME_QUESTION, SAME_ANSWER, SAME_TOLD = 0.92, 0.9, 0.93
+#: The salience of a fact that was confirmed again and again.
 TOP_SALIENCE = 0.7
-_DAY = 86400.0
 _ASKING = re.compile(r"\b(?:who|whom|whose|when|where|why|how|which|what)\b")
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|without|cannot)\b|\b\w*n['’]t\b", re.I
+)
+_ORDINAL = re.compile(
+    r"\b(?:first|second|third|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|"
+    r"july|august|september|october|november|december|yesterday|today|tomorrow|last|next|morning|"
+    r"evening|before|after|left|right|more|less|former|ex)\b",
+    re.IGNORECASE,
+)
 
 
-def decayed(salience: float, seconds: float) -> float:
-    """Return what is left of ``salience`` when a fact was last confirmed ``seconds`` ago."""
-    return float(salience * 0.5 ** (max(seconds, 0.0) / (_DAY * HALF_LIFE)))
-
-
-def write_fact(db: sa.Connection, namespace: Namespace, turn: Turn, now: float) -> int:
+def write_fact(
+    db: sa.Connection, namespace: Namespace, index: NamespaceIndex, turn: Turn, now: float
+) -> tuple[int, bool]:
     """Merge the turn into a fact that says the same, or make one; note contradictions.
 
-    Returns the fact's id.
+    Returns the fact's id and whether it was there. ``index`` is up to date with the database. Facts of
+    trusted and of untrusted sources are never merged, nor does one contradict the other.
     """
-    rows, similar = similar_facts(db, namespace, turn.vector, turn.embedder)
-    ids = [row.id for row, score in zip(rows, similar, strict=True) if score >= SAME_QUESTION]
-    near = [row for row in whole_facts(db, ids) if _ask_alike(row.question, _told(turn))]
+    trust = trust_in(db, turn)
+    scores = index.first_halves(turn.vector, turn.embedder)
+    least = SAME_QUESTION if turn.answer else SAME_TOLD
+    ids = [
+        index.known[place].id
+        for place in np.flatnonzero(scores >= least)
+        if (index.known[place].trust >= TRUSTED) == (trust >= TRUSTED)
+    ]
+    near = [row for row in whole_facts(db, ids) if _comparable(row, turn)]
     same = [row for row in near if row.success == turn.success and _agree(row, turn)]
     f = tables.facts.c
     if same:
         fact = same[0]
         salience = min(TOP_SALIENCE, max(fact.salience, turn.salience) + 0.05)
-        change = {"times": fact.times + 1, "updated": now, "salience": salience}
+        change = {
+            "times": fact.times + 1, "updated": max(now, fact.updated), "salience": salience,
+            "trust": min(fact.trust, trust),
+        }  # fmt: skip
         db.execute(tables.facts.update().where(f.id == fact.id).values(**change))
-        return int(fact.id)
+        return int(fact.id), True
+    vectors = [
+        turn.vector,
+        *([] if turn.answer_vector is None else [turn.answer_vector]),
+        *turn.more,
+    ]
     inserted = db.execute(
         tables.facts.insert().values(
             **vars(namespace), question=_told(turn), answer=turn.answer,
             salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
-            embedder=turn.embedder,
-            vector=np.stack([turn.vector, turn.answer_vector]).astype("<f2").tobytes(),
+            embedder=turn.embedder, vector=packed(vectors), dimension=len(turn.vector),
+            speaker=turn.speaker, source=turn.source, trust=trust,
         )
     )  # fmt: skip
     fact_id = key_of(inserted)
+    if turn.lineage:
+        rows = [{"fact_id": fact_id, "source_id": source} for source in dict.fromkeys(turn.lineage)]
+        db.execute(tables.lineage.insert(), rows)
     for other in near:
-        if other.success and turn.success:
+        if turn.answer and other.success and turn.success:
             pairs = [(fact_id, other.id), (other.id, fact_id)]
             values = [{"fact_id": a, "other_id": b, "at": now} for a, b in pairs]
             db.execute(tables.contradictions.insert(), values)
-    return fact_id
+    return fact_id, False
 
 
-def similar_facts(
-    db: sa.Connection, namespace: Namespace, vector: Vector | None, embedder: str
-) -> tuple[list[Any], Vector]:
-    """Return the namespace's facts without their texts, and each question's cosine."""
+def trust_in(db: sa.Connection, turn: Turn) -> float:
+    """Return the least trust of the turn's source and of the facts that it was made from."""
+    own = trust_of(turn.source) if turn.trust is None else turn.trust
+    if not turn.lineage:
+        return own
     f = tables.facts.c
-    light = (f.id, f.salience, f.success, f.updated)
-    if vector is None:
-        rows = list(db.execute(sa.select(*light).where(*within(tables.facts, namespace))))
-        return rows, np.zeros(len(rows), dtype=np.float32)
-    query = sa.select(*light, f.vector).where(*within(tables.facts, namespace))
-    rows = list(db.execute(query.where(f.embedder == embedder).order_by(f.id)))
-    if not rows:
-        return [], np.zeros(0, dtype=np.float32)
-    stored = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f2")
-    questions = stored.reshape(len(rows), 2, -1)[:, 0].astype(np.float32)
-    return rows, np.asarray(questions @ np.asarray(vector, dtype=np.float32))
+    least = db.scalar(sa.select(sa.func.min(f.trust)).where(f.id.in_(list(turn.lineage))))
+    return own if least is None else min(own, float(least))
 
 
 def whole_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
@@ -84,34 +101,148 @@ def whole_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
     return list(db.execute(sa.select(tables.facts).where(f.id.in_(ids)).order_by(f.id)))
 
 
-def as_fact(db: sa.Connection, row: Any, score: float = 0.0) -> Fact:
-    """Return a row as a fact, with the turns it came from and what contradicts it."""
-    c = tables.contradictions.c
-    others = db.scalars(sa.select(c.other_id).where(c.fact_id == row.id))
-    return Fact(
-        row.id, row.question, row.answer, row.salience, bool(row.success), row.created,
-        row.updated, row.times, score, tuple(others), _sources(db, row.id),
-    )  # fmt: skip
-
-
-def _sources(db: sa.Connection, fact: int) -> tuple[Mapping[str, Any], ...]:
-    t, ft = tables.turns.c, tables.fact_turns.c
-    query = (
-        sa.select(t.thread_id, t.episode_id, t.step, t.at)
-        .select_from(tables.turns.join(tables.fact_turns, t.id == ft.turn_id))
-        .where(ft.fact_id == fact)
-        .order_by(t.at)
+def light_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
+    """Return of each fact what decides whether it may be shown."""
+    f = tables.facts.c
+    return (
+        list(db.execute(sa.select(f.id, f.salience, f.trust).where(f.id.in_(ids)))) if ids else []
     )
-    return tuple(dict(source._mapping) for source in db.execute(query))
+
+
+def as_facts(
+    db: sa.Connection, rows: Sequence[Any], scores: Mapping[int, float] | None = None
+) -> list[Fact]:
+    """Return rows as facts: with the turns they came from, what contradicts them, and until when."""
+    ids = [row.id for row in rows]
+    others: dict[int, list[int]] = {}
+    c = tables.contradictions.c
+    for part in _parts(ids):
+        for row in db.execute(sa.select(c.fact_id, c.other_id).where(c.fact_id.in_(part))):
+            others.setdefault(row.fact_id, []).append(row.other_id)
+    sources = _sources(db, ids)
+    valid = validity(db, ids)
+    return [
+        Fact(
+            row.id, row.question, row.answer, row.salience, bool(row.success), row.created,
+            row.updated, row.times, (scores or {}).get(row.id, 0.0), tuple(others.get(row.id, ())),
+            tuple(sources.get(row.id, ())), row.speaker, row.source, row.trust,
+            *valid.get(row.id, (None, None, None)),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def validity(
+    db: sa.Connection, ids: Sequence[int]
+) -> dict[int, tuple[float | None, float | None, int | None]]:
+    """Return from when to when each fact holds and which fact ended it, of those that state anything.
+
+    A fact ends when the last thing that it states does.
+    """
+    s = tables.statements.c
+    every: dict[int, list[Any]] = {}
+    for part in _parts(ids):
+        query = sa.select(s.fact_id, s.valid_from, s.valid_to, s.closed_by).where(
+            s.fact_id.in_(part)
+        )
+        for row in db.execute(query):
+            every.setdefault(row.fact_id, []).append(row)
+    found = {}
+    for fact, rows in every.items():
+        starts = [row.valid_from for row in rows if row.valid_from is not None]
+        closed = [row for row in rows if row.closed_by is not None]
+        is_over = len(closed) == len(rows)
+        last = max(closed, key=lambda row: row.valid_to or 0.0) if is_over else None
+        found[fact] = (
+            min(starts) if starts else None,
+            None if last is None else last.valid_to,
+            None if last is None else last.closed_by,
+        )
+    return found
+
+
+def _sources(db: sa.Connection, ids: Sequence[int]) -> dict[int, list[Mapping[str, Any]]]:
+    t, ft = tables.turns.c, tables.fact_turns.c
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for part in _parts(ids):
+        query = (
+            sa.select(ft.fact_id, t.thread_id, t.episode_id, t.step, t.at)
+            .select_from(tables.turns.join(tables.fact_turns, t.id == ft.turn_id))
+            .where(ft.fact_id.in_(part))
+            .order_by(t.at, t.id)
+        )
+        for row in db.execute(query):
+            values = dict(row._mapping)
+            found.setdefault(values.pop("fact_id"), []).append(values)
+    return found
+
+
+def _parts(ids: Sequence[int]) -> list[Sequence[int]]:
+    """Return ids in parts that a statement of SQL takes."""
+    return [ids[i : i + 500] for i in range(0, len(ids), 500)]
+
+
+def _comparable(row: Any, turn: Turn) -> bool:
+    if bool(row.answer) != bool(turn.answer):
+        return False
+    if turn.answer:
+        return _ask_alike(row.question, _told(turn))
+    return bool(row.speaker == turn.speaker)
 
 
 def _agree(row: Any, turn: Turn) -> bool:
-    """Say whether a fact's answer and the turn's are the same in meaning, numbers included."""
+    """Say whether a fact and the turn say the same, in numbers, names and negation too."""
+    if not turn.answer:
+        return says_the_same(row.question, _told(turn))
     if not turn.success:
         return True  # two failures to answer one question are one fact
-    answer = np.frombuffer(row.vector, dtype="<f2").astype(np.float32).reshape(2, -1)[1]
+    if turn.answer_vector is None:
+        return False
+    width = row.dimension or len(turn.vector)
+    answer = np.frombuffer(row.vector, dtype="<f2").astype(np.float32).reshape(-1, width)[1]
     near = float(answer @ np.asarray(turn.answer_vector, dtype=np.float32)) >= SAME_ANSWER
-    return near and _numbers(row.answer) == _numbers(turn.answer)
+    return near and _numbers(str(row.answer)) == _numbers(turn.answer)
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Say whether two texts that are near in meaning say the same, in what embeddings overlook.
+
+    They have the same words of content (in one order, where they name two), the same tense of "be",
+    "have" and "do", and both or neither deny it. What says the same in other words stays apart: a fact
+    too many is outranked, a wrong merger is a loss.
+    """
+    first, second = _content(one), _content(other)
+    names = _names(one)
+    if len(names - CALENDAR) < 2:
+        first, second = sorted(first), sorted(second)
+    alike = first == second and names - CALENDAR == _names(other) - CALENDAR
+    return alike and all(read(one) == read(other) for read in (_denials, _past, _orders))
+
+
+def _content(text: str) -> list[str]:
+    words = re.findall(r"\w+(?:['’]\w+)?", text.lower())
+    bare = (re.sub(r"['’](?:s|m|re|ve|d|ll)$", "", word) for word in words)
+    return [w for w in bare if w not in FUNCTION_WORDS and not _NEGATION.fullmatch(w)]
+
+
+def _names(text: str) -> set[str]:
+    """Return the words that are capitalised inside a sentence."""
+    words = re.findall(r"(?<![.!?:\"“]\s)(?<!^)\b[A-Z][\w'’-]+", text)
+    return {
+        re.sub(r"['’]s$", "", word).lower() for word in words if not word.startswith(("I'", "I’"))
+    }
+
+
+def _denials(text: str) -> int:
+    return len(_NEGATION.findall(text)) % 2
+
+
+def _past(text: str) -> bool:
+    return bool(re.search(r"\b(?:was|were|had|did|used to)\b", text.lower()))
+
+
+def _orders(text: str) -> set[str]:
+    return {word.lower() for word in _ORDINAL.findall(text)}
 
 
 def _told(turn: Turn) -> str:

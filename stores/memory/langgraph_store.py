@@ -144,6 +144,7 @@ class LongTermStore(BaseStore):
 
     def _facts(self, op: SearchOp) -> list[SearchItem]:
         ranked: list[SearchItem] = []
+        places = 0
         for place in self._memory.namespaces():
             path = (FACTS, place.user, place.agent)
             if path[: len(op.namespace_prefix)] != op.namespace_prefix:
@@ -153,7 +154,9 @@ class LongTermStore(BaseStore):
                 vector, name = self._embedder.embed([op.query])[0], self._embedder.name
             facts = self._memory.search(place, vector, name, op.limit + op.offset, 0.0)
             ranked += [_fact_item(path, fact) for fact in facts]
-        return sorted(ranked, key=lambda item: -(item.score or 0.0))
+            places += 1
+        # One memory's facts come in the order of all signals; those of several by nearness alone.
+        return ranked if places == 1 else sorted(ranked, key=lambda item: -(item.score or 0.0))
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Path]:
         with self._memory.transaction(None, writes=False) as db:

@@ -5,8 +5,11 @@ turn is one transaction, keyed by (episode, step): written once or not at all, h
 """
 
 import json
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,19 +21,30 @@ from stores.errors import UserError
 from stores.files import write_lines
 from stores.home import home
 from stores.memory import database as tables
-from stores.memory.database import Database, key_of, within
+from stores.memory.database import Database, bump, key_of, within
 from stores.memory.entities import Extractor
-from stores.memory.facts import (
-    TOP_SALIENCE,
-    as_fact,
-    decayed,
-    similar_facts,
-    whole_facts,
-    write_fact,
-)
+from stores.memory.facts import as_facts, trust_in, write_fact
+from stores.memory.forget import Erased, erase_facts
+from stores.memory.gate import why_not
 from stores.memory.graph import read_graph, write_graph
-from stores.memory.records import Entity, Fact, Namespace, Relation, Turn, Vector, tidy
+from stores.memory.recall import DEFAULT, Asked, Limits, Weights, recalled
+from stores.memory.records import (
+    Candidate,
+    Entity,
+    Fact,
+    Namespace,
+    Relation,
+    Turn,
+    Vector,
+    Written,
+    tidy,
+)
+from stores.memory.search import NamespaceIndex
+from stores.memory.stated import stated
+from stores.memory.statements import write_statements
 
+#: Namespaces whose search index stays in memory, the last used ones.
+_INDEXES = 16
 Embed = Callable[[Sequence[str]], Vector]
 _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
 
@@ -38,30 +52,43 @@ _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
 class LongTerm(Database):
     """One memory database. Safe for threads and processes; raises ``UserError`` if unusable."""
 
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._indexes: OrderedDict[Namespace, NamespaceIndex] = OrderedDict()
+        self._lock = threading.RLock()
+
     def write(self, namespace: Namespace, turn: Turn) -> int | None:
         """Keep ``turn`` and return its fact's id, None if the turn was written before."""
+        written = self.add(namespace, turn)
+        return None if written.outcome == "repeated" else written.fact
+
+    def add(self, namespace: Namespace, turn: Turn, *, gated: bool = False) -> Written:
+        """Keep ``turn`` and say what became of it; ``gated`` refuses small talk (see ``gate``)."""
         turn = tidy(turn)
+        if gated and (reason := why_not(turn)):
+            return Written("refused", reason=reason)
         now = time.time() if turn.at is None else turn.at
-        with self.transaction(namespace) as db:
+        with self._lock, self.transaction(namespace) as db:
             t = tables.turns.c
             same = (t.episode_id == turn.episode_id, t.step == turn.step)
-            if (
-                db.scalar(sa.select(t.id).where(*within(tables.turns, namespace), *same))
-                is not None
-            ):
-                return None
+            query = sa.select(t.id).where(*within(tables.turns, namespace), *same)
+            if db.scalar(query) is not None:
+                return Written("repeated", reason="this turn was written before")
+            index = self._index(db, namespace)
+            fact_id, is_merged = write_fact(db, namespace, index, turn, now)
+            trust = trust_in(db, turn)
             inserted = db.execute(
                 tables.turns.insert().values(
                     **vars(namespace), thread_id=turn.thread_id, episode_id=turn.episode_id,
-                    step=turn.step, question=turn.question, answer=turn.answer,
-                    about=turn.about, at=now,
+                    step=turn.step, question=turn.question, answer=turn.answer, about=turn.about,
+                    at=now, speaker=turn.speaker, source=turn.source, trust=trust,
                 )
             )  # fmt: skip
             turn_id = key_of(inserted)
-            fact_id = write_fact(db, namespace, turn, now)
             db.execute(tables.fact_turns.insert().values(fact_id=fact_id, turn_id=turn_id))
+            closed = write_statements(db, namespace, turn, fact_id, turn_id, now)
             write_graph(db, namespace, turn, fact_id, turn_id, now)
-        return fact_id
+        return Written("merged" if is_merged else "stored", fact_id, "", tuple(closed))
 
     def search(
         self,
@@ -69,31 +96,43 @@ class LongTerm(Database):
         vector: Vector | None,
         embedder: str,
         k: int = 5,
-        min_salience: float = 0.3,
-        now: float | None = None,
+        min_salience: float = 0.0,
+        words: str = "",
+        as_of: float | None = None,
     ) -> list[Fact]:
-        """Return up to ``k`` facts by relevance: cosine, weighed by salience after decay.
+        """Return up to ``k`` facts by relevance to ``vector`` and ``words``; see :meth:`recall`.
 
-        A fact under ``min_salience`` by now is not read, nor one with nothing in common with what
-        was asked. Without ``vector`` the newest come first.
+        A fact whose salience, as it was written, is under ``min_salience`` is not read, nor one that
+        has nothing in common with what was asked. Without ``vector`` and ``words``: the newest.
         """
-        moment = time.time() if now is None else now
-        with self.transaction(namespace, writes=False) as db:
-            rows, similar = similar_facts(db, namespace, vector, embedder)
-            scored = []
-            for row, cosine in zip(rows, similar, strict=True):
-                left = decayed(row.salience, moment - row.updated)
-                if left < min_salience or (vector is not None and cosine <= 0):
-                    continue
-                if vector is None:
-                    score = row.updated
-                else:
-                    weight = 0.7 + 0.3 * left / TOP_SALIENCE
-                    score = cosine * weight * (1.0 if row.success else 0.8)
-                scored.append((score, row.id))
-            best = {id_: float(score) for score, id_ in sorted(scored, reverse=True)[:k]}
-            whole = {row.id: row for row in whole_facts(db, list(best))}
-            return [as_fact(db, whole[id_], score) for id_, score in best.items()]
+        if vector is None and not words:
+            facts = [fact for fact in self.facts(namespace) if fact.salience >= min_salience]
+            facts.sort(key=lambda fact: (-fact.updated, -fact.id))
+            return [replace(fact, score=fact.updated) for fact in facts[:k]]
+        asked = Asked(words, vector, embedder, as_of=as_of)
+        limits = Limits(facts=k, min_salience=min_salience)
+        return self.recall(namespace, asked, limits)[0]
+
+    def recall(
+        self,
+        namespace: Namespace,
+        asked: Asked,
+        limits: Limits | None = None,
+        weights: Weights = DEFAULT,
+    ) -> tuple[list[Fact], list[Candidate]]:
+        """Return the facts that answer best, best first, and all candidates with their reasons."""
+        with self._lock, self.transaction(namespace, writes=False) as db:
+            index = self._index(db, namespace)
+            return recalled(db, index, asked, limits or Limits(), weights)
+
+    def _index(self, db: sa.Connection, namespace: Namespace) -> NamespaceIndex:
+        """Return the namespace's index, as new as the transaction."""
+        index = self._indexes.setdefault(namespace, NamespaceIndex())
+        self._indexes.move_to_end(namespace)
+        while len(self._indexes) > _INDEXES:
+            self._indexes.popitem(last=False)
+        index.refresh(db, namespace)
+        return index
 
     def graph(
         self, namespace: Namespace, about: str, facts: Sequence[Fact], entities: int, relations: int
@@ -106,7 +145,7 @@ class LongTerm(Database):
         """Return every fact, oldest first."""
         query = sa.select(tables.facts).where(*within(tables.facts, namespace))
         with self.transaction(namespace, writes=False) as db:
-            return [as_fact(db, row) for row in db.execute(query.order_by(tables.facts.c.id))]
+            return as_facts(db, list(db.execute(query.order_by(tables.facts.c.id))))
 
     def turns(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every turn with its fact's salience and success, oldest first."""
@@ -114,11 +153,28 @@ class LongTerm(Database):
         joined = tables.turns.join(tables.fact_turns, t.id == tables.fact_turns.c.turn_id).join(
             tables.facts, f.id == tables.fact_turns.c.fact_id
         )
-        columns = (t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at)
+        columns = (
+            t.thread_id, t.episode_id, t.step, t.question, t.answer, t.about, t.at, t.speaker,
+            t.source, t.trust,
+        )  # fmt: skip
         query = sa.select(*columns, f.salience, f.success).select_from(joined)
         query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
             return [dict(row._mapping) for row in db.execute(query)]
+
+    def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
+        """Return every state and denial: of whom, what, from when to when and by which fact."""
+        s = tables.statements.c
+        columns = (
+            s.subject, s.relation, s.value, s.negated, s.valid_from, s.valid_to, s.closed_by,
+            s.fact_id,
+        )  # fmt: skip
+        query = sa.select(*columns).where(
+            *within(tables.statements, namespace), sa.or_(s.is_state, s.negated)
+        )
+        with self.transaction(namespace, writes=False) as db:
+            rows = db.execute(query.order_by(s.subject, s.relation, s.valid_from, s.id))
+            return [dict(row._mapping) for row in rows]
 
     def namespaces(self) -> list[Namespace]:
         """Return every user and agent of whom facts are remembered."""
@@ -127,24 +183,59 @@ class LongTerm(Database):
             pairs = db.execute(sa.select(f.user, f.agent).distinct().order_by(f.user, f.agent))
             return [Namespace(*row) for row in pairs]
 
-    def forget(self, namespace: Namespace, ids: Sequence[int] | None = None) -> int:
-        """Delete facts (all of the namespace without ``ids``), their turns, and entities left alone.
+    def forget(
+        self,
+        namespace: Namespace,
+        ids: Sequence[int] | None = None,
+        *,
+        thread: str | None = None,
+        source: str | None = None,
+    ) -> int:
+        """Delete facts by number, thread or source, all of the namespace where none is named.
 
-        Returns how many facts went. The turns' texts go too: what is forgotten is nowhere in here.
+        With them go their turns, what was derived from them, and entities that nothing else names.
+        Returns how many facts went. The texts are nowhere in here afterwards, free pages included.
         """
-        f, ft, r = tables.facts.c, tables.fact_turns.c, tables.entity_relations.c
-        fe, e = tables.fact_entities.c, tables.entities.c
-        query = sa.select(f.id).where(*within(tables.facts, namespace))
-        with self.transaction(namespace) as db:
-            doomed = list(db.scalars(query if ids is None else query.where(f.id.in_(list(ids)))))
-            turns = list(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(doomed))))
-            named = set(db.scalars(sa.select(fe.entity_id).where(fe.fact_id.in_(doomed))))
-            db.execute(tables.facts.delete().where(f.id.in_(doomed)))  # their links go with them
-            db.execute(tables.entity_relations.delete().where(r.turn_id.in_(turns)))
-            db.execute(tables.turns.delete().where(tables.turns.c.id.in_(turns)))
-            named -= set(db.scalars(sa.select(fe.entity_id).where(fe.entity_id.in_(named))))
-            db.execute(tables.entities.delete().where(e.id.in_(named)))
-        return len(doomed)
+        return len(self.erase(namespace, ids, thread=thread, source=source).facts)
+
+    def erase(
+        self,
+        namespace: Namespace,
+        ids: Sequence[int] | None = None,
+        *,
+        thread: str | None = None,
+        source: str | None = None,
+    ) -> Erased:
+        """Do the same and return what went, so that other stores can be cleared of it."""
+        with self._lock:
+            with self.transaction(namespace) as db:
+                erased = erase_facts(db, namespace, ids, thread, source)
+            if erased:
+                self.tidy_file()
+        return erased
+
+    def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
+        """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
+        i, gone = tables.items.c, 0
+        escaped = [json.dumps(text)[1:-1] for text in texts]
+        with self.transaction(Namespace("items", "items")) as db:
+            for text in dict.fromkeys([*texts, *escaped]):
+                held = i.value.contains(text, autoescape=True)
+                gone += db.execute(tables.items.delete().where(held)).rowcount
+            if user is not None:
+                for row in db.execute(sa.select(i.namespace).distinct()).all():
+                    if user in row.namespace.split("."):
+                        own = i.namespace == row.namespace
+                        gone += db.execute(tables.items.delete().where(own)).rowcount
+        return gone
+
+    def exports(self, namespace: Namespace | None) -> list[str]:
+        """Return the files that turns were exported to, of everybody where no namespace is named."""
+        query = sa.select(tables.exports.c.path).distinct()
+        if namespace is not None:
+            query = query.where(*within(tables.exports, namespace))
+        with self.transaction(namespace, writes=False) as db:
+            return list(db.scalars(query))
 
     def edit(
         self,
@@ -163,27 +254,36 @@ class LongTerm(Database):
         fact, empty words, or a salience that is no share.
         """
         question, answer = question.strip(), answer.strip()
-        if not question or not answer:
-            raise UserError("a fact needs a question and an answer: forget it instead")
+        if not question:
+            raise UserError("a fact needs words: forget it instead")
         if not 0 <= salience <= 1:
             raise UserError(f"salience is a share from 0 to 1, not {salience}")
-        rows = np.asarray(embed([question, answer]), dtype=np.float32)
+        halves = [half for half in (question, answer) if half]
+        rows = np.asarray(embed(halves), dtype=np.float32)
         f = tables.facts.c
         with self.transaction(namespace) as db:
+            if not answer and db.scalar(sa.select(f.answer).where(f.id == fact)):
+                raise UserError("a fact needs a question and an answer: forget it instead")
             changed = db.execute(
                 tables.facts.update()
                 .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
                 .values(
                     question=question, answer=answer, salience=salience, success=True,
                     updated=time.time(), embedder=embedder, vector=rows.astype("<f2").tobytes(),
+                    dimension=rows.shape[1],
                 )
             )  # fmt: skip
             if not changed.rowcount:
                 raise UserError(f"no fact {fact} in this memory: it may have been forgotten")
+            bump(db, namespace)
 
     def export_turns(self, namespace: Namespace, target: Path) -> int:
         """Write every turn to JSON lines with what its fact says, oldest first; returns how many."""
-        return write_lines(target, self.turns(namespace))
+        count = write_lines(target, self.turns(namespace))
+        row = {**vars(namespace), "path": str(target.resolve()), "at": time.time()}
+        with self.transaction(namespace) as db:
+            db.execute(tables.exports.insert().values(**row))
+        return count
 
     def import_turns(
         self, namespace: Namespace, source: Path, embed: Embed, embedder: str, extract: Extractor
@@ -200,17 +300,24 @@ class LongTerm(Database):
                 f"cannot read '{source}' ({error}): name a file of `memory export`"
             ) from None
         rows = [_row(line, n, source) for n, line in enumerate(lines, 1) if line.strip()]
+        asked = [f"{row.get('about', '')} {row['question']}".strip() for row in rows]
+        halves = [
+            half for row, text in zip(rows, asked, strict=True) for half in (text, row["answer"])
+        ]
+        vectors = embed([half for half in halves if half])
+        of = dict(zip((half for half in halves if half), vectors, strict=True))
         written = 0
-        for row in rows:
-            about = str(row.get("about", ""))
-            asked = f"{about} {row['question']}".strip()
-            vectors = embed([asked, row["answer"]])
-            entities, relations = extract(f"{asked}\n{row['answer']}")
+        for row, text in zip(rows, asked, strict=True):
+            entities, relations = extract(f"{text}\n{row['answer']}")
+            at = float(row["at"])
             turn = Turn(
                 **{name: row[name] for name in _FIELDS},
-                vector=vectors[0], answer_vector=vectors[1], embedder=embedder,
+                vector=of[text], answer_vector=of.get(row["answer"]), embedder=embedder,
                 success=bool(row.get("success", True)), salience=float(row.get("salience", 0.5)),
-                entities=tuple(entities), relations=tuple(relations), at=float(row["at"]), about=about,
+                entities=tuple(entities), relations=tuple(relations), at=at,
+                about=str(row.get("about", "")), speaker=str(row.get("speaker", "")),
+                source=str(row.get("source", "user")), trust=row.get("trust"),
+                statements=tuple(stated(text, str(row.get("speaker", "")), at)),
             )  # fmt: skip
             written += self.write(namespace, turn) is not None
         return written

@@ -17,12 +17,13 @@ _MENTIONS = 20  # of a name that are looked at
 #: Kinds of entities. Memories written earlier may hold others, which are read and shown as they are.
 NAMED = ("person", "location", "organisation", "thing")
 KINDS = (*NAMED, "topic")
-_WORDS = {
-    name: frozenset(words.split())
+_LISTS = {
+    name: tuple(words.split())
     for name, words in tomllib.loads(
         Path(__file__).with_name("words.toml").read_text("utf-8")
     ).items()
 }
+_WORDS = {name: frozenset(words) for name, words in _LISTS.items()}
 FUNCTION_WORDS = _WORDS["function_words"]
 CALENDAR = _WORDS["calendar"]
 TITLES = _WORDS["titles"]
@@ -42,6 +43,11 @@ PLACE_PREPOSITIONS = _WORDS["place_prepositions"]
 _WORD = re.compile(r"[\w'’.&-]+|[,;:()\"“”]")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s?$")
+
+
+def word_list(name: str) -> tuple[str, ...]:
+    """Return a list of ``words.toml`` in its order."""
+    return _LISTS[name]
 
 
 def plain(name: str) -> str:

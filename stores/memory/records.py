@@ -43,12 +43,43 @@ class Relation:
     object: Entity
 
 
+#: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and
+#: text from outside, which is data whatever it says.
+TRUST: Mapping[str, float] = {"user": 1.0, "agent": 0.6, "document": 0.2, "tool": 0.2}
+#: Below this a fact neither closes nor merges with a trusted one, and prompts mark it.
+TRUSTED = 0.5
+
+
+def trust_of(source: str) -> float:
+    """Return the trust of a source such as ``user`` or ``tool:search``; of an unknown one the least."""
+    return TRUST.get(source.partition(":")[0], min(TRUST.values()))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a turn says of somebody, and for which time (Unix seconds).
+
+    ``is_state`` says that a newer value replaces it (where one lives); an event only happens.
+    """
+
+    subject: str
+    relation: str
+    value: str
+    negated: bool = False
+    is_state: bool = False
+    valid_from: float | None = None
+    valid_to: float | None = None
+
+
 @dataclass(frozen=True)
 class Turn:
-    """One answered question, and where it happened. ``vector`` is the question's, unit length.
+    """What was said and answered, and where it happened. ``vector`` is the question's, unit length.
 
+    What is told and not asked has ``question`` as its text, no answer and no ``answer_vector``.
     ``about`` is what a question that points back into its conversation is about ("" for others):
-    without it a fact would be unreadable in another conversation.
+    without it a fact would be unreadable in another conversation. ``lineage`` are the facts that the
+    answer was made from: it is trusted no more than the least of them. ``more`` are vectors of
+    sentences, by which a long turn is found, too.
     """
 
     thread_id: str
@@ -57,7 +88,7 @@ class Turn:
     question: str
     answer: str
     vector: Vector
-    answer_vector: Vector
+    answer_vector: Vector | None
     embedder: str
     success: bool = True
     salience: float = 0.5
@@ -65,11 +96,28 @@ class Turn:
     relations: tuple[Relation, ...] = ()
     at: float | None = None
     about: str = ""
+    speaker: str = ""
+    source: str = "user"
+    trust: float | None = None
+    lineage: tuple[int, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    more: tuple[Vector, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was told, or the question and its answer."""
+        return f"{self.question} {self.answer}".strip()
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A remembered answer. ``score`` is its relevance to what was asked; times in Unix seconds."""
+    """What is remembered; times in Unix seconds. ``score`` is its nearness to what was asked (cosine).
+
+    The order of recalled facts comes from more than that (see ``stores.memory.recall``).
+
+    ``valid_to`` is when a later turn closed all that it states (None: it holds), ``closed_by`` the
+    fact that did.
+    """
 
     id: int
     question: str
@@ -82,6 +130,41 @@ class Fact:
     score: float = 0.0
     contradicts: tuple[int, ...] = ()
     turns: tuple[Mapping[str, Any], ...] = ()
+    speaker: str = ""
+    source: str = "user"
+    trust: float = 1.0
+    valid_from: float | None = None
+    valid_to: float | None = None
+    closed_by: int | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it was told rather than answered."""
+        return not self.answer
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What recall looked at: its scores by signal, and why it was left out ("" if it was not)."""
+
+    fact: int
+    text: str
+    score: float
+    signals: Mapping[str, float]
+    left_out: str = ""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of a turn: ``stored``, ``merged`` into a fact, ``refused`` or ``repeated``.
+
+    ``closed`` are the facts that it ended.
+    """
+
+    outcome: str
+    fact: int | None = None
+    reason: str = ""
+    closed: tuple[int, ...] = ()
 
 
 def tidy(value: Any) -> Any:
@@ -92,7 +175,7 @@ def tidy(value: Any) -> Any:
         return tuple(tidy(item) for item in value)
     if isinstance(value, Entity):
         return replace(value, name=clean(value.name)[:300])
-    if isinstance(value, Turn | Relation):
+    if isinstance(value, Turn | Relation | Statement):
         return replace(value, **{key: tidy(item) for key, item in vars(value).items()})
     return value
 

@@ -39,7 +39,8 @@ def test_limits_however_they_are_said(text, low, high):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("xx-large", "2XL"), ("8x10 inch", '8" x 10"'), ("pack of 3", "3-pack"), ("1.6 oz", "1.6 ounces"),
+        ("xx-large", "2XL"), ("8x10 inch", '8" x 10"'), ("pack of 3", "3-pack"),
+        ("1.6 oz", "1.6 ounces"),
         ("60x40cm", "60 by 40 cm"), ("twelve pieces", "12 pcs"), ("120ml", "120 ml"),
     ],
 )  # fmt: skip

@@ -40,13 +40,13 @@ def _answer_and_die(settings, when):
     def die(*_args, **_more):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    write = LongTerm.write
+    write = LongTerm.add
     if when == "within":  # the turn and its fact are inserted, their entities are not
         long_term.write_graph = die
     elif when == "before":
-        LongTerm.write = die
+        LongTerm.add = die
     else:
-        LongTerm.write = lambda *args: die(write(*args))
+        LongTerm.add = lambda *args, **more: die(write(*args, **more))
     build_graph(load_config(settings)).invoke({"task": {"question": QUESTION}}, CONFIG)
 
 

@@ -1,8 +1,8 @@
 """Agents do on the template's goals no worse than before they read any wording.
 
-Recorded at commit 3caac6c, whose agents parsed the shop's template: the rewards of goals 0-99 of the real
-data and of goals 0-7 of the sample. Since instructions are aligned with the page, contexts and steps are
-others; a mean reward may fall by ``MARGIN`` at most, which two standard errors of the difference allow.
+Recorded at commit 3caac6c, whose agents parsed the shop's template: the rewards of goals 0-99 of the
+real data and of goals 0-7 of the sample. Since instructions are aligned with the page, contexts and
+steps are others; a mean reward may fall by ``MARGIN`` at most, about two standard errors.
 """
 
 import json

@@ -125,7 +125,9 @@ def test_a_fact_is_edited_found_by_its_new_words_and_keeps_where_it_came_from(ta
 
 def test_memories_are_drawn_safely(talk):
     from stores.bank.bank import Row
-    from stores.memory.records import Entity, Fact, Relation
+    from stores.memory.recall import SIGNALS
+    from stores.memory.records import Candidate, Entity, Fact, Relation
+    from ui.app.render.memories import render_timeline, render_why
 
     evil = "<img src=x>"
     turn = {"thread_id": evil, "step": 2, "at": 0.0}
@@ -134,6 +136,14 @@ def test_memories_are_drawn_safely(talk):
     assert "<img" not in drawn
     assert 'data-drop="7"' in drawn
     assert "asked 2×" in drawn
+    why = render_why([Candidate(7, evil, 1.0, dict.fromkeys(SIGNALS, 0.5), "budget: 9 tokens")])
+    assert "<img" not in why
+    assert "budget: 9 tokens" in why
+    state = {"subject": evil, "relation": "lives in", "value": evil, "negated": False,
+             "valid_from": 0.0, "valid_to": 86400.0, "closed_by": 8, "fact_id": 7}  # fmt: skip
+    line = render_timeline([state])
+    assert "<img" not in line
+    assert "1970-01-02 00:00 (#8)" in " ".join(line.split())
     assert "#8" in drawn
     a, b = Entity("location", evil), Entity("person", "Ada")
     graph = render_entities([a, b], [Relation(b, "lives_in", a)], "Ada")

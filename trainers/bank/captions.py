@@ -5,6 +5,7 @@ import hashlib
 import json
 import mimetypes
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from nodes.experience.episode import Episode
 from nodes.models.asking import ask, asking_problems
 from stores.files import write_json
 from stores.home import home
+from stores.text import one_line
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -41,23 +43,22 @@ class Captions:
         if not parts:
             return episode
         key = hashlib.sha256(json.dumps([self._name, parts]).encode()).hexdigest()
-        known = self._known()
-        if key not in known:
+        caption = self._known().get(key)
+        if caption is None:
             message = HumanMessage([{"type": "text", "text": _ASK}, *parts])
             try:
-                known[key] = " ".join(ask(self._model, [message]).split())
+                caption = one_line(ask(self._model, [message]))
             except asking_problems() as error:
-                problem = " ".join(str(error).split())[:120]
+                problem = one_line(str(error))[:120]
                 self.problems.append(f"{episode.id}: its images were not described ({problem})")
                 return episode
-            self._keep(key, known[key])
-        return episode.with_caption(known[key])
+            self._keep(key, caption)
+        return replace(episode, caption=caption)
 
     def _known(self) -> dict[str, str]:
         try:
-            known = json.loads(self._path.read_text(encoding="utf-8"))
-            return known if isinstance(known, dict) else {}
-        except (OSError, ValueError):
+            return dict(json.loads(self._path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
             return {}
 
     def _keep(self, key: str, caption: str) -> None:

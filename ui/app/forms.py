@@ -10,6 +10,9 @@ from nodes.protocols import Params
 from stores.errors import UserError
 
 Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
+_CONTROLS: dict[str, Control] = {
+    "boolean": "flag", "integer": "integer", "number": "number", "string": "text",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,9 @@ def _field(name: str, spec: Mapping[str, Any], required: bool, known: Mapping[st
     rest = [variant for variant in variants if variant.get("type") != "null"]
     inner = {**spec, **rest[0]} if len(rest) == 1 else _resolved(spec, known)
     choices = tuple(inner.get("enum", ())) or ((inner["const"],) if "const" in inner else ())
-    control: Control = "yaml"
-    if choices:
-        control = "choice"
-    elif len(rest) <= 1:
-        known_types: dict[Any, Control] = {
-            "boolean": "flag", "integer": "integer", "number": "number", "string": "text",
-        }  # fmt: skip
-        control = known_types.get(inner.get("type"), "yaml")
+    control: Control = "choice" if choices else "yaml"
+    if not choices and len(rest) <= 1:
+        control = _CONTROLS.get(str(inner.get("type")), "yaml")
         if nullable and control != "text":  # a number box cannot be empty, a line of text can
             control = "yaml"
     return Field(
@@ -66,13 +64,11 @@ def _resolved(spec: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str,
 
 def shown(field: Field, value: Any) -> Any:
     """Return ``value`` as the field's control shows it."""
+    if field.control in ("yaml", "text") and value is None:
+        return ""
     if field.control == "yaml":
-        return "" if value is None else yaml.safe_dump(value, default_flow_style=True).strip()
-    if field.control == "text":
-        return "" if value is None else str(value)
-    if field.control == "flag":
-        return bool(value)
-    return value
+        return yaml.safe_dump(value, default_flow_style=True).strip()
+    return {"text": str, "flag": bool}.get(field.control, lambda same: same)(value)
 
 
 def meant(field: Field, raw: Any) -> Any:
@@ -85,17 +81,11 @@ def meant(field: Field, raw: Any) -> Any:
             raise UserError(f"{field.name}: this is no YAML ({problem})") from None
     if field.control == "integer" and isinstance(raw, float) and raw.is_integer():
         return int(raw)
-    if field.control == "text" and raw == "" and (field.nullable or field.default is None):
-        return None if field.nullable else raw
-    return raw
+    return None if field.control == "text" and raw == "" and field.nullable else raw
 
 
 def values_of(fields: Sequence[Field], raw: Sequence[Any]) -> dict[str, Any]:
     """Return the parameters that a form's values mean; what is left empty keeps its default."""
-    values: dict[str, Any] = {}
-    for field, item in zip(fields, raw, strict=True):
-        value = meant(field, item)
-        if value is None and not field.nullable:
-            continue
-        values[field.name] = value
-    return values
+    values = {field.name: meant(field, item) for field, item in zip(fields, raw, strict=True)}
+    empty = {field.name for field in fields if not field.nullable and values[field.name] is None}
+    return {name: value for name, value in values.items() if name not in empty}

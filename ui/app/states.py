@@ -71,9 +71,9 @@ def play_references(
     """
     if config.actor.kind in _NOT_ALONE:
         raise UserError(f"actor {config.actor.kind} cannot play alone: choose another in Settings")
-    changes: dict[str, Any] = {"memory": [{"kind": "short_term"}]}
-    changes["context"] = {"kind": "full", "budget": 2000}
-    settled = Config.model_validate({**config.model_dump(mode="json"), **changes})
+    memory, context = [{"kind": "short_term"}], {"kind": "full", "budget": 2000}
+    values = {**config.model_dump(mode="json"), "memory": memory, "context": context}
+    settled = Config.model_validate(values)
     graph = build_graph(settled, InMemorySaver(), resources)
     trajectories = []
     for done, task in enumerate(tasks):
@@ -88,8 +88,7 @@ def similarity(states: Vector) -> Vector:
     """Return the cosine of each pair of states, shape (steps, steps)."""
     norms = np.linalg.norm(states, axis=1, keepdims=True)
     unit = states / np.where(norms > 0, norms, 1.0)
-    cosines: Vector = (unit @ unit.T).astype(np.float32)
-    return cosines
+    return (unit @ unit.T).astype(np.float32)
 
 
 def project(trajectories: Sequence[StateTrajectory]) -> list[Vector]:

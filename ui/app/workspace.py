@@ -8,9 +8,10 @@ the checkpointer.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from envs.protocols import Observation, View, World, fill, takes_text
+from graph.agent import Agent
 from graph.build import Graph
 from graph.config import Config, load_config
 from graph.session import Preview, Session, StepResult
@@ -53,13 +54,16 @@ class Workspace(Turns):
         self.compared_label = ""
         self._tabs = tabs
         self._overrides: dict[str, Any] = {}
-        self._was_used = False
+        self.is_new = True  # nothing was ever started here
 
     @property
     def config(self) -> Config:
         """The agent's config, with what this tab swapped for the running episode."""
-        base: Config = self.graph.agent.config  # type: ignore[attr-defined]
-        return base.model_copy(update=self.overrides)
+        return self._agent.config.model_copy(update=self.overrides)
+
+    @property
+    def _agent(self) -> Agent:
+        return cast(Agent, self.graph.agent)  # type: ignore[attr-defined]
 
     @property
     def view(self) -> View:
@@ -69,14 +73,12 @@ class Workspace(Turns):
     @property
     def resources(self) -> Resources:
         """What the tab's agent has built, and its models."""
-        resources: Resources = self.graph.agent.resources  # type: ignore[attr-defined]
-        return resources
+        return self._agent.resources
 
     @property
     def world(self) -> World:
         """The tab's world."""
-        world: World = self.graph.agent.bound(None).world  # type: ignore[attr-defined]
-        return world
+        return self._agent.bound(None).world
 
     @property
     def slots(self) -> list[str]:
@@ -93,19 +95,9 @@ class Workspace(Turns):
         return at if at is not None and at < len(self.trail) else None
 
     @property
-    def steps_since(self) -> int:
-        """How many steps were taken since the one that is looked at, itself included."""
-        return len(self.trail) - self.looked_at if self.looked_at is not None else 0
-
-    @property
     def overrides(self) -> dict[str, Any]:
         """The slots that this tab swapped, by name."""
         return dict(self.session.overrides if self.session is not None else self._overrides)
-
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing was ever started here."""
-        return self.session is None and not self._was_used
 
     @property
     def running(self) -> Session:
@@ -122,7 +114,7 @@ class Workspace(Turns):
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
             self.lanes, self.compared_at = [], None
-            self._was_used = True
+            self.is_new = False
 
     def step(self) -> StepResult:
         """Let the actor take a step."""
@@ -183,19 +175,17 @@ class Workspace(Turns):
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Find the episode again that :meth:`_keep` wrote down, through the checkpointer."""
-        self._was_used = True
+        self.is_new = False
         overrides = kept.get("overrides") or {}
         self._overrides = Session(self.graph, "unused", context=overrides).overrides
         if not kept.get("thread"):
             return
         session = Session(self.graph, str(kept["thread"]), context=overrides)
-        if "session" not in session.values:
-            return
-        read_with = {i: step["overrides"] for i, step in enumerate(kept.get("steps") or ())}
-        self.session = session
-        self.trail = [
-            Seen(result, read_with.get(result.step, {})) for result in session.replay(read_with)
-        ]
+        if "session" in session.values:
+            read_with = {i: step["overrides"] for i, step in enumerate(kept.get("steps") or ())}
+            steps = session.replay(read_with)
+            self.session = session
+            self.trail = [Seen(result, read_with.get(result.step, {})) for result in steps]
 
     def _take(self, move: Any) -> StepResult:
         with self._move() as session:
@@ -226,7 +216,7 @@ class Workspace(Turns):
         if self._tabs is None:
             return
         values = {
-            "config": self.graph.agent.config.model_dump(mode="json"),  # type: ignore[attr-defined]
+            "config": self._agent.config.model_dump(mode="json"),
             "thread": self.session.thread_id if self.session is not None else None,
             "overrides": _dumped(self.overrides),
             "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import AsJson, Limit, Overrides, command_group, examples, opt, say, write_json
+from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 bank_app = command_group(
     "Make, look at, and tend banks of experience.",
-    "stategate bank build traces.jsonl --out banks/state",
     "stategate bank search banks/state 'Find me a red wool scarf'",
     "stategate run webshop-experience --goal 3 --set context.bank=banks/state",
 )
@@ -29,12 +28,7 @@ _PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
 _Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
 
 
-@bank_app.command(
-    epilog=examples(
-        "stategate bank build runs/practice.sqlite --out banks/state --include-incorrect",
-        "stategate bank build traces/ --out banks/model --annotator hindsight --set llm.kind=openai",
-    )
-)
+@command(bank_app, "stategate bank build runs/p.sqlite --out banks/state --include-incorrect")
 def build(
     traces: _Traces,
     out: Annotated[Path, opt("The bank; goes on if it is there.", metavar="FOLDER")],
@@ -61,9 +55,7 @@ def build(
     episodes = read.found[:limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
-        raise UserError(
-            "no episode to learn from: give other traces, or --include-incorrect for failures"
-        )
+        raise UserError("no episode to learn from: give other traces, or --include-incorrect")
     if any(episode.images for episode in episodes):
         from trainers.bank.captions import Captions
 
@@ -81,9 +73,7 @@ def build(
         _tell_cost(judge)
 
 
-@bank_app.command(
-    epilog=examples("stategate bank hindsight banks/state runs/traces.sqlite --watch 60 &")
-)
+@command(bank_app, "stategate bank hindsight banks/state runs/traces.sqlite --watch 60 &")
 def hindsight(
     folder: Annotated[Path, typer.Argument(help="The state bank.")],
     traces: _Traces,
@@ -118,12 +108,7 @@ def hindsight(
         is_first = False
 
 
-@bank_app.command(
-    epilog=examples(
-        "stategate bank practice --goals 0-99 --out runs/practice.sqlite",
-        "stategate bank practice --goals train --out runs/train.sqlite --set env.data=official",
-    )
-)
+@command(bank_app, "stategate bank practice --goals train --out p.sqlite --set env.data=official")
 def practice(
     out: Annotated[Path, opt("Trace database; goes on if there.", metavar="FILE")],
     goals: Annotated[str, opt("0-99; or of the official data: train or beside.")] = "0-99",
@@ -139,12 +124,12 @@ def practice(
     say(f"{played} episodes played, in {out}")
 
 
-@bank_app.command(epilog=examples("stategate bank show banks/state --limit 5"))
+@command(bank_app, "stategate bank show banks/state --limit 5")
 def show(
     folder: _Folder,
     limit: Annotated[int, opt("Rows to show, those of most worth.", min=0)] = 5,
     episode: Annotated[str | None, opt("Only rows of this episode.")] = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
     from collections import Counter
@@ -165,8 +150,8 @@ def show(
         "used": sum(row.uses for row in rows),
     }
     best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[:limit]
-    if as_json:
-        write_json("-", {**facts, "shown": [_plain(row) for row in best]})
+    if json_target is not None:
+        write_json(json_target, {**facts, "shown": [_plain(row) for row in best]})
         return
     for key, value in facts.items():
         shown = f"{value:.2f}" if isinstance(value, float) else value
@@ -177,16 +162,14 @@ def show(
         _print(row)
 
 
-@bank_app.command(
-    epilog=examples("stategate bank search banks/state 'Find me a red wool scarf' -k 3")
-)
+@command(bank_app, "stategate bank search banks/state 'Find me a red wool scarf' -k 3")
 def search(
     folder: _Folder,
     text: Annotated[str, typer.Argument(help="A question, or a whole state as text.")],
     k: Annotated[int, opt("How many rows.", "-k", min=1, max=100)] = 5,
     config: _Config = "webshop",
     overrides: Overrides = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Find the rows nearest to a text."""
     if not text.strip():
@@ -195,14 +178,14 @@ def search(
 
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
-    if as_json:
-        write_json("-", [{"score": hit.score, **_plain(hit.row)} for hit in hits])
+    if json_target is not None:
+        write_json(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits])
         return
     for hit in hits:
         _print(hit.row, hit.score)
 
 
-@bank_app.command(epilog=examples("stategate bank edit banks/state 1f2e3d --q 0"))
+@command(bank_app, "stategate bank edit banks/state 1f2e3d --q 0")
 def edit(
     folder: _Folder,
     row: Annotated[str, typer.Argument(help="The row's id (see show).")],
@@ -224,7 +207,7 @@ def edit(
     _print(bank.change(row, q=q, **changes))
 
 
-@bank_app.command(epilog=examples("stategate bank prune banks/state --keep 50000 --useless"))
+@command(bank_app, "stategate bank prune banks/state --keep 50000 --useless")
 def prune(
     folder: _Folder,
     keep: Annotated[int | None, opt("Rows to keep at most.", min=0)] = None,
@@ -244,7 +227,7 @@ def prune(
     say(f"{gone} rows removed, {len(bank)} left")
 
 
-@bank_app.command(epilog=examples("stategate bank merge banks/a banks/b --out banks/all"))
+@command(bank_app, "stategate bank merge banks/a banks/b --out banks/all")
 def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="BANKS", help="Banks to put together.")],
     out: Annotated[Path, opt("The bank they go to.", metavar="FOLDER")],
@@ -257,7 +240,7 @@ def merge(
     say(f"{added} new rows in {out}")
 
 
-@bank_app.command(epilog=examples("stategate bank export banks/state rows.jsonl"))
+@command(bank_app, "stategate bank export banks/state rows.jsonl")
 def export(
     folder: _Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
 ) -> None:

@@ -5,33 +5,19 @@ from typing import Annotated
 
 import typer
 
-from ui.cli.output import command_group, console, examples, opt, say
+from ui.cli.output import command, command_group, console, opt, say
 
 data_app = command_group(
     "Fetch the data that worlds read.",
-    "stategate data webshop",
     "stategate data webshop --from ~/webshop-files",
     "stategate run webshop --goal 3 --set env.data=official",
 )
-_TRAJECTORIES = examples(
-    "stategate data trajectories --data official --out runs/trajectories/real",
-    "stategate data trajectories --practice --data official --out runs/trajectories/practice",
-)
-
-_CONVERT = examples(
-    "stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl",
-    "stategate data convert human mturk/ --out runs/trajectories/human.jsonl",
-)
 
 
-@data_app.command(epilog=examples("stategate data webshop --from ~/webshop-files"))
+@command(data_app, "stategate data webshop --from ~/webshop-files")
 def webshop(
-    source: Annotated[
-        Path | None, opt("Copy them from here, download nothing.", "--from", metavar="FOLDER")
-    ] = None,
-    target: Annotated[
-        Path | None, opt("Keep them here, not where env.data=official.", "--to", metavar="FOLDER")
-    ] = None,
+    source: Annotated[Path | None, opt("Copy from here.", "--from", metavar="FOLDER")] = None,
+    target: Annotated[Path | None, opt("Keep them here.", "--to", metavar="FOLDER")] = None,
 ) -> None:
     """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
     from rich.table import Table
@@ -51,20 +37,57 @@ def webshop(
     out.print(f"in {folder}: use them with [bold]--set env.data={value}[/bold]", soft_wrap=True)
 
 
-@data_app.command(epilog=_TRAJECTORIES)
+@command(data_app, "stategate data alfworld --from ~/alfworld")
+def alfworld(
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Copy them from here, download nothing."),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
+    ] = None,
+) -> None:
+    """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
+    from envs.alfworld.data import fetch
+    from stores.home import home
+
+    folder = target.expanduser() if target else home() / "data" / "alfworld"
+    records, games = fetch(folder, source)
+    out = console()
+    for record in records:
+        out.print(f"{record.name}  {record.bytes / 1e6:.1f} MB  SHA-256 {record.sha256[:12]}")
+    counts = ", ".join(f"{count} {split}" for split, count in games.items())
+    value = f"'{folder}'" if target else "official"
+    out.print(f"{counts} games in {folder}: use them with --set env.data={value}", soft_wrap=True)
+
+
+@command(data_app, "stategate data trajectories --practice --data official --out runs/practice")
 def trajectories(
     out: Annotated[Path, opt("Where the JSON lines go.", metavar="FOLDER")],
+    world: Annotated[str, opt("webshop or alfworld.")] = "webshop",
     practice: Annotated[bool, opt("Goals to practise on: for policy.", "--practice")] = False,
     source: Annotated[str, opt("'sample', 'official' or a folder.", "--data")] = "sample",
-    episodes: Annotated[
-        int | None, opt("Of training; 1000 or 1800.", "-n", "--episodes", min=1)
-    ] = None,
+    episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     seed: int = 0,
 ) -> None:
-    """Let WebShop's expert play, to train from; nothing that a test goal aims at is played."""
+    """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
     from stores.errors import UserError
+
+    counts = {"n": episodes, "heldout": heldout}
+    known = {name: count for name, count in counts.items() if count is not None}
+    if world == "alfworld":
+        from nodes.observe.alfworld import AlfWorldEnv
+        from trainers.alfworld.collect import collect as search
+        from ui.cli.output import write_json
+
+        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, **known)
+        write_json("-", played["splits"])
+        return
+    if world != "webshop":
+        raise UserError(f"--world is webshop or alfworld, not '{world}'")
     from trainers.webshop.collect import collect, collect_practice
     from trainers.webshop.goals import MODES
     from ui.cli.output import write_json
@@ -72,13 +95,11 @@ def trajectories(
     if observation not in (*MODES, "both"):
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
-    counts = {"n": episodes, "heldout": heldout}
-    known = {name: count for name, count in counts.items() if count is not None}
     play = collect_practice if practice else collect
     write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
 
 
-@data_app.command(epilog=_CONVERT)
+@command(data_app, "stategate data convert human mturk/ --out runs/trajectories/human.jsonl")
 def convert(
     form: Annotated[str, typer.Argument(help="react (prompt traces) or human (server logs).")],
     source: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import typer
 
-from ui.cli.output import AsJson, console, examples, write_json
+from ui.cli.output import JsonFile, console, write_json
 
-EXAMPLES = examples("stategate doctor --json")
 _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 _MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
 #: Our top-level folders, as other packages may call theirs, too.
@@ -25,7 +24,7 @@ class Finding:
     text: str
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(json_target: JsonFile = None) -> None:
     """Check the installation: versions, assets, cache folder, loopback, plug-ins. Fetches nothing.
 
     Exit code 1 if something is wrong.
@@ -35,14 +34,13 @@ def doctor(as_json: AsJson = False) -> None:
 
     results = list(findings())
     wrong = sum(finding.ok is False for finding in results)
-    if as_json:
-        write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in results]})
+    if json_target is not None:
+        write_json(
+            json_target, {"ok": not wrong, "findings": [vars(finding) for finding in results]}
+        )
     else:
         out = console()
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column(overflow="fold")
+        table = Table.grid("", "", "", padding=(0, 2))
         for finding in results:
             table.add_row(Text(*_MARKS[finding.ok]), finding.what, Text(finding.text))
         out.print(table)
@@ -73,16 +71,16 @@ def _packages() -> Iterator[Finding]:
     from packaging.requirements import Requirement
 
     wrong = []
-    needed = [Requirement(line) for line in requires("stategate") or ()]
-    needed = [r for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
-    for requirement in needed:
-        try:
-            installed = version(requirement.name)
-        except PackageNotFoundError:
-            wrong.append(f"{requirement.name} is missing")
+    for needed in map(Requirement, requires("stategate") or ()):
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
             continue
-        if not requirement.specifier.contains(installed, prereleases=True):
-            wrong.append(f"{requirement.name} is {installed}, needed {requirement.specifier}")
+        try:
+            installed = version(needed.name)
+        except PackageNotFoundError:
+            wrong.append(f"{needed.name} is missing")
+            continue
+        if not needed.specifier.contains(installed, prereleases=True):
+            wrong.append(f"{needed.name} is {installed}, needed {needed.specifier}")
     versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     yield Finding("packages", not wrong, "; ".join(wrong) or versions)
 
@@ -97,9 +95,8 @@ def _folders() -> Iterator[Finding]:
     for name in FOLDERS:
         place, ours = _place_of(name), root / name
         others = sorted({owner for owner in owners.get(name, ()) if owner.lower() != "stategate"})
-        fix = (
-            f"pip uninstall {' '.join(others)}" if others else "rename it, or leave it off the path"
-        )
+        fix = "rename it, or leave it off the path"
+        fix = f"pip uninstall {' '.join(others)}" if others else fix
         if place is not None and place.resolve() != ours:
             shadows.append(f"'{name}' is read from {place}, not from here: {fix}")
         elif any(Path(str(distribution(o).locate_file(name))).resolve() == ours for o in others):
@@ -168,12 +165,11 @@ def _assets() -> Iterator[Finding]:
 
     for asset in ASSETS.values():
         size = f"{asset.size / 1e6:,.0f} MB"
-        if not asset.is_present:
-            yield Finding(asset.name, None, f"not here yet; {size}, fetched on first use")
-        elif not asset.is_verified:
-            yield Finding(asset.name, None, f"here, {size}; its SHA-256 is checked on first use")
-        else:
+        if asset.is_present and asset.is_verified:
             yield Finding(asset.name, True, f"here and checked, {size}")
+            continue
+        fetch = "its SHA-256 is checked" if asset.is_present else "not here yet; it is fetched"
+        yield Finding(asset.name, None, f"{size}; {fetch} on first use")
 
 
 def _data() -> Iterator[Finding]:

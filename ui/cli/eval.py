@@ -1,13 +1,15 @@
 """``stategate eval``: compare agents on the same tasks."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from evals.bench.app import bench_app
-from ui.cli.evaluating import command_line, measure, names
-from ui.cli.output import Config, JsonFile, Limit, command_group, examples, opt
+from ui.cli import evidence
+from ui.cli.evaluating import command_line, evaluation, measure, names
+from ui.cli.output import Config, JsonFile, Limit, Overrides, command, command_group, opt
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -15,17 +17,17 @@ eval_app = command_group(
     "stategate eval report runs/rule runs/budget --out docs/results/mine.md",
 )
 eval_app.add_typer(bench_app, name="bench")
+eval_app.command(epilog=evidence.LOCOMO)(evidence.locomo)
+eval_app.command(epilog=evidence.LONGMEMEVAL)(evidence.longmemeval)
+eval_app.command(epilog=evidence.DIALOGUES)(evidence.dialogues)
+eval_app.command(epilog=evidence.STATEMENTS)(evidence.statements)
+eval_app.command(epilog=evidence.REMEMBERED)(evidence.remembered)
 
 _Out = Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")]
 _Agent = Annotated[
     list[str] | None, opt("An agent of your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…")
 ]
-_Goals = Annotated[
-    str, opt("Numbers of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
-]
-_Set = Annotated[
-    list[str] | None, opt("For every agent; repeatable.", "--set", metavar="SLOT.FIELD=VALUE")
-]
+_Goals = Annotated[str, opt("Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")]
 _Only = Annotated[str, opt("Just these agents, comma-separated; all if empty.")]
 _Split = Annotated[str, opt("dev to tune on, test to report.")]
 _Seed = Annotated[int, opt("Of the statistics; written to args.json.")]
@@ -38,19 +40,14 @@ _CHOICES = {
 }
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval live --agents full,window,query_rag --goals 0-499 --out runs/rule",
-        "stategate eval live --agent short=context.kind=full,context.budget=300 --out runs/s",
-    )
-)
+@evaluation(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
 def live(
     out: _Out,
     agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
     agent: _Agent = None,
     goals: _Goals = "0-9",
     config: Config = "webshop",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -59,14 +56,11 @@ def live(
 
     chosen = parse_agents(agents, agent or ())
     how = (overrides or (), seed, command_line())
-    measure(out, json_target, lambda: run_live(config, chosen, goals, out, *how))
+    measure(out, json_target, partial(run_live, config, chosen, goals, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval budget --goals 0-99 --budgets 100,200,400 --ratios 0.4,0.6 --out runs/b",
-        "stategate eval budget --builders full --agent u=context.allocator=uniform --out runs/u",
-    )
+@evaluation(
+    eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b"
 )
 def budget(
     out: _Out,
@@ -76,7 +70,7 @@ def budget(
     ratios: Annotated[str, opt("Shares of each page, 0.3,0.5, for builders with a ratio.")] = "",
     goals: _Goals = "0-9",
     config: Config = "webshop",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -85,15 +79,13 @@ def budget(
 
     how = (overrides or (), seed, parse_ratios(ratios), command_line())
     kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
-    measure(out, json_target, lambda: run_budget(config, kinds, own, sizes, goals, out, *how))
+    measure(out, json_target, partial(run_budget, config, kinds, own, sizes, goals, out, *how))
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval wordings --set env.data=official --out runs/wordings",
-        "stategate eval wordings --split negation,typos --goals clean --actors rule --out runs/two",
-    )
+@evaluation(
+    eval_app,
+    "stategate eval wordings --split negation,typos --goals clean --actors rule --out runs/w",
 )
 def wordings(
     out: _Out,
@@ -104,7 +96,7 @@ def wordings(
     contexts: Annotated[str, opt("Of full, compress.")] = "full,compress",
     goals: _Goals = "developing:40",
     config: Config = "webshop",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -115,23 +107,18 @@ def wordings(
     measure(out, json_target, lambda: run_wordings(config, split, names(actors), goals, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval experience --state-bank banks/state --trace-bank banks/t --out runs/e",
-        "stategate eval experience --state-bank banks/s --only state,gated --out runs/f",
-    )
+@evaluation(
+    eval_app, "stategate eval experience --state-bank banks/s --only state,gated --out runs/e"
 )
 def experience(
     out: _Out,
-    state_bank: Annotated[
-        str | None, opt("Best made of other tasks than --goals.", metavar="FOLDER")
-    ] = None,
+    state_bank: Annotated[str | None, opt("Made of other tasks.", metavar="FOLDER")] = None,
     trace_bank: Annotated[str | None, opt("Likewise.", metavar="FOLDER")] = None,
     goals: _Goals = "0-299",
     inner: Annotated[str, opt("The context that is wrapped.")] = "full",
     only: _Only = "",
     config: Config = "webshop-experience",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -139,15 +126,10 @@ def experience(
     from evals.worlds.experience import run_experience
 
     how = (state_bank, trace_bank, inner, overrides or (), names(only), seed, command_line())
-    measure(out, json_target, lambda: run_experience(config, goals, out, *how))
+    measure(out, json_target, partial(run_experience, config, goals, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval",
-        "stategate eval retrieval --data traces.jsonl --updater none --out runs/instruction-only",
-    )
-)
+@evaluation(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
 def retrieval(
     data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
     out: _Out,
@@ -160,27 +142,18 @@ def retrieval(
     from evals.worlds.retrieval import run_retrieval
 
     how = (updater, config, seed, command_line())
-    measure(out, json_target, lambda: run_retrieval(data, out, *how))
+    measure(out, json_target, partial(run_retrieval, data, out, *how))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval qa --data FOLDER --experiments A,C --out runs/qa",
-        "stategate eval qa --experiments A --only fixed-256 --set actor.kind=answer --out runs/chat",
-    )
-)
+@evaluation(eval_app, "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa")
 def qa(
     out: _Out,
-    data: Annotated[
-        str, opt("'sample', or a folder with corpus/ and evaluation_dataset.json.")
-    ] = "sample",
-    experiments: Annotated[
-        str, opt("A chunk size, B chunking, C embedding and retrieval, D memory.")
-    ] = "A,B,C,D",
+    data: Annotated[str, opt("'sample', or a folder with corpus/ and questions.")] = "sample",
+    experiments: Annotated[str, opt("A size, B kind, C retrieval, D memory.")] = "A,B,C,D",
     only: _Only = "",
     limit: Limit = None,
     config: Config = "qa",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -188,14 +161,11 @@ def qa(
     from evals.qa.experiments import run_qa
 
     what = (data, names(experiments), config, _extractive(overrides), limit, names(only))
-    measure(out, json_target, lambda: run_qa(out, *what, seed, command_line()))
+    measure(out, json_target, partial(run_qa, out, *what, seed, command_line()))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval memory --out runs/memory",
-        "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
-    )
+@evaluation(
+    eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m"
 )
 def memory(
     out: _Out,
@@ -203,7 +173,7 @@ def memory(
     policies: Annotated[str, opt("Of neither, stm, ltm, both.")] = "neither,stm,ltm,both",
     limit: Limit = None,
     config: Config = "qa",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     seed: _Seed = 0,
     json_target: JsonFile = None,
 ) -> None:
@@ -211,34 +181,44 @@ def memory(
     from evals.memory.dialogues import run_memory
 
     what = (dialogues, names(policies), config, _extractive(overrides), limit)
-    measure(out, json_target, lambda: run_memory(out, *what, seed, command_line()))
+    measure(out, json_target, partial(run_memory, out, *what, seed, command_line()))
 
 
-@eval_app.command(
-    epilog=examples("stategate eval entities --agents rules,spacy,model --out runs/entities")
-)
+@evaluation(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
 def entities(
     out: _Out,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
     data: Annotated[str, opt("'articles' of many fields, or 'sample'.")] = "articles",
     split: _Split = "test",
     config: Config = "qa",
-    overrides: _Set = None,
+    overrides: Overrides = None,
     json_target: JsonFile = None,
 ) -> None:
     """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
     from evals.qa.entities import run_entities
 
     what = (names(agents), data, split, config, overrides or ())
-    measure(out, json_target, lambda: run_entities(out, *what, command_line()))
+    measure(out, json_target, partial(run_entities, out, *what, command_line()))
 
 
-@eval_app.command(
-    epilog=examples(
-        "stategate eval rerank --split dev --limit 20 --out runs/rerank-dev",
-        "stategate eval rerank --rankers bm25,loss,leave_one_out --limit 10 --out runs/slow",
-    )
-)
+@evaluation(eval_app, "stategate eval agents --split dev --n 60 --out runs/agents-dev")
+def agents(
+    out: _Out,
+    split: _Split = "dev",
+    n: Annotated[int, opt("Tasks, as many of each family.", min=1)] = 60,
+    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
+    budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 8000,
+    seed: Annotated[int, opt("Of the first task of each family.")] = 0,
+    json_target: JsonFile = None,
+) -> None:
+    """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
+    from evals.agents.run import DEFAULT_ARMS, run_agents
+
+    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line())
+    measure(out, json_target, partial(run_agents, out, *what))
+
+
+@evaluation(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
 def rerank(
     out: _Out,
     split: _Split = "dev",
@@ -276,12 +256,10 @@ def rerank(
 
         torch.set_num_threads(threads)
     how = (data, states_folder, command_line())
-    measure(out, json_target, lambda: run_rerank(Settings(**chosen), out, *how))
+    measure(out, json_target, partial(run_rerank, Settings(**chosen), out, *how))
 
 
-@eval_app.command(
-    epilog=examples("stategate eval report runs/rule runs/budget --out docs/results/mine.md")
-)
+@command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run directories.")],
     out: Annotated[Path, opt("The page to write.", metavar="FILE.md")],

@@ -1,6 +1,6 @@
 """A person at the keyboard instead of an actor: the page with numbered choices, and their answer."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from envs.protocols import Chunk, Observation, View, takes_text, verb_of
@@ -31,8 +31,14 @@ def play_by_hand(session: "Session", out: "Console") -> Generator["StepResult", 
             out.rule(f"[bold]step {shown + 1}[/bold]", align="left", style="dim")
             out.print(world.instruction(values["session"]).strip(), style="bold", markup=False)
             show_page(out, view, observation)
-            out.print(f"[dim]{_help(observation)}[/dim]")
-        answer = _ask(out)
+            verbs = dict.fromkeys(verb_of(a) for a in observation.actions if takes_text(a))
+            words = "".join(f"{verb} words, " for verb in verbs)
+            out.print(f"type a number, {words}an action, or q to quit", style="dim")
+        try:
+            answer = out.input("[bold]> [/bold]").strip()
+        except EOFError:
+            out.print()
+            raise UserError("the input ended before the episode did: type q to quit") from None
         if answer.lower() in ("q", "quit"):
             return
         if not answer:
@@ -74,47 +80,32 @@ def show_page(out: "Console", view: View, observation: Observation) -> None:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", style="bold cyan", no_wrap=True, min_width=2)
     grid.add_column(overflow="fold")
-    for chunk in view.chunks(observation):
-        here = [action for action in chunk.actions if action in numbers]
+    chunks = view.chunks(observation)
+    rest = [action for action in numbers if not any(action in chunk.actions for chunk in chunks)]
+    for chunk in [*chunks, Chunk("rest", "rest", "", tuple(rest), role="commands")]:
+        here = {action: numbers.pop(action) for action in chunk.actions if action in numbers}
         if chunk.role == "entry" and here:
-            grid.add_row(str(numbers.pop(here[0])), Text(describe(view, chunk)))
-        elif here:
-            if chunk.text.strip() and chunk.role in ("text", "subject"):
-                grid.add_row("", Text(chunk.text.strip()))
-            grid.add_row("", _choices(view, chunk, [(numbers.pop(a), a) for a in here]))
-        elif chunk.role != "frame" and (text := describe(view, chunk)):
+            grid.add_row(str(next(iter(here.values()))), Text(describe(view, chunk)))
+            continue
+        is_said = chunk.role != "frame" and (not here or chunk.role in ("text", "subject"))
+        if is_said and (text := describe(view, chunk)):
             grid.add_row("", Text(text))
-    if numbers:
-        grid.add_row("", _choices(view, None, [(n, action) for action, n in numbers.items()]))
+        if here:
+            grid.add_row("", _choices(view, chunk, here))
     out.print(grid)
 
 
-def _choices(view: View, chunk: Chunk | None, choices: Sequence[tuple[int, str]]) -> Any:
+def _choices(view: View, chunk: Chunk, numbers: Mapping[str, int]) -> Any:
     from rich.text import Text
 
-    choice = chunk.choice if chunk is not None else None
-    lead = f"{choice.name}:" if choice is not None else lead_of(view, chunk) if chunk else ""
-    line = Text(f"{lead}  " if lead else "")
+    choice = chunk.choice
+    lead = lead_of(view, chunk) if choice is None else f"{choice.name}:"
     chosen = None
-    if chunk is not None and choice is not None and choice.chosen is not None:
-        chosen = dict(zip(choice.values, chunk.actions, strict=False)).get(choice.chosen)
-    for number, action in choices:
+    if choice is not None:
+        chosen = dict(zip(choice.values, chunk.actions, strict=False)).get(choice.chosen or "")
+    line = Text(f"{lead}  " if lead else "")
+    for action, number in numbers.items():
         line.append(f"{number} ", "bold cyan")
-        line.append(label(action), "bold reverse" if action == chosen else "")
-        line.append("   ")
+        line.append(label(action), "bold reverse" if action == chosen else "").append("   ")
     line.rstrip()
     return line
-
-
-def _help(observation: Observation) -> str:
-    verbs = dict.fromkeys(verb_of(action) for action in observation.actions if takes_text(action))
-    words = "".join(f"[bold]{verb} words[/bold], " for verb in verbs)
-    return f"type a number, {words}an action, or [bold]q[/bold] to quit"
-
-
-def _ask(out: "Console") -> str:
-    try:
-        return out.input("[bold]> [/bold]").strip()
-    except EOFError:
-        out.print()
-        raise UserError("the input ended before the episode did: type q to quit") from None

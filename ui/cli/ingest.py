@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import JsonFile, Overrides, examples, opt, say, write_json
+from ui.cli.output import JsonFile, Overrides, opt, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
 
 _COUNTED = ("added", "updated", "unchanged", "removed")
-EXAMPLES = examples(
+EXAMPLES = (
     "stategate ingest https://example.org/page.html wikipedia:Brinicle --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
@@ -34,23 +34,33 @@ def ingest(
     from graph.config import load_config
     from nodes.observe.qa import QaEnv
     from nodes.resources import Resources
-    from stores.corpus.corpus import Corpus
+    from stores.corpus.corpus import Corpus, corpus_names
+    from stores.corpus.web_pages import is_web
 
     chosen = [f"embedder.kind={embedder}", *(overrides or ())]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
+    is_known = corpus in corpus_names()
     target = Corpus(corpus)
-    changes = _read(target, sources, fresh, int(max_mb * 1e6))
+    try:
+        changes = _read(target, sources, fresh, int(max_mb * 1e6))
+    except BaseException:
+        if not is_known and target.is_new():  # a failed beginning leaves nothing behind
+            target.remove()
+        raise
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
     index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     if json_target is not None:
         skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
         write_json(json_target, {**counts, "skipped": skipped, "passages": len(index.passages)})
-        return
-    for document in changes.skipped:
-        say(f"skipped {document.id}: {document.why}", "yellow")
-    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
-    say(f"corpus {corpus}: {summary}; {len(index.passages)} passages ({chunking})")
+    else:
+        for document in changes.skipped:
+            say(f"skipped {document.id}: {document.why}", "yellow")
+        summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+        say(f"corpus {corpus}: {summary}; {len(index.passages)} passages ({chunking})")
+    # A file of a folder may be skipped; what was asked for by name was to be read.
+    if {s.id for s in changes.skipped} & {name for name in sources if is_web(name)}:
+        raise typer.Exit(2)
 
 
 def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> "Changes":
@@ -67,25 +77,23 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
-            if is_web(name):
-                documents = [read_web(name, fresh, max_bytes=max_bytes)]
-                origin = name
-                bar.update(1)
-            else:
+            origin, documents = name, []
+            if name in folders:
                 folder = folders[name]
                 origin = str(folder.resolve())
                 base = folder if folder.is_dir() else folder.parent
-                documents = []
                 for path in listed[name]:
                     id_ = path.relative_to(base).as_posix()
                     documents.extend(read_documents(path, id_, origin, max_bytes))
                     bar.update(1)
+            else:
+                documents.append(read_web(name, fresh, max_bytes=max_bytes))
+                bar.update(1)
             changes = corpus.sync(origin, documents)
             for field in (*_COUNTED, "skipped"):
                 getattr(total, field).extend(getattr(changes, field))
     if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:
         first = total.skipped[0]
-        raise UserError(
-            f"nothing could be read: {first.id}: {first.why} (check the name, or the network)"
-        )
+        why = f"{first.id}: {first.why} (check the name, or the network)"
+        raise UserError(f"nothing could be read: {why}")
     return total

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import AsJson, console, examples, opt, write_json
+from ui.cli.output import JsonFile, console, opt, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -17,12 +17,9 @@ if TYPE_CHECKING:
     from nodes.registry import Registry
 
 
-EXAMPLES = examples("stategate kinds context", "stategate kinds --json")
-
-
 def kinds(
     slot: Annotated[str | None, typer.Argument(help="One slot, such as context; else all.")] = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
     as_markdown: Annotated[bool, opt("Write a table for a README.", "--markdown")] = False,
 ) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
@@ -33,8 +30,8 @@ def kinds(
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
     described = catalogue(registry(), SLOTS if slot is None else (slot,))
-    if as_json:
-        write_json("-", described)
+    if json_target is not None:
+        write_json(json_target, described)
     elif as_markdown:
         typer.echo(markdown(described))
     else:
@@ -43,22 +40,14 @@ def kinds(
 
 def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, Any]:
     """Describe the kinds of ``slots``: ``{"slots": {slot: [kind, ...]}, "broken": {name: why}}``."""
-    described = {
-        slot: [
-            {
-                "kind": name,
-                "owner": kind.owner,
-                "summary": (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("\n", " "),
-                "parameters": [
-                    _parameter(field, info)
-                    for field, info in kind.cls.model_fields.items()
-                    if field != "kind"
-                ],
-            }
-            for name, kind in sorted(registry.kinds(slot).items())
-        ]
-        for slot in slots
-    }
+    described: dict[str, list[dict[str, Any]]] = {slot: [] for slot in slots}
+    for slot, members in described.items():
+        for name, kind in sorted(registry.kinds(slot).items()):
+            summary = (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
+            fields = kind.cls.model_fields.items()
+            own = [_parameter(field, info) for field, info in fields if field != "kind"]
+            told = {"kind": name, "owner": kind.owner, "summary": summary, "parameters": own}
+            members.append(told)
     return {"slots": described, "broken": dict(registry.broken)}
 
 
@@ -77,14 +66,12 @@ def markdown(described: dict[str, Any], owner: str | None = None) -> str:
 def _parameter(name: str, info: "FieldInfo") -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
-    described: dict[str, Any] = {"name": name, "type": type_name(info.annotation)}
-    described["required"] = info.is_required()
-    if not info.is_required():
-        described["default"] = to_jsonable_python(
-            info.get_default(call_default_factory=True, validated_data={}), fallback=str
-        )
-    described["description"] = info.description or ""
-    return described
+    is_required = info.is_required()
+    described = {"name": name, "type": type_name(info.annotation), "required": is_required}
+    if not is_required:
+        default = info.get_default(call_default_factory=True, validated_data={})
+        described["default"] = to_jsonable_python(default, fallback=str)
+    return {**described, "description": info.description or ""}
 
 
 def type_name(annotation: Any) -> str:

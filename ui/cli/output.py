@@ -4,9 +4,9 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: What a transcript shows of each step.
 Show = Literal["page", "context", "none"]
 _BAR = 14  # blocks of the longest bar
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def opt(about: str, *names: str, **more: Any) -> Any:
@@ -33,7 +34,6 @@ Overrides = Annotated[
 ]
 Config = Annotated[str, opt("A preset or a YAML file.")]
 JsonFile = Annotated[str | None, opt("Write all of it; - is stdout.", "--json", metavar="FILE")]
-AsJson = Annotated[bool, opt("Write JSON to stdout.", "--json")]
 Limit = Annotated[int | None, opt("Only the first so many.", min=1)]
 
 
@@ -47,6 +47,13 @@ def command_group(about: str, *lines: str) -> typer.Typer:
             typer.echo(context.get_help())
 
     return group
+
+
+def command(
+    group: typer.Typer, *lines: str, name: str | None = None
+) -> Callable[[Command], Command]:
+    """Return what makes a function a command of ``group``, with ``lines`` as examples in its help."""
+    return group.command(name, epilog=examples(*lines))
 
 
 def examples(*lines: str) -> str:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ui.cli.evaluating import names
-from ui.cli.output import JsonFile, bar, check_target, console, examples, opt, say, write_json
+from ui.cli.output import JsonFile, bar, check_target, console, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.build_context.rico.rankers import Weighed
     from nodes.models.decoders.backend import Document
 
-EXAMPLES = examples(
+EXAMPLES = (
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
     """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
 )
@@ -24,17 +24,11 @@ def rank(
     corpus: Annotated[str, opt(_CORPUS, metavar="NAME|PATH")],
     top: Annotated[int, opt("How many documents to show.", min=1)] = 10,
     ranker: Annotated[str, opt("single_gradient, multistep, loss, …")] = "single_gradient",
-    fuse_with: Annotated[
-        str, opt("Scores to add, comma-separated: bm25, bm25_stem, embedder.", "--with")
-    ] = "bm25_stem,embedder",
+    fuse_with: Annotated[str, opt("Scores to add: bm25, …", "--with")] = "bm25_stem,embedder",
     alone: Annotated[bool, opt("The ranker's own score only.", "--alone")] = False,
     candidates: Annotated[int, opt("Weigh only so many, the BM25-best.", min=1)] = 20,
-    model: Annotated[
-        str, opt("Asset (also qwen2.5-coder-0.5b), folder, .gguf file, hub name.")
-    ] = "smollm2-135m",
-    answer: Annotated[
-        bool, opt("Also answer from the mixed state (learned_state).", "--answer")
-    ] = False,
+    model: Annotated[str, opt("Asset, folder, .gguf file, hub name.")] = "smollm2-135m",
+    answer: Annotated[bool, opt("Also answer from the mixed state.", "--answer")] = False,
     json_target: JsonFile = None,
 ) -> None:
     """Weigh documents for a question by how much attending to them would help predict it."""

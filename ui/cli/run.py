@@ -7,24 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import (
-    JsonFile,
-    Overrides,
-    Show,
-    check_target,
-    console,
-    examples,
-    opt,
-    write_json,
-)
+from ui.cli import output
+from ui.cli.output import JsonFile, Overrides, Show, opt
 
 if TYPE_CHECKING:
     from envs.protocols import World
     from graph.config import Config
     from graph.session import Session, StepResult
 
-EXAMPLES = examples(
-    "stategate run webshop --goal 3 --set context.kind=window --budget 300",
+EXAMPLES = (
     "stategate run mine.yaml --task room=cellar --show context --json episode.json",
     "stategate run webshop --episodes 50 --start 100 --out runs/first",
     "stategate run demo --thread mine --resume",
@@ -35,10 +26,11 @@ def run(
     config: Annotated[
         str, typer.Argument(help="A preset (demo, webshop) or a YAML file.")
     ] = "demo",
-    goal: Annotated[int | None, opt("Which of the world's tasks to play.", min=0)] = None,
+    goal: Annotated[
+        int | None, opt("Which of the world's tasks to play.", "--goal", "--game", min=0)
+    ] = None,
     task: Annotated[
-        list[str] | None,
-        opt("A task in the world's own words; repeatable, YAML.", metavar="KEY=VALUE"),
+        list[str] | None, opt("The world's own words; repeatable, YAML.", metavar="KEY=VALUE")
     ] = None,
     overrides: Overrides = None,
     actor: Annotated[str | None, opt("Who acts: chat, rule, human, your own kind, …")] = None,
@@ -47,36 +39,21 @@ def run(
     max_steps: Annotated[int | None, opt("Steps an episode may take.")] = None,
     show: Annotated[Show, opt("Of each step: the page, the context (prompt), or none.")] = "page",
     json_target: JsonFile = None,
-    thread: Annotated[
-        str | None, opt("Keep checkpoints, to resume the episode.", metavar="ID")
-    ] = None,
+    thread: Annotated[str | None, opt("Keep checkpoints, to resume it.", metavar="ID")] = None,
     resume: Annotated[bool, opt("Go on with --thread's unfinished episode.", "--resume")] = False,
-    episodes: Annotated[
-        int | None, opt("Play N tasks; print a summary.", min=1, metavar="N")
-    ] = None,
+    episodes: Annotated[int | None, opt("Play so many tasks.", min=1, metavar="N")] = None,
     start: Annotated[int | None, opt("The first task of --episodes.", min=0)] = None,
-    out: Annotated[
-        str | None, opt("Write --episodes to a run directory; resumes it.", metavar="DIR")
-    ] = None,
+    out: Annotated[str | None, opt("Run directory of --episodes.", metavar="DIR")] = None,
 ) -> None:
     """Play an episode and show it step by step, or play many and summarise them."""
     for is_wrong, why in (
         (resume and thread is None, "--resume needs the thread to go on with: --thread ID"),
         (thread is not None and not thread.strip(), "--thread needs a name"),
-        (
-            task and (goal is not None or episodes is not None),
-            "--task says what to play: leave --goal and --episodes out",
-        ),
+        (task and (goal, episodes) != (None, None), "--task says what to play: leave --goal out"),
         (episodes is None and start is not None, "--start goes with --episodes N"),
         (episodes is None and out is not None, "--out goes with --episodes N"),
-        (
-            episodes is not None and thread is not None,
-            "--thread is for one episode; many are resumed with the same --out DIR",
-        ),
-        (
-            episodes is not None and goal is not None and start is not None,
-            "with --episodes, name the first task once: --start N",
-        ),
+        (None not in (episodes, thread), "--thread is for one episode; many are resumed by --out"),
+        (None not in (episodes, goal, start), "name the first of --episodes once: --start N"),
     ):
         if is_wrong:
             raise UserError(why)
@@ -146,10 +123,10 @@ def play(
     from ui.cli.human import play_by_hand
     from ui.cli.transcript import Transcript
 
-    check_target(json_target)
+    output.check_target(json_target)
     session = open_session(config, goal, task, thread, resume)
     by_hand = config.actor.kind == "human"
-    out = console(stderr=json_target == "-")
+    out = output.console(stderr=json_target == "-")
     transcript = Transcript(out, config, session.agent.resources.view, show)
     silent = json_target == "-" or show == "none"
     steps: list[StepResult] = []
@@ -166,9 +143,7 @@ def play(
                 if not silent and not by_hand:
                     transcript.step(result, futile(session, result))
     except KeyboardInterrupt:
-        hint = "with --thread NAME an episode can be resumed"
-        if thread is not None:
-            hint = f"resume with {_resume_hint(thread)}"
+        hint = f"resume with {_resume_hint(thread)}" if thread else "--thread NAME can be resumed"
         typer.echo(f"stategate: stopped after {len(steps)} steps; {hint}", err=True)
         raise typer.Exit(130) from None
     episode = episode_dict(session, steps)
@@ -177,7 +152,7 @@ def play(
     if by_hand and not session.done and thread is not None:
         out.print(f"go on with: {_resume_hint(thread)}", markup=False)
     if json_target is not None:
-        write_json(json_target, episode)
+        output.write_json(json_target, episode)
 
 
 def _watched(session: "Session", out: Any) -> Generator["StepResult", None, None]:
@@ -213,10 +188,8 @@ def open_session(
     values: Mapping[str, Any] = session.values if thread is not None else {}
     unfinished = "session" in values and not session.done
     if unfinished and not resume:
-        raise UserError(
-            f"thread '{thread}' has an unfinished episode (step {values['steps']}): "
-            "add --resume, or name another --thread"
-        )
+        at = f"thread '{thread}' has an unfinished episode (step {values['steps']})"
+        raise UserError(f"{at}: add --resume, or name another --thread")
     asked = task_of(session.agent.bound().world, goal, task)
     if not resume:
         return session.start(asked)
@@ -234,15 +207,13 @@ def _check_resumed(session: "Session", asked: Mapping[str, Any] | None) -> None:
     values, thread = session.values, session.thread_id
     played = {key: value for key, value in values["episode"].items() if key != "env"}
     if asked is not None and asked != played:
-        raise UserError(
-            f"thread '{thread}' is at {task_in_words(played)}: leave --goal and --task out"
-        )
+        at = task_in_words(played)
+        raise UserError(f"thread '{thread}' is at {at}: leave --goal and --task out")
     try:
         session.agent.bound().world.observe(values["session"])
     except (KeyError, UserError):
-        raise UserError(
-            f"thread '{thread}' was played with another config: name that CONFIG and its --set"
-        ) from None
+        why = "was played with another config: name that CONFIG and its --set"
+        raise UserError(f"thread '{thread}' {why}") from None
 
 
 def durable(config: "Config") -> "Config":
@@ -260,17 +231,11 @@ def _resume_hint(thread: str) -> str:
     return f"the same command with --thread {shlex.quote(thread)} --resume"
 
 
-# A played episode as plain values, for --json -------------------------------------------------------
-
-
 def futile(session: "Session", result: "StepResult") -> str | None:
     """Return the decision's fallback, or why its action did nothing (None if all is well)."""
     decision = result.decision
-    if decision.fallback is not None:
-        return decision.fallback
-    if session.agent.bound().accepts(decision.action, result.observation):
-        return None
-    return "illegal action: nothing happened"
+    is_legal = session.agent.bound().accepts(decision.action, result.observation)
+    return decision.fallback or (None if is_legal else "illegal action: nothing happened")
 
 
 def episode_dict(session: "Session", steps: Sequence["StepResult"]) -> dict[str, Any]:
@@ -326,9 +291,6 @@ def _step(session: "Session", result: "StepResult") -> dict[str, Any]:
     }
 
 
-# Many episodes ----------------------------------------------------------------------------------------
-
-
 def play_many(
     config: "Config", goals: Sequence[int], out: str | None, json_target: str | None
 ) -> None:
@@ -341,7 +303,7 @@ def play_many(
     from evals.worlds.live import run_live
     from ui.cli.evaluating import command_line, finish, resumable
 
-    check_target(json_target)
+    output.check_target(json_target)
     agents: dict[str, list[str]] = {config.context.kind: []}
     values = config.model_dump(mode="json")
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:

@@ -8,7 +8,7 @@ import typer
 from ui.cli.evaluating import command_line
 from ui.cli.output import command_group, console, examples, opt
 
-#: What each trainer makes, the module that makes it, and an example beside the plain command.
+#: The module of each trainer, and what it makes.
 _TRAINERS = {
     "aligner": (
         "What an instruction asks, excludes or leaves open, however it is said.",
@@ -16,30 +16,16 @@ _TRAINERS = {
         "--set data=sample --set checkpoint=runs/aligner",
     ),
     "state": (
-        "A recurrent state (gru or ssm) that foresees the next action: comes first.",
         "trainers.state.model",
-        "--config state_sample --set epochs=3",
+        "A state (gru, ssm) that foresees the next action: comes first.",
     ),
     "retriever": (
-        "The query by which the state ranks what a page shows.",
         "trainers.state.retriever",
-        "--config retriever_ssm",
+        "The query by which the state ranks chunks.",
     ),
-    "allocator": (
-        "The learned shares of compress; after state and retriever.",
-        "trainers.state.allocator",
-        "--config allocator_ssm",
-    ),
-    "actor": (
-        "The policy actor, by imitation of an expert.",
-        "trainers.webshop.imitation",
-        "--config actor_sample",
-    ),
-    "reinforce": (
-        "The policy actor further, by the world's own reward.",
-        "trainers.webshop.reinforce",
-        "--config reinforce_sample --set epochs=5",
-    ),
+    "allocator": ("trainers.state.allocator", "The shares of compress; after state and retriever."),
+    "actor": ("trainers.webshop.imitation", "The policy actor, by imitation of an expert."),
+    "reinforce": ("trainers.webshop.reinforce", "The policy actor further, by the world's reward."),
 }
 train_app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",
@@ -80,12 +66,9 @@ def _command(name: str, module: str) -> Callable[..., None]:
     return command
 
 
-for _name, (_help, _module, _example) in _TRAINERS.items():
-    train_app.command(
-        _name,
-        help=_help,
-        epilog=examples(f"stategate train {_name}", f"stategate train {_name} {_example}"),
-    )(_command(_name, _module))
+for _name, (_module, _help) in _TRAINERS.items():
+    _lines = (f"stategate train {_name} --settings", f"stategate train {_name} --set epochs=3")
+    train_app.command(_name, help=_help, epilog=examples(*_lines))(_command(_name, _module))
 
 
 def _list(settings: Any) -> None:

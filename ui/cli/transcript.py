@@ -90,8 +90,8 @@ class Transcript:
             model = getattr(self.config.llm, "model", "")
             facts.append(f"{self.config.llm.kind} {model}".strip())
         world = (str(task.get("env", self.config.env.kind)), "bold cyan")
-        name = Text.assemble(world, f"  {task_in_words(task)}")
-        self.out.print(Text.assemble(name, (" · " + " · ".join(facts), "dim")))
+        told = (" · " + " · ".join(facts), "dim")
+        self.out.print(Text.assemble(world, f"  {task_in_words(task)}", told))
         if instruction:
             self.out.print(Text(instruction.strip(), "bold"))
         if at:
@@ -99,14 +99,11 @@ class Transcript:
 
     def step(self, result: "StepResult", fallback: str | None) -> None:
         """Print one step; ``fallback`` says why the action is not the actor's own, or was in vain."""
-        self.out.print()
-        self._rule(f"step {result.step + 1} of at most {self.config.max_steps}")
-        rows = _rows()
+        rows = self._begin(f"step {result.step + 1} of at most {self.config.max_steps}")
         if self.show == "context":
             rows.add_row("prompt", _plain(result.context.text.rstrip()))
         elif self.show == "page":
-            lines = page_lines(self.view, result.observation)
-            rows.add_row("page", _plain("\n".join(lines)))
+            rows.add_row("page", _plain("\n".join(page_lines(self.view, result.observation))))
         rows.add_row("context", _plain(kept_line(result.context)))
         for piece in result.context.pieces:
             if piece.kind == "experience" and piece.text:
@@ -128,15 +125,13 @@ class Transcript:
     def end(self, episode: Mapping[str, Any], last: Observation) -> None:
         """Print the outcome on the ``last`` page and the totals of an ``episode_dict``."""
         totals = episode["totals"]
-        self.out.print()
-        self._rule("end")
-        rows = _rows()
-        won = totals["reward"] == 1.0
-        style = "bold green" if won else "bold yellow" if totals["reward"] else "bold red"
-        rows.add_row("reward", _plain(reward_line(totals["reward"], last), style))
+        rows = self._begin("end")
+        reward = totals["reward"]
+        style = "bold green" if reward == 1.0 else "bold yellow" if reward else "bold red"
+        rows.add_row("reward", _plain(reward_line(reward, last), style))
         if not totals["done"]:
-            steps = totals["steps"]
-            why = "the step cap" if steps >= self.config.max_steps else "stopped by hand"
+            is_capped = totals["steps"] >= self.config.max_steps
+            why = "the step cap" if is_capped else "stopped by hand"
             rows.add_row("", _plain(f"not finished: {why}", "yellow"))
         sums = [f"{totals['steps']} steps", f"{totals['tokens']} tokens of context"]
         if totals["model_tokens"]:
@@ -148,19 +143,15 @@ class Transcript:
             rows.add_row("fallback", _plain(f"in {totals['fallbacks']} steps", "bold red"))
         self.out.print(rows)
 
-    def _rule(self, title: str) -> None:
-        from rich.text import Text
+    def _begin(self, title: str) -> "Table":
+        from rich.table import Table
 
-        self.out.rule(Text(title, "bold"), align="left", style="dim")
-
-
-def _rows() -> "Table":
-    from rich.table import Table
-
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(style="dim", no_wrap=True, min_width=8)
-    rows.add_column(overflow="fold")
-    return rows
+        self.out.print()
+        self.out.rule(_plain(title, "bold"), align="left", style="dim")
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(style="dim", no_wrap=True, min_width=8)
+        rows.add_column(overflow="fold")
+        return rows
 
 
 def _plain(text: str, style: str = "") -> Any:

@@ -61,7 +61,7 @@ class Encoded:
 
 def encode(context: BuiltContext, step: int) -> Encoded:
     """Read ``context`` and return its candidates as numbers (none where nothing is readable)."""
-    page = read(context.text, context.actions)
+    page = read(context.text, context.actions, context.part)
     trail = Trail.of(page.history)
     facts = _Facts(page, trail, step)
     searches = queries(page.wanted) if SEARCH in page.actions else {}

@@ -1,7 +1,6 @@
 """``rico``: the documents that the model's own gradient asks for, the most relevant one last."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from nodes.build_context.recall import ConversationContext
 from nodes.build_context.rico.rankers import Partner, Settings, Weigher
 from nodes.models.decoders.backend import Document, Loss
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Source, Vector
+from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from nodes.resources import Resources
 from nodes.retrieval.page import describe
 from stores.states.documents import Dtype
@@ -118,8 +117,8 @@ class Rico(FramedContext, ConversationContext):
         """
         weighed = {chunk.id for chunk in best}
         rest = [c for c in request.source.all() if c.id not in weighed and c not in frame]
-        ordered = replace(request, source=_Ordered([*frame, *best, *rest], request.source))
-        context = assemble(ordered, [*frame, *best[: self.top_k]], weights, self.history)
+        page = [*frame, *best, *rest]
+        context = assemble(request, [*frame, *best[: self.top_k]], weights, self.history, page=page)
         middle = [piece for piece in context.pieces if piece.id in weighed]
         if not middle:
             return context
@@ -127,20 +126,6 @@ class Rico(FramedContext, ConversationContext):
         before = [piece for piece in context.pieces[:first] if piece.id not in weighed]
         after = [piece for piece in context.pieces[first:] if piece.id not in weighed]
         return built((*before, *reversed(middle), *after), context.over_budget)
-
-
-class _Ordered:
-    """A request's chunks in another order, so that room goes to the most relevant first."""
-
-    def __init__(self, chunks: Sequence[Chunk], source: Source) -> None:
-        self._chunks = tuple(chunks)
-        self._source = source
-
-    def all(self) -> Sequence[Chunk]:
-        return self._chunks
-
-    def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
-        return self._source.search(vector, k)
 
 
 def _asked(question: str) -> str:

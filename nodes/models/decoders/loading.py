@@ -3,7 +3,7 @@
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -159,7 +159,6 @@ class DocumentMemory:
         self._backend = backend
         self._dtype: Dtype = dtype
         self._folder = folder
-        self._index: DocumentStates | None = None
         self._lock = threading.RLock()
 
     @property
@@ -167,16 +166,13 @@ class DocumentMemory:
         """The language model."""
         return self._backend()
 
-    @property
+    @cached_property
     def index(self) -> DocumentStates:
         """The states on disk. Raises ``UserError`` where the folder holds another model's."""
-        with self._lock:
-            if self._index is None:
-                mark = self.backend.fingerprint
-                name = f"{mark.replace('/', '-')}-{self._dtype}"
-                folder = self._folder or cache() / "document_states" / name
-                self._index = DocumentStates(folder, mark, self._dtype)
-            return self._index
+        mark = self.backend.fingerprint
+        name = f"{mark.replace('/', '-')}-{self._dtype}"
+        folder = self._folder or cache() / "document_states" / name
+        return DocumentStates(folder, mark, self._dtype)
 
     def states(self, documents: Sequence[Document], quiet: bool = True) -> list[State]:
         """Return the documents' states, in order; a build that was killed goes on where it stopped."""
@@ -193,12 +189,9 @@ class DocumentMemory:
 
         todo = self.index.missing(list(by_key))
         hidden = True if quiet or len(todo) < _SHOW_FROM else None  # None: where nobody looks
-        with tqdm(
-            total=len(todo), desc="reading documents", unit="document", disable=hidden
-        ) as bar:
-            for start in range(0, len(todo), _BLOCK):
-                part = todo[start : start + _BLOCK]
-                states = self.backend.encode([by_key[key] for key in part])
-                for key, state in zip(part, states, strict=True):
-                    self.index.add(key, {name: tensor.numpy() for name, tensor in state.items()})
-                bar.update(len(part))
+        blocks = [todo[start : start + _BLOCK] for start in range(0, len(todo), _BLOCK)]
+        look: dict[str, Any] = {"unit": "document", "unit_scale": _BLOCK, "disable": hidden}
+        for part in tqdm(blocks, "reading documents", **look):
+            states = self.backend.encode([by_key[key] for key in part])
+            for key, state in zip(part, states, strict=True):
+                self.index.add(key, {name: tensor.numpy() for name, tensor in state.items()})

@@ -9,7 +9,13 @@ along any document's weight is then its inner product with that document's state
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
 from nodes.models.decoders.backend import (
     Backend,
@@ -21,10 +27,6 @@ from nodes.models.decoders.backend import (
     prompt_loss,
 )
 from stores.errors import UserError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 Conv = Literal["mix", "zero"]
 
@@ -57,10 +59,8 @@ class Mamba2Backend(Backend):
             for document in documents
         ]
 
-    def gradient(self, states: Sequence[State], weights: "Tensor", question: str) -> Gradient:
+    def gradient(self, states: Sequence[State], weights: Tensor, question: str) -> Gradient:
         """Return L(w) and ∂L/∂w; states are read one at a time, so any number will do."""
-        import torch
-
         if self._projection is None:
             start = {name: part.detach() for name, part in self._mixed(states, weights).items()}
         elif bool(weights.any()):
@@ -82,23 +82,19 @@ class Mamba2Backend(Backend):
         along = [sum((direction[name] * state[name]).sum() for name in used) for state in states]
         return Gradient(float(loss.detach()), torch.as_tensor(along, dtype=torch.float32))
 
-    def summary(self, state: State) -> "Tensor":
+    def summary(self, state: State) -> Tensor:
         """Return the recurrent states of all kept layers, flat."""
         return state["ssm"].float().flatten()
 
-    def _state_after(self, ids: Sequence[int]) -> dict[str, "Tensor"]:
-        import torch
-
+    def _state_after(self, ids: Sequence[int]) -> dict[str, Tensor]:
         with self._lock, torch.no_grad():
             cache = InitialStates(self.layers)
             self._model.backbone(torch.tensor([list(ids)]), cache_params=cache, use_cache=True)
             ssm, conv = final_states(cache)
         return {"ssm": ssm[self._layers].float(), "conv": conv[self._layers].float()}
 
-    def _mixed(self, states: Sequence[State], weights: "Tensor") -> dict[str, "Tensor"]:
+    def _mixed(self, states: Sequence[State], weights: Tensor) -> dict[str, Tensor]:
         """Return ``Σ w_i S_i`` of the kept layers, recurrent and convolution part."""
-        import torch
-
         if self._projection is not None:
             raise self._unmixable()
         mixed = {name: torch.zeros_like(part) for name, part in states[0].items()}
@@ -108,23 +104,21 @@ class Mamba2Backend(Backend):
             mixed["conv"] = torch.zeros_like(mixed["conv"])
         return mixed
 
-    def _reader(self, states: Sequence[State], weights: "Tensor") -> Reader:
+    def _reader(self, states: Sequence[State], weights: Tensor) -> Reader:
         return self._reader_from(self._mixed(states, weights))
 
-    def _reader_from(self, start: Mapping[str, "Tensor"]) -> Reader:
-        import torch
-
+    def _reader_from(self, start: Mapping[str, Tensor]) -> Reader:
         ssm, conv = (dict(zip(self._layers, start[part], strict=True)) for part in ("ssm", "conv"))
         cache = InitialStates(self.layers, ssm, conv)
 
-        def read(ids: Sequence[int]) -> "Tensor":
+        def read(ids: Sequence[int]) -> Tensor:
             known = torch.tensor([list(ids)])
             logits: Tensor = self._model(known, cache_params=cache, use_cache=True).logits
             return logits
 
         return read
 
-    def _projected(self, state: Mapping[str, "Tensor"]) -> State:
+    def _projected(self, state: Mapping[str, Tensor]) -> State:
         """Return what the index keeps of a whole state: itself, or its projection."""
         return state if self._projection is None else self._projection(state)
 
@@ -149,18 +143,18 @@ class InitialStates:
     def __init__(
         self,
         layers: int,
-        ssm: "Mapping[int, Tensor] | None" = None,
-        conv: "Mapping[int, Tensor] | None" = None,
+        ssm: Mapping[int, Tensor] | None = None,
+        conv: Mapping[int, Tensor] | None = None,
     ) -> None:
         self.layers = layers
         self.ssm: dict[int, Tensor] = {k: v[None] for k, v in (ssm or {}).items()}
         self.conv: dict[int, Tensor] = {k: v[None] for k, v in (conv or {}).items()}
 
-    def get_conv_state(self, layer_idx: int = 0, state_idx: int = 0) -> "Tensor | None":
+    def get_conv_state(self, layer_idx: int = 0, state_idx: int = 0) -> Tensor | None:
         """Return the layer's last convolution inputs."""
         return self.conv.get(layer_idx)
 
-    def get_recurrent_state(self, layer_idx: int = 0, state_idx: int = 0) -> "Tensor | None":
+    def get_recurrent_state(self, layer_idx: int = 0, state_idx: int = 0) -> Tensor | None:
         """Return the layer's state as a new tensor, because one-token steps write into it."""
         state = self.ssm.get(layer_idx)
         if state is None:
@@ -169,12 +163,9 @@ class InitialStates:
         return self.ssm[layer_idx]
 
     def update_conv_state(
-        self, conv_states: "Tensor", layer_idx: int, conv_kernel_size: int, **_: Any
-    ) -> "Tensor":
+        self, conv_states: Tensor, layer_idx: int, conv_kernel_size: int, **_: Any
+    ) -> Tensor:
         """Return the earlier inputs and the new ones, side by side, and keep the last few."""
-        import torch
-        from torch.nn.functional import pad
-
         before = self.conv.get(layer_idx)
         whole = conv_states if before is None else torch.cat([before, conv_states], dim=-1)
         missing = conv_kernel_size - whole.shape[-1]
@@ -183,9 +174,7 @@ class InitialStates:
         )
         return whole
 
-    def update_recurrent_state(
-        self, recurrent_states: "Tensor", layer_idx: int, **_: Any
-    ) -> "Tensor":
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, **_: Any) -> Tensor:
         """Keep the layer's new state."""
         self.ssm[layer_idx] = recurrent_states
         return recurrent_states
@@ -203,14 +192,10 @@ class InitialStates:
         return bool(self.ssm)
 
 
-def final_states(cache: InitialStates) -> "tuple[Tensor, Tensor]":
+def final_states(cache: InitialStates) -> tuple[Tensor, Tensor]:
     """Return all layers' recurrent and convolution states, stacked."""
-    import torch
-
-    order = range(cache.layers)
-    return torch.stack([cache.ssm[i][0] for i in order]), torch.stack(
-        [cache.conv[i][0] for i in order]
-    )
+    ssm, conv = ([part[i][0] for i in range(cache.layers)] for part in (cache.ssm, cache.conv))
+    return torch.stack(ssm), torch.stack(conv)
 
 
 class Projection:
@@ -235,29 +220,23 @@ class Projection:
         self.size = size
         self.seed = seed
         self.name = f"sketch{size}-{seed}"
-        self._hashed: dict[tuple[str, int, int], tuple[Tensor, Tensor]] = {}
 
-    def __call__(self, parts: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
+    def __call__(self, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Project every part of a state."""
-        import torch
-
         sketched = {}
         for name, part in parts.items():
             flat = part.float().flatten(1)
             if flat.shape[1] > self.size:
-                places, signs = self._hashes(name, *flat.shape)
+                places, signs = _hashes(self.size, self.seed, name, *flat.shape)
                 sums = torch.zeros(len(flat), self.size)
                 flat = sums.scatter_add_(1, places, flat * signs)
             sketched[name] = flat
         return sketched
 
-    def _hashes(self, name: str, layers: int, width: int) -> tuple["Tensor", "Tensor"]:
-        import numpy as np
-        import torch
 
-        if (name, layers, width) not in self._hashed:
-            rng = np.random.default_rng([self.seed, layers, width, *name.encode()])
-            places = rng.integers(0, self.size, (layers, width))
-            signs = (rng.integers(0, 2, (layers, width)) * 2 - 1).astype(np.float32)
-            self._hashed[name, layers, width] = torch.from_numpy(places), torch.from_numpy(signs)
-        return self._hashed[name, layers, width]
+@lru_cache(maxsize=16)
+def _hashes(size: int, seed: int, name: str, layers: int, width: int) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng([seed, layers, width, *name.encode()])
+    places = rng.integers(0, size, (layers, width))
+    signs = (rng.integers(0, 2, (layers, width)) * 2 - 1).astype(np.float32)
+    return torch.from_numpy(places), torch.from_numpy(signs)

@@ -14,13 +14,13 @@ with the documents.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
 
 from nodes.models.decoders.backend import Backend, Document, Reader, State
 from stores.errors import UserError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 #: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
 _NOTHING = 1e-30
@@ -60,8 +60,6 @@ class TransformerBackend(Backend):
 
         Shorter documents are padded at the end, where no token that counts can see it.
         """
-        import torch
-
         ids = [self._document_ids(document) for document in documents]
         states: dict[int, State] = {}
         for batch in _batches([len(row) for row in ids]):
@@ -79,13 +77,12 @@ class TransformerBackend(Backend):
                 states[i] = {"kv": torch.stack(parts)[:, :, :, : len(ids[i])].float()}
         return [states[i] for i in range(len(ids))]
 
-    def summary(self, state: State) -> "Tensor":
+    def summary(self, state: State) -> Tensor:
         """Return the mean value vector of every layer."""
         return state["kv"][:, 1].float().mean(-2).flatten()
 
-    def _reader(self, states: Sequence[State], weights: "Tensor") -> Reader:
+    def _reader(self, states: Sequence[State], weights: Tensor) -> Reader:
         """Return what reads on, attending to all documents as weighed and to what it read."""
-        import torch
         from transformers import DynamicCache
 
         # Keys and values lie side by side in every layer; a document's tokens share its bias.
@@ -98,7 +95,7 @@ class TransformerBackend(Backend):
         }
         cache, seen = DynamicCache(), 0
 
-        def read(ids: Sequence[int]) -> "Tensor":
+        def read(ids: Sequence[int]) -> Tensor:
             nonlocal seen
             count, start = len(ids), self.max_tokens + seen
             causal = torch.full((count, seen + count), float("-inf")).triu(seen + 1)[None, None]
@@ -144,30 +141,28 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 class Documents:
     """One layer's ``keys`` and ``values`` ``(heads, tokens, size)`` and a ``bias`` a token."""
 
-    keys: "Tensor"
-    values: "Tensor"
-    bias: "Tensor"
+    keys: Tensor
+    values: Tensor
+    bias: Tensor
 
 
 def attend(
     module: Any,
-    query: "Tensor",
-    key: "Tensor",
-    value: "Tensor",
-    attention_mask: "Tensor | None",
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
     documents: Documents | None = None,
     **kwargs: Any,
-) -> "tuple[Tensor, None]":
+) -> tuple[Tensor, None]:
     """Attend to ``documents`` and to the text's own ``key`` and ``value``.
 
     ``query`` is ``(batch, heads, n, size)``; the mask covers own keys only, and is causal where there
     is none. Without documents and a soft cap of the scores, which the general kernel does not know,
     this is transformers' ordinary attention.
     """
-    import torch
-
     cap = kwargs.get("softcap")
     if documents is None and cap is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -176,7 +171,7 @@ def attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
 
-    def capped(scores: "Tensor") -> "Tensor":
+    def capped(scores: Tensor) -> Tensor:
         return scores if cap is None else cap * torch.tanh(scores / cap)
 
     batch, heads, count, size = query.shape

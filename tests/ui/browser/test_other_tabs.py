@@ -173,7 +173,7 @@ def use_model(page, url):
     choose(page, "#sg-slot-llm", "openai")
     page.locator("#sg-field-llm-base_url").wait_for()
     choose(page, "#sg-slot-actor", "chat")
-    page.locator("#sg-field-actor-structured").wait_for()
+    page.locator("#sg-field-actor-thought").wait_for()
     fill(page, "#sg-field-llm-base_url", url)
     apply(page)
     tab(page, "Episode")

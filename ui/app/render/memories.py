@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from stores.bank.bank import Row
-from stores.memory.records import Entity, Fact, Relation
+from stores.memory.recall import SIGNALS
+from stores.memory.records import Candidate, Entity, Fact, Relation
 from ui.app.render.html import day, hues, macros, plural
 
 
@@ -17,6 +19,22 @@ def render_facts(facts: Sequence[Fact], total: int) -> Markup:
         nothing = "Nothing is remembered here yet." if not total else "No fact fits."
         return macros("parts").muted(nothing)
     return macros("memories").facts(facts, total)
+
+
+def render_why(candidates: Sequence[Candidate]) -> Markup:
+    """Draw what recall looked at: scores by signal, and why each was left out."""
+    if not candidates:
+        return macros("parts").muted(
+            "Search for something: here stands why it was found, or was not."
+        )
+    return macros("memories").candidates(candidates, SIGNALS)
+
+
+def render_timeline(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """Draw what was stated of whom, from when to when."""
+    if not rows:
+        return macros("parts").muted("No states are known: nobody said where they live or work.")
+    return macros("memories").timeline(rows)
 
 
 def render_entities(

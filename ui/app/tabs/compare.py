@@ -13,19 +13,8 @@ from ui.app.render.context import Lane, in_words, render_lanes
 from ui.app.render.episode import render_trail
 from ui.app.render.html import empty
 from ui.app.render.page import title_of
-from ui.app.tabs.common import (
-    EVENTS_JS,
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    data_of,
-    failed,
-    leaving,
-    problem_of,
-    telling,
-)
+from ui.app.tabs import common
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, data_of, telling
 from ui.app.tabs.episode_view import stops_of
 from ui.app.workspace import Workspace
 
@@ -87,10 +76,7 @@ class CompareTab:
     def _drawn(self, workspace: Workspace) -> Any:
         lanes = workspace.lanes
         if not lanes:
-            hint = (
-                "Choose two to four context builders and a moment of the episode, then Compare: "
-                "what each would read, what it would lose, and what the actor would do with it."
-            )
+            hint = "Choose two to four context builders and a moment of the episode, then Compare."
             return empty("The same moment, another memory", hint)
         page, view = workspace.compared_page, workspace.view
         chunks = view.chunks(page) if page is not None else ()
@@ -118,7 +104,7 @@ class CompareTab:
             raise UserError(f"choose {LEAST} to {MOST} context builders")
         step = self._moment(workspace)
         workspace.lanes = lanes
-        is_left = leaving(workspace)
+        is_left = common.leaving(workspace)
         for number, lane in enumerate(lanes):
             workspace.lanes[number] = replace(lane, waiting=True)
             try:
@@ -135,7 +121,7 @@ class CompareTab:
                     build_seconds=seen.build_seconds, act_seconds=seen.act_seconds,
                 )  # fmt: skip
             except Exception as error:  # one builder that fails must not hide the others
-                workspace.lanes[number] = replace(lane, problem=problem_of(error))
+                workspace.lanes[number] = replace(lane, problem=common.problem_of(error))
             yield {self.lanes: self._drawn(workspace), self.status: "", **self._buttons(True)}
         yield self.show(tab)
 
@@ -189,7 +175,7 @@ class CompareTab:
                 context = dict(workspace.lanes[int(number)].params)
                 workspace.fork({"context": context}, workspace.moment)
             except Exception as error:
-                return {self.status: failed(error)}
+                return {self.status: common.failed(error)}
             workspace.compared_at = None
             return {**shown(workspace), **self.show(tab)}
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -13,21 +14,8 @@ from nodes.registry import registry
 from stores.errors import UserError
 from ui.actions import typed_action
 from ui.app.render.html import note
-from ui.app.tabs.common import (
-    BEAT,
-    EVENTS_JS,
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    data_of,
-    failed,
-    leaving,
-    telling,
-    working,
-    worth_retrying,
-)
+from ui.app.tabs import common
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, data_of, telling
 from ui.app.tabs.episode_view import Drawn, draw
 from ui.app.tabs.tasks import TaskPicker
 from ui.app.workspace import Workspace
@@ -76,8 +64,7 @@ class EpisodeTab:
         with gr.Row(elem_classes="sg-agentbar"):
             self.context = gr.Radio(
                 quick("context", config), value=config.context.kind,
-                label="Context builder",
-                elem_id="sg-context-kind", min_width=320, scale=4,
+                label="Context builder", elem_id="sg-context-kind", min_width=320, scale=4,
             )  # fmt: skip
             self.budget = gr.Slider(
                 20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
@@ -122,8 +109,8 @@ class EpisodeTab:
         problem = error or view.problem
         return {
             self.pipeline: view.pipeline,
-            self.status: failed(problem) if problem is not None else "",
-            self.retry: gr.update(visible=problem is not None and worth_retrying(problem)),
+            self.status: common.failed(problem) if problem is not None else "",
+            self.retry: gr.update(visible=problem is not None and common.worth_retrying(problem)),
             self.trail: view.trail,
             self.page: view.page,
             self.side: view.side,
@@ -163,20 +150,18 @@ class EpisodeTab:
         workspace = self.app.of(tab)
         workspace.pausing = True  # a run that the old page watched ends
         problem: BaseException | None = None
-        if workspace.is_new:
-            try:
-                tasks = self.picker.tasks_in(workspace).tasks
+        tasks = self.picker.tasks_in(workspace).tasks if workspace.is_new else ()
+        try:
+            with suppress(UserError):  # a world that must be asked: one starts by hand
                 if tasks:
                     workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
-            except UserError:  # a world that must be asked: one starts by hand
-                pass
-            except Exception as raised:
-                problem = raised
+        except Exception as raised:
+            problem = raised
         since = time.monotonic()
         update = self.show(workspace, problem)
         while update[self.stop].get("visible"):  # in the middle of a move
-            yield {**update, self.status: working("a step is being taken", since)}
-            time.sleep(BEAT)
+            yield {**update, self.status: common.working("a step is being taken", since)}
+            time.sleep(common.BEAT)
             update = self.show(workspace)
         yield update
 
@@ -194,7 +179,7 @@ class EpisodeTab:
         ends, which may be after that; so the last one must not be that the move goes on.
         """
         workspace = self.app.of(tab)
-        is_left = leaving(workspace)
+        is_left = common.leaving(workspace)
         busy = partial(self._busy, workspace, "running" if is_run else "busy")
         error: BaseException | None = None
         try:
@@ -282,7 +267,7 @@ class EpisodeTab:
             yield from self.move(tab, lambda w: w.start(task), "opening the world …")
 
         back = moving(lambda w: w.back(), "going back …")
-        back_here = moving(lambda w: w.back(w.steps_since), "going back …")
+        back_here = moving(lambda w: w.back(len(w.trail) - (w.looked_at or 0)), "going back …")
         fork_here = moving(lambda w: w.fork(step=w.looked_at), "forking …")
         self.back.click(back, [tab], **how)
         self.back_here.click(back_here, [tab], **how)

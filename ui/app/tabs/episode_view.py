@@ -1,22 +1,18 @@
 """What the Episode tab shows of a workspace: drawn parts by name, made of a session's own words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
 from envs.protocols import Observation, takes_text, verb_of
+from graph.session import Session
+from graph.state import read_events
 from nodes.protocols import BuiltContext
 from ui.actions import outcome_cards, reward_parts, split_action
 from ui.app.render.context import in_words, render_context
-from ui.app.render.episode import (
-    Stop,
-    render_action,
-    render_pipeline,
-    render_reward,
-    render_trail,
-)
+from ui.app.render.episode import Stop, render_action, render_pipeline, render_reward, render_trail
 from ui.app.render.html import empty, join, macros, short
 from ui.app.render.page import render_outcome, render_page
 from ui.app.tabs.common import failed
@@ -45,74 +41,58 @@ def draw(workspace: Workspace) -> Drawn:
 
     While a move is being made there is nothing to draw but the steps before it (``busy``).
     """
+    stops, at = stops_of(workspace), workspace.looked_at
+    view = Drawn(render_pipeline(_kinds_of(workspace)), steps=len(stops))
     with workspace.quiet() as is_quiet:
         if not is_quiet:
-            stops = stops_of(workspace)
-            trail = render_trail(stops, None, False)
-            waiting = empty("A step is being taken", "Wait for it here, or stop it.")
-            return Drawn(
-                render_pipeline(kinds_of(workspace)), trail, waiting,
-                has_session=True, steps=len(stops), busy=True,
-            )  # fmt: skip
-        return _draw(workspace)
-
-
-def _draw(workspace: Workspace) -> Drawn:
-    pipeline = render_pipeline(kinds_of(workspace))
-    session = workspace.session
-    if session is None:
-        hint = "Browse the tasks above, find one by its words, or take a random one."
-        return Drawn(pipeline, page=empty("No episode yet", hint))
-    view = Drawn(pipeline, has_session=True, over=session.done, steps=len(workspace.trail))
-    view.by_hand = workspace.config.actor.kind == "human"
-    stops = stops_of(workspace)
-    view.trail = render_trail(stops, workspace.looked_at, view.over)
-    if workspace.looked_at is not None:
-        view.looks_back = True
-        _draw_past(view, workspace, workspace.trail[workspace.looked_at], stops)
-    elif view.over:
-        _draw_end(view, workspace, stops)
-    else:
-        _draw_now(view, workspace, stops)
+            view.has_session = view.busy = True
+            view.trail = render_trail(stops, None, False)
+            view.page = empty("A step is being taken", "Wait for it here, or stop it.")
+        elif workspace.session is None:
+            hint = "Browse the tasks above, find one by its words, or take a random one."
+            view.page = empty("No episode yet", hint)
+        else:
+            view.has_session, view.over = True, workspace.session.done
+            view.looks_back, view.by_hand = at is not None, workspace.config.actor.kind == "human"
+            view.trail = render_trail(stops, at, view.over)
+            if at is not None:
+                _draw_past(view, workspace, workspace.trail[at])
+            elif view.over:
+                _draw_end(view, workspace, workspace.session)
+            else:
+                _draw_now(view, workspace, workspace.session)
+            step = len(stops) - 1 if at is None else at
+            if stops:
+                decision = workspace.trail[step].result.decision
+                view.side = join(render_action(stops[step], decision), view.side)
     return view
 
 
-def _draw_now(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
-    session = workspace.running
-    context: BuiltContext | None = None
+def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
+    hidden: Sequence[str] = ()
     try:
         seen = session.look(act=False)
-        observation, context = seen.observation, seen.context
-        side = _reading(workspace, observation, context, "What the model reads now")
+        observation, hidden = seen.observation, seen.context.dropped_actions
+        view.side = _reading(workspace, observation, seen.context, "What the model reads now")
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation = session.observation
-        view.problem = error
-        side = failed(error)
-    hidden = context.dropped_actions if context is not None else ()
-    view.page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
-    view.side = join(_action(workspace, stops, len(stops) - 1), side)
+        view.problem, view.side = error, failed(error)
+    page = _page(workspace, observation, hidden=hidden, forms=workspace.slots)
+    known = workspace.view.known(read_events(session.values), observation)
+    view.page = join(page, macros("page").known(known)) if known else page
 
 
-def _draw_past(view: Drawn, workspace: Workspace, seen: Seen, stops: list[Stop]) -> None:
-    result = seen.result
-    action = result.decision.action
+def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
+    result, action = seen.result, seen.result.decision.action
     view.page = _page(
         workspace, result.observation, result.step, taken=action, live=False,
         hidden=result.context.dropped_actions, forms=taken_slot(action, result.observation),
     )  # fmt: skip
-    view.side = join(_action(workspace, stops, result.step), _read_at(workspace, seen))
+    view.side = _read_at(workspace, seen)
 
 
-def _read_at(workspace: Workspace, seen: Seen) -> Markup:
-    result = seen.result
-    title = f"What the model read at step {result.step + 1}"
-    return _reading(workspace, result.observation, result.context, title, seen.overrides)
-
-
-def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
-    session = workspace.running
-    values = session.values
-    last_page = session.observation
+def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
+    values, last_page = session.values, session.observation
     reward = render_reward(values["reward"], reward_parts(last_page), values["done"])
     totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
@@ -121,8 +101,13 @@ def _draw_end(view: Drawn, workspace: Workspace, stops: list[Stop]) -> None:
     page = None if cards else _page(workspace, last_page, live=False)
     view.page = join(reward, render_outcome(cards), page)
     read = _read_at(workspace, workspace.trail[-1]) if workspace.trail else None
-    sums = macros("parts").muted(" · ".join(totals))
-    view.side = join(_action(workspace, stops, len(stops) - 1), sums, read)
+    view.side = join(macros("parts").muted(" · ".join(totals)), read)
+
+
+def _read_at(workspace: Workspace, seen: Seen) -> Markup:
+    result = seen.result
+    title = f"What the model read at step {result.step + 1}"
+    return _reading(workspace, result.observation, result.context, title, seen.overrides)
 
 
 def taken_slot(action: str, observation: Observation) -> list[str]:
@@ -167,31 +152,20 @@ def _reading(
     return join(box, macros("parts").prompt(context.text))
 
 
-def _action(workspace: Workspace, stops: list[Stop], step: int) -> Markup:
-    if not 0 <= step < len(stops):
-        return Markup("")
-    return render_action(stops[step], workspace.trail[step].result.decision)
-
-
 def stops_of(workspace: Workspace) -> list[Stop]:
     """Return the steps as the trail shows them."""
-    return [
-        Stop(
-            step=step,
-            action=seen.result.decision.action,
-            context=(seen.overrides.get("context") or {}).get("kind") or "agent",
-            tokens=seen.result.tokens,
-            seconds=seen.result.seconds,
-            reason=seen.result.decision.reason,
-            fallback=seen.result.decision.fallback,
-            by_hand=seen.by_hand,
+    stops = []
+    for step, seen in enumerate(workspace.trail):
+        result, decision = seen.result, seen.result.decision
+        kind = (seen.overrides.get("context") or {}).get("kind") or "agent"
+        costs = (kind, result.tokens, result.seconds)
+        stops.append(
+            Stop(step, decision.action, *costs, decision.reason, decision.fallback, seen.by_hand)
         )
-        for step, seen in enumerate(workspace.trail)
-    ]
+    return stops
 
 
-def kinds_of(workspace: Workspace) -> dict[str, str | list[str]]:
-    """Return what fills each slot now."""
+def _kinds_of(workspace: Workspace) -> dict[str, str | list[str]]:
     config = workspace.config
     return {
         "env": config.env.kind,

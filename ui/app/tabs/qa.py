@@ -1,5 +1,6 @@
 """The QA tab: a conversation over a corpus, streamed, with everything that the answer was made from."""
 
+import html
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,24 +10,21 @@ from nodes.registry import registry
 from stores.corpus.corpus import corpus_names
 from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
+from ui.app.guard import seen
 from ui.app.render.context import render_sources
 from ui.app.render.html import empty, note
-from ui.app.tabs.common import (
-    QUIET,
-    App,
-    Update,
-    Watch,
-    button,
-    leaving,
-    progress_line,
-    telling,
-    worth_retrying,
-)
+from ui.app.tabs import common
+from ui.app.tabs.common import QUIET, App, Update, Watch, button, telling
 
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
 _EXAMPLE = "Why does a brinicle grow?"
+
+
+def _escaped(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return messages as text: the chat draws whatever HTML a document put into an answer."""
+    return [{**said, "content": html.escape(said["content"], quote=False)} for said in messages]
 
 
 class QaTab:
@@ -85,9 +83,11 @@ class QaTab:
     def show(self, tab: str) -> Update:
         """Draw the tab's conversation."""
         talk = self.conversations.of(tab)
-        names = list(dict.fromkeys(["sample", *corpus_names(), talk.settings["corpus"]]))
+        names = list(
+            dict.fromkeys(["sample", *seen(talk.owner, corpus_names()), talk.settings["corpus"]])
+        )
         return {
-            self.chat: talk.messages,
+            self.chat: _escaped(talk.messages),
             self.sources: self._sources(talk),
             self.status: "",
             self.corpus: gr.update(choices=names, value=talk.settings["corpus"]),
@@ -108,8 +108,7 @@ class QaTab:
         last = talk.last
         if last is None:
             hint = (
-                "Passages with their scores and sources, the recent turns, and what is remembered "
-                "of earlier conversations stand here once a question was answered."
+                "Passages with scores and sources, recent turns and what is remembered stand here."
             )
             return empty("What an answer is made from", hint)
         agent: Any = talk.graph.agent  # type: ignore[attr-defined]
@@ -119,7 +118,7 @@ class QaTab:
 
     def rest(self, error: BaseException) -> Update:
         """Return what else an error changes: one can ask again."""
-        retry = {self.retry: gr.update(visible=worth_retrying(error))}
+        retry = {self.retry: gr.update(visible=common.worth_retrying(error))}
         return {**self._buttons(is_busy=False), **retry}
 
     @telling
@@ -133,14 +132,14 @@ class QaTab:
         asked = {"role": "user", "content": question}
         if not said or said[-1] != asked:
             said.append(asked)
-        yield {self.chat: said, self.question: "", self.asked: question, self.status: "",
+        yield {self.chat: _escaped(said), self.question: "", self.asked: question, self.status: "",
                **self._buttons(is_busy=True)}  # fmt: skip
         written: list[str] = []
         label = f"{talk.settings['actor']} is answering …"
-        is_left = leaving(talk)
+        is_left = common.leaving(talk)
         for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
             answer = [{"role": "assistant", "content": "".join(written)}] if written else []
-            yield {self.chat: [*said, *answer], self.status: message}
+            yield {self.chat: _escaped([*said, *answer]), self.status: message}
         update = self.show(tab)
         if not is_left() and talk.last and talk.last.decision.fallback:
             update[self.status] = note(talk.last.decision.fallback, "warn")
@@ -177,10 +176,10 @@ class QaTab:
             if talk.stopping:
                 raise UserError("stopped: what was read so far stays in the corpus")
 
-        is_left = leaving(talk)
+        is_left = common.leaving(talk)
         watch = Watch(lambda: talk.add_files(files or (), tell), "reading", is_left)
         for _ in watch:
-            line = progress_line(watch, f"{at[0]}: {at[1]} of {at[2]}", at[1], at[2])
+            line = common.progress_line(watch, f"{at[0]}: {at[1]} of {at[2]}", at[1], at[2])
             yield {self.status: line, **self._buttons(is_busy=True)}
         if is_left():
             yield {**self.show(tab), self.status: note("Stopped reading files.", "info")}

@@ -9,22 +9,22 @@ import gradio as gr
 from evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
 from nodes.registry import registry
 from stores.errors import UserError
+from ui.app.guard import bounds
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, failed, problem_of
+from ui.app.tabs import common
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, telling
 from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
-_OUTCOMES = ["all", "success", "partial", "failed", "errors"]
+_OUTCOMES = ["all", "success", "partial", "common.failed", "errors"]
 _ALL = "all agents"
 _HINT = (
     "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
     "stategate eval live --goals 0-19 --out runs/first"
 )
-
-Update = dict[Any, Any]
 
 
 @dataclass
@@ -33,7 +33,6 @@ class Opened:
 
     run: Run
     episode: tuple[str, int] | None = None
-    at: int = 0
 
 
 class RunsTab:
@@ -78,20 +77,17 @@ class RunsTab:
         choices = [("/".join(Path(name).parts[-2:]), name) for name in names]
         return {self.choice: gr.update(choices=choices), self.other: gr.update(choices=choices)}
 
+    @telling
     def open(self, folder: str | None) -> Update:
         """Open a run directory."""
-        blank: Update = {self.facts: "", self.episodes: "", self.steps: "", self.page: "",
-                         self.state: None, self.pairs: ""}  # fmt: skip
+        drawn = (self.status, self.facts, self.episodes, self.steps, self.page, self.pairs)
+        update: Update = {**dict.fromkeys(drawn, ""), self.state: None}
         if not folder:
-            return {**blank, self.facts: empty("No run open", _HINT)}
-        try:
-            run = read_run(folder)
-        except UserError as error:
-            return {**blank, self.status: failed(error)}
+            return {**update, self.facts: empty("No run open", _HINT)}
+        run = read_run(bounds.require_inside(folder))
         agents = run.agents
         return {
-            **blank,
-            self.status: "",
+            **update,
             self.state: Opened(run),
             self.facts: join(render_run(run), render_rows(run.tables)),
             self.episodes: self._listed(Opened(run), _ALL, "all", 0.0, 1.0),
@@ -117,35 +113,26 @@ class RunsTab:
             return {self.status: ""}
         return {self.episodes: self._listed(opened, agent, outcome, low, high)}
 
-    def pick(self, opened: Opened | None, event: gr.EventData) -> Update:
-        """Open the replay of an episode."""
-        agent, _, goal = str(data_of(event).get("pick", "")).rpartition("|")
-        if opened is None or not goal.lstrip("-").isdigit():
-            return {self.status: ""}
-        chosen = Opened(opened.run, (agent, int(goal)), 0)
-        return {self.state: chosen, **self._replayed(chosen)}
-
+    @telling
     def look(self, opened: Opened | None, event: gr.EventData) -> Update:
-        """Look at another step of the episode."""
-        at = str(data_of(event).get("look", ""))
-        if opened is None or opened.episode is None:
+        """Open the replay of an episode, or look at another of its steps."""
+        data = data_of(event)
+        agent, _, goal = str(data.get("pick", "")).rpartition("|")
+        if opened is None or not (goal or opened.episode):
             return {self.status: ""}
-        last = len(opened.run.steps(*opened.episode))
-        moved = Opened(opened.run, opened.episode, int(at) if at.isdigit() else last)
-        return {self.state: moved, **self._replayed(moved)}
-
-    def _replayed(self, opened: Opened) -> Update:
-        agent, goal = opened.episode or ("", 0)
-        run = opened.run
-        rows = [r for r in run.episodes if r.get("agent") == agent and r.get("goal") == goal]
+        chosen = (agent, int(goal)) if goal else opened.episode or ("", 0)
+        steps = opened.run.steps(*chosen)
+        step = str(data.get("look", "0"))
+        at = int(step) if step.isdigit() else len(steps)
+        rows = [r for r in opened.run.episodes if (r.get("agent"), r.get("goal")) == chosen]
         if not rows:
-            return {self.steps: note("This episode is not in the run.", "bad"), self.page: ""}
-        steps = run.steps(agent, goal)
-        update: Update = {self.steps: render_steps(steps, opened.at, rows[0])}
+            raise UserError("this episode is not in the run")
+        update = {self.state: Opened(opened.run, chosen), self.status: ""}
+        update[self.steps] = render_steps(steps, at, rows[0])
         try:
-            update[self.page] = self._page(run, agent, goal, steps, opened.at)
+            update[self.page] = self._page(opened.run, *chosen, steps, at)
         except Exception as error:  # the steps are there even where the world is not
-            update[self.page] = note(problem_of(error), "info", "The page cannot be drawn:")
+            update[self.page] = note(common.problem_of(error), "info", "The page cannot be drawn:")
         return update
 
     def _page(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
@@ -170,9 +157,9 @@ class RunsTab:
     def other_agents(self, folder: str | None) -> Update:
         """List the agents of the other run."""
         try:
-            agents = read_run(folder).agents if folder else []
+            agents = read_run(bounds.require_inside(folder)).agents if folder else []
         except UserError as error:
-            return {self.pairs: failed(error)}
+            return {self.pairs: common.failed(error)}
         return {self.second: gr.update(choices=agents, value=agents[0] if agents else None)}
 
     def compare_runs(
@@ -182,12 +169,12 @@ class RunsTab:
         try:
             if opened is None or not folder or not first or not second:
                 raise UserError("open a run, choose another, and an agent of each")
-            other = read_run(folder)
-            common = pairs(opened.run, first, other, second)
+            other = read_run(bounds.require_inside(folder))
+            shared = pairs(opened.run, first, other, second)
         except UserError as error:
-            return {self.pairs: failed(error)}
+            return {self.pairs: common.failed(error)}
         names = (f"{opened.run.folder.name}: {first}", f"{other.folder.name}: {second}")
-        return {self.pairs: render_pairs(common, *names)}
+        return {self.pairs: render_pairs(shared, *names)}
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
@@ -201,7 +188,7 @@ class RunsTab:
         for box in (self.agent, self.outcome, self.low, self.high):
             box.input(self.filter, filters, [self.status, self.episodes], **QUIET)
         shown = [self.status, self.state, self.steps, self.page]
-        self.episodes.click(self.pick, [self.state], shown, **QUIET)
+        self.episodes.click(self.look, [self.state], shown, **QUIET)
         self.steps.click(self.look, [self.state], shown, **QUIET)
         self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)
         chosen = [self.state, self.other, self.first, self.second]

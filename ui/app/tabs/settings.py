@@ -1,6 +1,7 @@
 """The Settings tab: any kind in any slot, by forms from the registry's schemas; YAML in and out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -9,18 +10,19 @@ import yaml
 from graph.config import Config, load_config, presets
 from nodes.protocols import SLOTS
 from nodes.registry import registry
-from stores.errors import UserError
 from ui.app.forms import Field, fields_of, shown, values_of
+from ui.app.guard import bounds
 from ui.app.render.html import macros, note
-from ui.app.tabs.common import QUIET, SAVE_JS, App, button, failed, telling
+from ui.app.tabs.common import QUIET, SAVE_JS, App, Update, button, telling
 from ui.app.workspace import Workspace
 
 #: Names the browser tab also where it is opened before the page has told its name.
 NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
 _NOTHING = "(none)"
 
-Update = dict[Any, Any]
 Draft = dict[str, Any]
+#: Slot, kind and fields of each form.
+Plan = list[tuple[str, str, list[Field]]]
 
 
 class SettingsTab:
@@ -55,7 +57,7 @@ class SettingsTab:
         if draft is None:
             return
         boxes: list[Any] = []  # every control, in the order in which `_gather` reads them
-        plan: list[tuple[str, str, list[Field]]] = []
+        plan: Plan = []
         swaps: list[tuple[Any, str, int]] = []
         with gr.Row(elem_classes="sg-forms"):
             writers = draft.get("memory") or ()
@@ -85,41 +87,38 @@ class SettingsTab:
         with gr.Row(elem_classes="sg-controls"):
             apply = button("Apply to this tab", "apply", 150, variant="primary")
             save = button("Save as YAML", "save", 130)
-
-        def gather(raw: tuple[Any, ...]) -> Draft:
-            limit_value, *values = raw
-            return _gather(draft, plan, values, limit_value)
-
+        now = [limit, *boxes]
         for choice, slot, place in swaps:
-
-            def swap(kind: str, *raw: Any, slot: str = slot, place: int = place) -> Update:
-                try:
-                    return {self.draft: swapped(gather(raw), slot, place, kind), self.status: ""}
-                except UserError as error:
-                    return {self.status: failed(error)}
-
-            choice.input(swap, [choice, limit, *boxes], [self.draft, self.status], **QUIET)
-
-        def use(tab: str, *raw: Any) -> Update:
-            try:
-                workspace = self.app.of(tab)
-                self._configure(workspace, load_config(gather(raw)))
-            except Exception as error:  # a stranger's kind may raise anything
-                return {self.status: failed(error)}
-            applied = note("Applied: this browser tab plays with it from now on.", "good")
-            return {**self._shown(workspace), self.status: applied}
-
-        def write(*raw: Any) -> Update:
-            try:
-                text = as_yaml(load_config(gather(raw)))
-            except UserError as error:
-                return {self.status: failed(error), self.file: ""}
-            visible = gr.update(value=text, visible=True)
-            return {self.yaml: visible, self.file: f"stategate.yaml\n{text}", self.status: ""}
-
-        apply.click(use, [self.app.tab, limit, *boxes], [self.status, *self._places], **QUIET)
-        saved = save.click(write, [limit, *boxes], [self.yaml, self.file, self.status], **QUIET)
+            swap = partial(self._swap, draft, plan, (slot, place))
+            choice.input(swap, [choice, *now], [self.draft, self.status], **QUIET)
+        use, write = partial(self._use, draft, plan), partial(self._write, draft, plan)
+        apply.click(use, [self.app.tab, *now], [self.status, *self._places], **QUIET)
+        saved = save.click(write, now, [self.yaml, self.file, self.status], **QUIET)
         saved.success(None, [self.file], None, js=SAVE_JS)
+
+    @telling
+    def _swap(self, draft: Draft, plan: Plan, at: tuple[str, int], kind: str, *raw: Any) -> Update:
+        return {self.draft: swapped(_gather(draft, plan, raw), *at, kind), self.status: ""}
+
+    @telling
+    def _use(self, draft: Draft, plan: Plan, tab: str, *raw: Any) -> Update:
+        """Give the tab this agent; an episode of the same world begins again with it."""
+        config = load_config(_gather(draft, plan, raw))
+        bounds.require_config(config.model_dump(mode="json"))
+        workspace = self.app.of(tab)
+        session = workspace.session
+        task = dict(session.values.get("episode") or {}) if session is not None else {}
+        workspace.configure(self.app.workspaces.graphs(config))
+        if task.pop("env", None) == config.env.kind and task:
+            workspace.start(task)
+        applied = note("Applied: this browser tab plays with it from now on.", "good")
+        return {**self._shown(workspace), self.status: applied}
+
+    @telling
+    def _write(self, draft: Draft, plan: Plan, *raw: Any) -> Update:
+        text = as_yaml(load_config(_gather(draft, plan, raw)))
+        visible = gr.update(value=text, visible=True)
+        return {self.yaml: visible, self.file: f"stategate.yaml\n{text}", self.status: ""}
 
     def _kind(
         self, slot: str, values: Mapping[str, Any], boxes: list[Any], plan: list[Any]
@@ -133,14 +132,6 @@ class SettingsTab:
         fields = fields_of(kind.cls)
         plan.append((slot, values["kind"], fields))
         boxes += [_control(slot, field, values.get(field.name, field.default)) for field in fields]
-
-    def _configure(self, workspace: Workspace, config: Config) -> None:
-        """Give the tab this agent; an episode of the same world begins again with it."""
-        session = workspace.session
-        task = dict(session.values.get("episode") or {}) if session is not None else {}
-        workspace.configure(self.app.workspaces.graphs(config))
-        if task.pop("env", None) == config.env.kind and task:
-            workspace.start(task)
 
     @telling
     def show(self, tab: str, draft: Draft | None, base: Draft | None) -> Update:
@@ -170,19 +161,13 @@ class SettingsTab:
 
 def swapped(draft: Draft, slot: str, place: int, kind: str) -> Draft:
     """Return the draft with another kind in a slot; a context keeps its budget."""
-    after = dict(draft)
     if slot == "memory":
-        items = list(after.get("memory") or ())
-        if kind == _NOTHING:
-            del items[place]
-        else:
-            items[place : place + 1] = [{"kind": kind}]
-        after["memory"] = items
-        return after
-    old = after.get(slot) or {}
-    kept = {"budget": old["budget"]} if slot == "context" and "budget" in old else {}
-    after[slot] = None if kind == _NOTHING else {"kind": kind, **kept}
-    return after
+        old = list(draft.get(slot) or ())
+        new = [] if kind == _NOTHING else [{"kind": kind}]
+        return {**draft, slot: [*old[:place], *new, *old[place + 1 :]]}
+    before = draft.get(slot) or {}
+    kept = {"budget": before["budget"]} if slot == "context" and "budget" in before else {}
+    return {**draft, slot: None if kind == _NOTHING else {"kind": kind, **kept}}
 
 
 def as_yaml(config: Config) -> str:
@@ -190,20 +175,14 @@ def as_yaml(config: Config) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def _gather(
-    draft: Draft, plan: list[tuple[str, str, list[Field]]], values: list[Any], limit: Any
-) -> Draft:
-    after: Draft = {**draft, "memory": []}
-    at = 0
+def _gather(draft: Draft, plan: Plan, raw: Sequence[Any]) -> Draft:
+    """Return the draft as the forms stand: ``raw`` are the step limit and every control's value."""
+    limit, *values = raw
+    after: Draft = {**draft, "memory": [], "max_steps": int(limit or 0)}
     for slot, kind, fields in plan:
-        parameters = values_of(fields, values[at : at + len(fields)])
-        at += len(fields)
-        item = {"kind": kind, **parameters} if kind else None
-        if slot == "memory":
-            after["memory"] = [*after["memory"], item]
-        else:
-            after[slot] = item
-    after["max_steps"] = int(limit or 0)
+        own, values = values[: len(fields)], values[len(fields) :]
+        item = {"kind": kind, **values_of(fields, own)} if kind else None
+        after[slot] = [*after["memory"], item] if slot == "memory" else item
     return after
 
 

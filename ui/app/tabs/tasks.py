@@ -11,7 +11,7 @@ import gradio as gr
 from envs.protocols import World, tasks_of
 from stores.errors import UserError
 from ui.app.render.html import macros, note, plural
-from ui.app.tabs.common import EVENTS_JS, QUIET, App, button, data_of, problem_of
+from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, problem_of
 from ui.app.workspace import Workspace
 
 #: Tasks shown at once.
@@ -19,7 +19,7 @@ PAGE = 6
 #: Seconds that a search may draw tasks for which it knows no instruction yet.
 PATIENCE = 2.0
 
-Begin = Callable[[str, dict[str, Any]], Iterator[dict[Any, Any]]]
+Begin = Callable[[str, dict[str, Any]], Iterator[Update]]
 
 
 class TaskList:
@@ -109,52 +109,47 @@ class TaskPicker:
             self._lists[key] = TaskList(workspace.world)
         return self._lists[key]
 
-    def show(self, tab: str, words: str, first: int = 0) -> tuple[Any, int]:
+    def show(self, tab: str, words: str, first: int = 0) -> Update:
         """Draw the tasks that have all ``words``, from ``first`` on."""
         start = max(first, 0)
+        opened = {self.first: start, self.is_open: True, self.panel: gr.update(visible=True)}
         try:
             shown, where, more = self.tasks(tab).page(words, start)
         except UserError as error:
-            return note(problem_of(error), "bad"), 0
-        return macros("frame").tasks(shown, where, start, more), start
+            return {**opened, self.list: note(problem_of(error), "bad")}
+        return {**opened, self.list: macros("frame").tasks(shown, where, start, more)}
 
     def wire(self, begin: Begin, outputs: list[Any]) -> None:
         """Connect the choices to ``begin(tab, task)``, which draws ``outputs``."""
         tab = self.app.tab
         closed = {self.panel: gr.update(visible=False), self.is_open: False}
 
-        def start(tab: str, task: Mapping[str, Any]) -> Iterator[dict[Any, Any]]:
+        def start(tab: str, task: Mapping[str, Any]) -> Iterator[Update]:
             for update in begin(tab, dict(task)):
                 yield {**update, **closed}
 
-        def turn(tab: str, words: str, first: int, event: gr.EventData) -> Iterator[dict[Any, Any]]:
+        def turn(tab: str, words: str, first: int, event: gr.EventData) -> Iterator[Update]:
             data = data_of(event)
             if "task" in data:
                 yield from start(tab, self.tasks(tab).tasks[int(data["task"])])
             elif "turn" in data:
-                shown, at = self.show(tab, words, first + PAGE * int(data["turn"]))
-                yield {self.list: shown, self.first: at}
+                yield self.show(tab, words, first + PAGE * int(data["turn"]))
 
-        def surprise(tab: str) -> Iterator[dict[Any, Any]]:
+        def surprise(tab: str) -> Iterator[Update]:
             tasks = self.tasks(tab).tasks
             yield from start(tab, random.choice(tasks) if tasks else {})
 
-        def write(tab: str, words: str) -> Iterator[dict[Any, Any]]:
+        def write(tab: str, words: str) -> Iterator[Update]:
             if self.tasks(tab).takes_instruction:
                 yield from start(tab, {"instruction": words or ""})
             else:
-                yield opened(tab, words)
+                yield self.show(tab, words)
 
-        def opened(tab: str, words: str) -> dict[Any, Any]:
-            shown, at = self.show(tab, words)
-            return {self.list: shown, self.first: at, self.is_open: True,
-                    self.panel: gr.update(visible=True)}  # fmt: skip
+        def find(tab: str, words: str) -> Update:
+            return self.show(tab, words) if words.strip() else closed
 
-        def find(tab: str, words: str) -> dict[Any, Any]:
-            return opened(tab, words) if words.strip() else closed
-
-        def toggle(tab: str, words: str, is_open: bool) -> dict[Any, Any]:
-            return closed if is_open else opened(tab, words)
+        def toggle(tab: str, words: str, is_open: bool) -> Update:
+            return closed if is_open else self.show(tab, words)
 
         mine = [self.list, self.first, self.is_open, self.panel]
         places = [*outputs, *mine]

@@ -1,0 +1,247 @@
+"""Where games are: the sample, an unpacked folder, or one with archives (``.tar.xz``, ``.zip``).
+
+Games are named ``split/task/trial`` after their folders. Archives are read through once; what they
+hold is kept game by game, compressed, in the cache, so that nothing large is ever unpacked again.
+"""
+
+import json
+import lzma
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Protocol
+
+from stores.assets.downloads import progress, sha256
+from stores.errors import UserError
+from stores.sqlite import SqliteFile
+
+GAME = "game.tw-pddl"
+#: The order of the published splits; others come after, by name.
+SPLITS = ("train", "valid_seen", "valid_unseen")
+#: The folder of the games in the current format.
+_MAIN = "json_2.1.1"
+#: Tasks that ALFWorld leaves out: what moves within things, and what is sliced first.
+_LEFT_OUT = re.compile(r"movable|Sliced")
+_SOLVABLE = re.compile(rb'"solvable":\s*(true|false)')
+_ARCHIVES = (".tar.xz", ".tar.gz", ".tar", ".zip")
+_MIGRATIONS = (
+    "create table archives (sha256 text primary key, dictionary blob not null);"
+    "create table games (sha256 text not null, root text not null, name text not null,"
+    " body blob not null, primary key (sha256, root, name)) without rowid;",
+)
+_DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+_DICTIONARY = 32768  # bytes of the first game against which the others are compressed
+
+
+def is_archive(path: Path) -> bool:
+    """Say whether a path is an archive by its name."""
+    return path.name.endswith(_ARCHIVES) and path.is_file()
+
+
+class Library(Protocol):
+    """Names of games, and the file of each."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names, split by split."""
+        ...
+
+    def text(self, name: str) -> str:
+        """Return a game's file. Raises ``UserError`` for an unknown or unreadable one."""
+        ...
+
+
+def open_library(folder: str | Path) -> Library:
+    """Open "sample", or a folder with games or archives of games. Raises ``UserError``."""
+    if str(folder) == "sample":
+        return Sample()
+    path = Path(folder).expanduser().resolve()
+    if not path.is_dir():
+        raise UserError(
+            f"there is no folder '{folder}': fetch games with `stategate data alfworld`"
+        )
+    library = _Folder(path)
+    if not library.names():
+        raise UserError(
+            f"'{folder}' holds no {GAME} and no archive of them: fetch games with "
+            "`stategate data alfworld`"
+        )
+    return library
+
+
+class Sample:
+    """The invented games that ship with the package (see ``envs.alfworld.sample``)."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names, split by split."""
+        return tuple(_sample())
+
+    def text(self, name: str) -> str:
+        """Return a game's file."""
+        if name not in _sample():
+            raise UserError(f"no game '{name}' in the sample: see AlfWorld.load('sample').games")
+        return _sample()[name]
+
+
+class _Folder:
+    """Games in folders, and in archives beside them; what is unpacked comes before what is not."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        found: dict[tuple[str, str], Path | str] = {}
+        for path in sorted(folder.rglob(GAME)):
+            parts = path.relative_to(folder).parent.parts
+            if len(parts) < 3:  # the folder is a split, or a task of one
+                parts = (*path.parent.parts[-3:],)
+            if not _LEFT_OUT.search("/".join(parts)) and _is_solvable(_tail(path)):
+                found.setdefault(("/".join(parts[:-3]), "/".join(parts[-3:])), path)
+        for path in sorted(folder.iterdir()):
+            if is_archive(path):
+                for root, name in _indexed(path):
+                    found.setdefault((root, name), str(path))
+        self._where = {_name(key, found): (key, place) for key, place in found.items()}
+
+    def names(self) -> Sequence[str]:
+        """Return the names, split by split."""
+        return sorted(self._where, key=_order)
+
+    def text(self, name: str) -> str:
+        """Return a game's file."""
+        if name not in self._where:
+            raise UserError(
+                f"no game '{name}' in '{self._folder}': games are named split/task/trial"
+            )
+        (root, short), place = self._where[name]
+        if isinstance(place, str):
+            return _from_archive(place, root, short)
+        try:
+            return place.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read '{place}' ({error}): give an undamaged copy") from None
+
+
+def _name(key: tuple[str, str], found: Mapping[tuple[str, str], object]) -> str:
+    """Return ``split/task/trial``; below its folder where the current format has that game too."""
+    root, name = key
+    above = sorted(other for other, same in found if same == name)
+    first = _MAIN if _MAIN in above else above[0]
+    return name if root == first else f"{root}/{name}"
+
+
+def _order(name: str) -> tuple[int, int, str]:
+    split = name.split("/")[-3]
+    known = SPLITS.index(split) if split in SPLITS else len(SPLITS)
+    return name.count("/"), known, name
+
+
+def _is_solvable(tail: bytes) -> bool:
+    found = _SOLVABLE.search(tail)
+    return found is None or found[1] == b"true"
+
+
+def _tail(path: Path) -> bytes:
+    """Return the file's end: games that say so are unsolvable say it there."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - 4096))
+        return stream.read()
+
+
+# Archives -----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _cache(path: Path) -> SqliteFile:
+    return SqliteFile(path, "cache of games", _MIGRATIONS, fix="remove it")
+
+
+def _store() -> SqliteFile:
+    from stores.home import cache
+
+    return _cache(cache() / "alfworld-games.sqlite")
+
+
+def _indexed(path: Path) -> list[tuple[str, str]]:
+    """Return (folder above, name) of an archive's games, which is read through if it is new."""
+    store, key = _store(), _hash(path)
+    if not store.query("select 1 from archives where sha256 = ?", (key,)):
+        _read_through(store, path, key)
+    rows = store.query("select root, name from games where sha256 = ?", (key,))
+    return [(row["root"], row["name"]) for row in rows]
+
+
+def _hash(path: Path) -> str:
+    try:
+        return _hash_of(path, path.stat().st_size, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise UserError(f"cannot read '{path}' ({error.strerror or error})") from None
+
+
+@lru_cache(maxsize=64)
+def _hash_of(path: Path, size: int, changed: int) -> str:
+    return sha256(path)
+
+
+def _read_through(store: SqliteFile, path: Path, key: str) -> None:
+    dictionary = b""
+    with store.transaction() as db, progress(path.stat().st_size, f"reading {path.name}") as bar:
+        try:
+            for member, body in _members(path):
+                parts = member.split("/")[:-1]
+                if len(parts) < 3 or _LEFT_OUT.search(member) or not _is_solvable(body[-4096:]):
+                    continue
+                dictionary = dictionary or body[:_DICTIONARY]
+                packer = zlib.compressobj(6, zdict=dictionary)
+                packed = packer.compress(body) + packer.flush()
+                bar.update(len(packed))
+                db.execute(
+                    "insert or replace into games values (?, ?, ?, ?)",
+                    (key, "/".join(parts[:-3]), "/".join(parts[-3:]), packed),
+                )
+        except _DAMAGES as error:
+            raise UserError(f"cannot read '{path}' ({error}): give an undamaged copy") from None
+        db.execute("insert or replace into archives values (?, ?)", (key, dictionary))
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, content) of the game files in an archive, one at a time."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as packed:
+            for info in packed.infolist():
+                if info.filename.endswith("/" + GAME):
+                    yield info.filename, packed.read(info)
+        return
+    with tarfile.open(path, "r|*") as packed_tar:
+        for entry in packed_tar:
+            stream = packed_tar.extractfile(entry) if entry.name.endswith("/" + GAME) else None
+            if stream is not None:
+                yield entry.name.removeprefix("./"), stream.read()
+
+
+def _from_archive(path: str, root: str, name: str) -> str:
+    rows = _store().query(
+        "select body, dictionary from games join archives using (sha256) "
+        "where sha256 = ? and root = ? and name = ?",
+        (_hash(Path(path)), root, name),
+    )
+    if not rows:
+        raise UserError(f"no game '{name}' in '{path}': was the archive replaced? load it again")
+    unpack = zlib.decompressobj(zdict=rows[0]["dictionary"])
+    return unpack.decompress(rows[0]["body"]).decode("utf-8")
+
+
+# The sample -------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _sample() -> dict[str, str]:
+    packed = files("envs.alfworld.sample").joinpath("games.json.xz").read_bytes()
+    content = json.loads(lzma.decompress(packed))
+    shared = {"pddl_domain": content["pddl_domain"]}
+    return {
+        name: json.dumps({**shared, **game})
+        for name, game in sorted(content["games"].items(), key=lambda item: _order(item[0]))
+    }

@@ -1,0 +1,411 @@
+"""One game: what its file says, what can be done in it, and what comes of that.
+
+A game file (``game.tw-pddl``) is a JSON object with ``pddl_domain``, ``pddl_problem``, ``grammar`` and,
+in newer ones, ``walkthrough``. The rules are those of TextWorld's planner behind ALFWorld (Shridhar et
+al., 2021):
+
+- An action is possible wherever its precondition holds; one that could change nothing (going where one
+  is) is left out, as planners leave it out.
+- Names are numbered within their kind: among the sorted ids of one kind the first has the highest
+  number.
+- Conditions of the grammar read facts, and of a fact that a step made false also ``not_fact``.
+"""
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from envs.alfworld.grammar import NOT, Grammar, Slot, Teller, Thing, read_grammar
+from envs.alfworld.logic import Compiler, Extent, Row, State, predicates_of
+from envs.alfworld.pddl import (
+    OBJECT,
+    Action,
+    And,
+    Atom,
+    Domain,
+    Effect,
+    Problem,
+    read_domain,
+    read_problem,
+)
+from stores.errors import UserError
+
+NOTHING = "Nothing happens."
+_FIELDS = ("pddl_domain", "pddl_problem", "grammar")
+_STATES = 512  # situations of one game that are remembered
+_TASK = "Your task is to: "
+
+#: A step that was taken: the action's place in the domain, and the objects that it is about.
+Move = tuple[int, Row]
+
+
+class Game:
+    """The rules of one game; nothing in it ever changes, so threads and episodes share it."""
+
+    def __init__(self, domain: Domain, problem: Problem, grammar: Grammar) -> None:
+        self.domain = domain
+        self._grammar = grammar
+        self._ids = sorted(problem.objects)
+        self._numbers = {id_: number for number, id_ in enumerate(self._ids)}
+        self._kinds = [problem.objects[id_] for id_ in self._ids]
+        lines = {kind: frozenset(domain.ancestors(kind)) for kind in set(self._kinds)}
+        self._lines = [lines[kind] for kind in self._kinds]
+        things = _named(self._ids, {name for fact in problem.init for name in fact[1:]})
+        self._names = things
+        self._of_name = {name: number for number, name in enumerate(things)}
+        self._teller = Teller(
+            grammar,
+            [Thing(things[i], id_, self._kinds[i]) for i, id_ in enumerate(self._ids)],
+            lambda number, kind: kind in self._lines[number] or kind == OBJECT,
+        )
+        self._effects = [action.effects for action in domain.actions]
+        changing = {effect.atom.predicate for effects in self._effects for effect in effects}
+        read = {predicate for action in domain.actions for predicate in _reads(action)}
+        read |= predicates_of(problem.goal) | {p.removeprefix(NOT) for p in grammar.reads}
+        #: Predicates that steps change and anybody reads: what a session has to keep.
+        self.fluents = frozenset(changing & read)
+        self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
+        self.start = State(self._extents(problem, read))
+        self._goal = problem.goal
+        self._states: OrderedDict[Any, State] = OrderedDict()
+        self._commands: dict[Move, str] = {}
+
+    @classmethod
+    def read(cls, text: str) -> "Game":
+        """Read a game file's text. Raises ``UserError``."""
+        data = fields_of(text)
+        domain = read_domain(data["pddl_domain"])
+        grammar = read_grammar(data["grammar"])
+        for action in domain.actions:
+            if action.name not in grammar.actions:
+                raise UserError(f"the game's grammar has no action {action.name}")
+        grammar.require("intro")
+        return cls(domain, read_problem(data["pddl_problem"], domain), grammar)
+
+    # What is true -----------------------------------------------------------------------------------
+
+    def state(self, changes: Sequence[Sequence[str]]) -> State:
+        """Return the state that ``changes`` (see :meth:`changes`) make of the start.
+
+        Raises ``UserError`` for facts of another game.
+        """
+        key = tuple(map(tuple, changes))
+        known = self._states.get(key)
+        if known is not None:
+            self._states.move_to_end(key)
+            return known
+        added: dict[str, set[Row]] = {}
+        removed: dict[str, set[Row]] = {}
+        for word, predicate, *names in key:
+            try:
+                row = tuple(self._of_name[name] for name in names)
+                target = {"+": added, "-": removed}[word]
+            except KeyError:
+                raise UserError("this session is of another game: take one from reset()") from None
+            if predicate.removeprefix(NOT) not in self.fluents:
+                raise UserError("this session is of another game: take one from reset()")
+            target.setdefault(predicate, set()).add(row)
+        extents = dict(self.start.extents)
+        for predicate in {*added, *removed}:
+            rows = self.start.of(predicate).members - removed.get(predicate, set())
+            extents[predicate] = Extent(rows | added.get(predicate, set()))
+        return self._keep(key, State(extents))
+
+    def changes(self, state: State) -> tuple[tuple[str, ...], ...]:
+        """Return what is different from the start, as rows of "+" or "-", a predicate, and names."""
+        if "changes" not in state.memo:
+            rows: list[tuple[str, ...]] = []
+            for predicate in sorted(state.extents):
+                now, before = state.extents[predicate], self.start.of(predicate)
+                if now is before:
+                    continue
+                for sign, members in (
+                    ("-", before.members - now.members),
+                    ("+", now.members - before.members),
+                ):
+                    rows += [
+                        (sign, predicate, *(self._names[number] for number in row))
+                        for row in sorted(members)
+                    ]
+            state.memo["changes"] = tuple(rows)
+            self._keep(state.memo["changes"], state)
+        changes: tuple[tuple[str, ...], ...] = state.memo["changes"]
+        return changes
+
+    def _keep(self, key: Any, state: State) -> State:
+        state.memo["changes"] = key
+        self._states[key] = state
+        if len(self._states) > _STATES:
+            self._states.popitem(last=False)
+        return state
+
+    def has_won(self, state: State) -> bool:
+        """Say whether the goal holds."""
+        if "won" not in state.memo:
+            state.memo["won"] = self._goal_check(state, ())
+        return bool(state.memo["won"])
+
+    # What can be done ---------------------------------------------------------------------------------
+
+    def commands(self, state: State) -> Mapping[str, Move]:
+        """Return the possible commands, sorted, each with the step that it stands for."""
+        if "commands" not in state.memo:
+            found: dict[str, Move] = {}
+            for number in range(len(self.domain.actions)):
+                for row in self._bindings(number, state):
+                    found.setdefault(self._command(number, row, state), (number, row))
+            state.memo["commands"] = dict(sorted(found.items()))
+        commands: Mapping[str, Move] = state.memo["commands"]
+        return commands
+
+    def _bindings(self, number: int, state: State) -> list[Row]:
+        """Return what an action is possible with; kept for the states whose facts it reads alike."""
+        memo: dict[int, list[Row]] = state.memo.setdefault("bindings", {})
+        if number not in memo:
+            solve, is_idle = self._searches[number]
+            rows = solve(state, ())
+            memo[number] = [row for row in rows if not is_idle(row)] if is_idle else rows
+        return memo[number]
+
+    def _command(self, number: int, row: Row, state: State) -> str:
+        move = (number, row)
+        known = self._commands.get(move)
+        if known is None:
+            action = self.domain.actions[number]
+            template = self._grammar.actions[action.name].template
+            known = self._teller.tell(template, state, _slots(action, row))
+            if number in self._fixed:
+                self._commands[move] = known
+        return known
+
+    @cached_property
+    def _searches(self) -> list[Any]:
+        return [
+            (self._compiler.solutions(action.parameters, action.precondition), _idle_test(action))
+            for action in self.domain.actions
+        ]
+
+    @cached_property
+    def _fixed(self) -> frozenset[int]:
+        """Actions whose commands read the same in every state."""
+        return frozenset(
+            number
+            for number, action in enumerate(self.domain.actions)
+            if not self._grammar.reads_for(self._grammar.actions[action.name].template)
+            & {name for fluent in self.fluents for name in (fluent, NOT + fluent)}
+        )
+
+    @cached_property
+    def _read_by(self) -> list[frozenset[str]]:
+        return [
+            frozenset(predicates_of(action.precondition) & self.fluents)
+            for action in self.domain.actions
+        ]
+
+    @cached_property
+    def _goal_check(self) -> Any:
+        return self._compiler.check(self._goal)
+
+    @cached_property
+    def _compiler(self) -> Compiler:
+        members: dict[str, list[int]] = {OBJECT: list(range(len(self._ids)))}
+        for number, kinds in enumerate(self._lines):
+            for kind in kinds - {OBJECT}:
+                members.setdefault(kind, []).append(number)
+        return Compiler(members, self._numbers, self.start)
+
+    # What comes of it ---------------------------------------------------------------------------------
+
+    def after(self, state: State, move: Move) -> State:
+        """Return the state after a step; what it does not touch is shared with ``state``."""
+        number, row = move
+        added: dict[str, set[Row]] = {}
+        removed: dict[str, set[Row]] = {}
+        for effect, rows in self._effect_rows[number]:
+            if effect.atom.predicate in self.fluents:
+                target = added if effect.holds else removed
+                target.setdefault(effect.atom.predicate, set()).update(rows(state, row))
+        changed: dict[str, Extent] = {}
+        for predicate in {*added, *removed}:
+            gained = added.get(predicate, set())
+            lost = removed.get(predicate, set()) - gained
+            extent = state.of(predicate)
+            members = (extent.members - lost) | gained
+            if members != extent.members:
+                changed[predicate] = Extent(members)
+            if predicate in self._undone:
+                shadow = state.of(NOT + predicate)
+                undone = (shadow.members - gained) | lost
+                if undone != shadow.members:
+                    changed[NOT + predicate] = Extent(undone)
+        if not changed:
+            return state
+        bindings = {
+            action: rows
+            for action, rows in state.memo.get("bindings", {}).items()
+            if not self._read_by[action] & changed.keys()
+        }
+        fresh = State({**state.extents, **changed}, {"bindings": bindings})
+        return self._states.get(self.changes(fresh), fresh)
+
+    @cached_property
+    def _effect_rows(self) -> list[list[Any]]:
+        """For each action: effects, each with a function of state and binding that lists its rows."""
+        return [
+            [(effect, self._rows_of(action, effect)) for effect in effects]
+            for action, effects in zip(self.domain.actions, self._effects, strict=True)
+        ]
+
+    def _rows_of(self, action: Action, effect: Effect) -> Any:
+        variables = (*action.parameters, *effect.variables)
+        places = {variable: i for i, (variable, _) in enumerate(variables)}
+        terms = [(places.get(word, -1), self._numbers.get(word, -1)) for word in effect.atom.args]
+
+        def row_of(row: Row) -> Row:
+            return tuple(row[place] if place >= 0 else number for place, number in terms)
+
+        if effect.is_plain:
+            return lambda state, row: (row_of(row),)
+        solve = self._compiler.solutions(effect.variables, effect.condition, action.parameters)
+        return lambda state, row: [row_of(found) for found in solve(state, row)]
+
+    # What is said -------------------------------------------------------------------------------
+
+    def intro(self) -> str:
+        """Return the first page."""
+        return self._teller.tell("#intro#", self.start, {})
+
+    def answer(self, state: State, move: Move) -> str:
+        """Return what is said after ``move`` led to ``state``."""
+        action = self.domain.actions[move[0]]
+        feedback = self._grammar.actions[action.name].feedback
+        return self._teller.tell(feedback, state, _slots(action, move[1]))
+
+    @cached_property
+    def instruction(self) -> str:
+        """What is asked, as the first page says it."""
+        if "task" in self._grammar.rules:
+            text = self._teller.tell("#task#", self.start, {})
+        else:
+            text = self.intro()
+        return " ".join(text.rpartition(_TASK)[2].split())
+
+    def spelled(self, move: Move) -> list[str]:
+        """Return a step in words that survive JSON: the action, then names."""
+        return [self.domain.actions[move[0]].name, *(self._names[number] for number in move[1])]
+
+    def unspelled(self, words: Sequence[str]) -> Move:
+        """Return the step that :meth:`spelled` spelled. Raises ``UserError``."""
+        for number, action in enumerate(self.domain.actions):
+            if words and action.name == words[0] and len(words) == len(action.parameters) + 1:
+                try:
+                    return number, tuple(self._of_name[name] for name in words[1:])
+                except KeyError:
+                    break
+        raise UserError("this session is of another game: take one from reset()")
+
+    def _extents(self, problem: Problem, read: set[str]) -> dict[str, Extent]:
+        rows: dict[str, list[Row]] = {}
+        numbers = self._numbers
+        for fact in problem.init:
+            if fact[0] in read:
+                rows.setdefault(fact[0], []).append(tuple([numbers[name] for name in fact[1:]]))
+        return {predicate: Extent(found) for predicate, found in rows.items()}
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"the game file is no JSON ({error})") from None
+    if not isinstance(data, dict):
+        raise UserError("the game file is no JSON object")
+    for name in _FIELDS:
+        if not isinstance(data.get(name), str) or not data[name].strip():
+            raise UserError(f"the game file has no {name}")
+    return data
+
+
+def _named(ids: Sequence[str], mentioned: set[str]) -> list[str]:
+    """Return the names of the sorted ``ids``; only those that a fact mentions are counted."""
+    bases = {}
+    for id_ in ids:
+        base, bar, _ = id_.partition("_bar_")
+        if bar and id_ in mentioned:
+            bases[id_] = base + ("basin" if "basin" in id_ else "")
+    left = Counter(bases.values())
+    names = []
+    for id_ in ids:
+        if id_ not in bases:
+            names.append(id_)
+            continue
+        base = bases[id_]
+        names.append(f"{base} {left[base]}")
+        left[base] -= 1
+    return names
+
+
+def _slots(action: Action, row: Row) -> dict[Slot, int]:
+    return {
+        (variable.lstrip("?"), kind): number
+        for (variable, kind), number in zip(action.parameters, row, strict=True)
+    }
+
+
+def _reads(action: Action) -> set[str]:
+    conditions = [effect.condition for effect in action.effects]
+    formulas = [action.precondition, *conditions]
+    return {predicate for formula in formulas for predicate in predicates_of(formula)}
+
+
+def _idle_test(action: Action) -> Any:
+    """Return a test of bindings that could change nothing, None where every one could.
+
+    What an effect makes true is no change where the precondition has it; what it makes false is none
+    where another effect makes it true, or the precondition says that it is false.
+    """
+    needed = _conjuncts(action.precondition)
+    made = [effect.atom for effect in action.effects if effect.is_plain and effect.holds]
+    places = {variable: i for i, (variable, _) in enumerate(action.parameters)}
+    tests = []
+    for effect in action.effects:
+        if not effect.is_plain:
+            return None
+        alike = [atom for atom, holds in needed if holds == effect.holds]
+        alike += [] if effect.holds else made
+        same = [_same(effect.atom, atom, places) for atom in alike]
+        pairs = [found for found in same if found is not None]
+        if not pairs:
+            return None
+        tests.append(pairs)
+
+    def is_idle(row: Row) -> bool:
+        return all(any(all(row[i] == row[j] for i, j in p) for p in pairs) for pairs in tests)
+
+    return is_idle
+
+
+def _conjuncts(formula: Any) -> list[tuple[Atom, bool]]:
+    if isinstance(formula, And):
+        return [found for part in formula.parts for found in _conjuncts(part)]
+    if isinstance(formula, Atom):
+        return [(formula, True)]
+    part = getattr(formula, "part", None)
+    return [(part, False)] if isinstance(part, Atom) and not hasattr(formula, "variables") else []
+
+
+def _same(one: Atom, other: Atom, places: Mapping[str, int]) -> list[tuple[int, int]] | None:
+    """Return the pairs of parameters that make two atoms the same; None where nothing can."""
+    if one.predicate != other.predicate or len(one.args) != len(other.args):
+        return None
+    pairs = []
+    for left, right in zip(one.args, other.args, strict=True):
+        if left == right:
+            continue
+        if left not in places or right not in places:
+            return None
+        pairs.append((places[left], places[right]))
+    return pairs

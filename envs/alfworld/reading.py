@@ -1,0 +1,172 @@
+"""What pages and commands say, as far as their wording goes: commands, lists of things, the goal.
+
+Things are words with a number ("desk 1"). Both wordings of the published games are read ("move X to Y",
+and before "put X in/on Y"), and what is near to them.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+NAME = r"[a-z]+(?:[ -][a-z]+)*? \d+"
+_LISTED = re.compile(rf"\ban? ({NAME})\b", re.IGNORECASE)
+_ABOUT = re.compile(rf"\b({NAME})\b")
+_CLOSED = re.compile(rf"\bthe ({NAME}) is closed", re.IGNORECASE)
+_CARRIED = re.compile(rf"\bcarrying:? (?:an?|the)? ?({NAME})", re.IGNORECASE)
+_COMMANDS = (
+    ("go", re.compile(r"go to (?P<place>.+)")),
+    ("open", re.compile(r"open (?P<place>.+)")),
+    ("close", re.compile(r"close (?P<place>.+)")),
+    ("take", re.compile(r"take (?P<thing>.+?) from (?P<place>.+)")),
+    ("put", re.compile(r"move (?P<thing>.+?) to (?P<place>.+)")),
+    ("put", re.compile(r"put (?P<thing>.+?) (?:in/on|into|onto|in|on) (?P<place>.+)")),
+    ("clean", re.compile(r"clean (?P<thing>.+?) with (?P<place>.+)")),
+    ("heat", re.compile(r"heat (?P<thing>.+?) with (?P<place>.+)")),
+    ("cool", re.compile(r"cool (?P<thing>.+?) with (?P<place>.+)")),
+    ("slice", re.compile(r"slice (?P<thing>.+?) with (?P<place>.+)")),
+    ("use", re.compile(r"use (?P<thing>.+)")),
+    ("examine", re.compile(r"examine (?P<thing>.+)")),
+    ("look", re.compile(r"look|inventory|help")),
+)
+#: What is done to a thing in hand, and the words by which people ask for what comes of it.
+STATES = {
+    "clean": ("clean", "cleaned", "washed", "wash", "rinse", "rinsed"),
+    "heat": ("hot", "heat", "heated", "warm", "warmed", "cooked", "cook", "microwaved"),
+    "cool": ("cool", "cooled", "cold", "chilled", "chill", "cooler"),
+}
+_SMALL = frozenset(
+    [
+        *"a an the some of it them its that this to and then two both one is be put place find".split(),
+        *"get take look leave move bring at examine in on into onto under with for using by".split(),
+        *"turn please".split(),
+    ]
+)
+_TO = re.compile(r"\b(?:in/on|into|onto|in|on|to|inside)\b")
+_LIGHT = re.compile(r"\b(?:under|with|by|using|beneath)\b")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command taken apart; ``verb`` is "other" where it is none of the known."""
+
+    verb: str
+    thing: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What an instruction asks: kinds of things, not where they are.
+
+    ``state`` is the verb that brings it about ("" for none); ``target`` the kind of place, or of lamp
+    where ``is_light``.
+    """
+
+    thing: str
+    target: str
+    state: str = ""
+    count: int = 1
+    is_light: bool = False
+    spans: tuple[tuple[str, int, int], ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def command_of(action: str) -> Command:
+    """Take a command apart."""
+    for verb, pattern in _COMMANDS:
+        found = pattern.fullmatch(action.strip())
+        if found:
+            parts = found.groupdict()
+            return Command(verb, parts.get("thing") or "", parts.get("place") or "")
+    return Command("other")
+
+
+def kind_of(name: str) -> str:
+    """Return a thing's kind: its name without the number."""
+    return name.rpartition(" ")[0] or name
+
+
+def things_in(text: str) -> list[str]:
+    """Return what the text lists ("a pen 2, and a cup 1"), in order; shortened lists will do."""
+    return [] if "carrying" in text else _LISTED.findall(text)
+
+
+def place_in(text: str) -> str:
+    """Return the place that a list of things is of: the last name before "you see", "" if none."""
+    before, see, _ = text.partition("you see")
+    names = _ABOUT.findall(before) if see else []
+    return _bare(names[-1]) if names else ""
+
+
+def closed_in(text: str) -> str:
+    """Return the place that the text calls closed, "" if none."""
+    found = _CLOSED.search(text)
+    return _bare(found[1]) if found else ""
+
+
+def carried_in(text: str) -> str:
+    """Return what the text says is carried, "" if it does not say."""
+    found = _CARRIED.search(text)
+    return _bare(found[1]) if found else ""
+
+
+def _bare(name: str) -> str:
+    """Return the last word and number: sentences run into the names that end them."""
+    return " ".join(name.split()[-2:])
+
+
+@lru_cache(maxsize=1024)
+def goal_of(instruction: str) -> Goal:
+    """Read what is asked; ``spans`` are (role, start, end) of the words that say it."""
+    text = instruction.lower()
+    words = [(m[0], m.start(), m.end()) for m in re.finditer(r"[a-z][a-z-]*", text)]
+    states = {word: verb for verb, known in STATES.items() for word in known}
+    stated = next(((states[w], s, e) for w, s, e in words if w in states), None)
+    two = next(((w, s, e) for w, s, e in words if w in ("two", "both", "2")), None)
+    joints = [*_TO.finditer(text)]
+    light = _LIGHT.search(text)
+    is_light = light is not None and (not joints or "lamp" in text or "light" in text)
+    joint = light if is_light else (joints[-1] if joints else None)
+    cut = joint.start() if joint else len(text)
+    nouns = [w for w in words if w[0] not in _SMALL and w[0] not in states and w[0] != "in/on"]
+    thing = next((w for w in nouns if w[1] < cut), None)
+    target = next((w for w in nouns if joint and w[1] >= joint.end()), None)
+    spans = [("state", stated[1], stated[2])] if stated else []
+    spans += [("count", two[1], two[2])] if two else []
+    spans += [("thing", thing[1], thing[2])] if thing else []
+    spans += [("target", joint.start() if joint else target[1], target[2])] if target else []
+    return Goal(
+        thing[0] if thing else "",
+        target[0] if target else "",
+        stated[0] if stated and not is_light else "",
+        2 if two else 1,
+        is_light,
+        tuple(sorted(spans, key=lambda span: span[1])),
+    )
+
+
+def held_by(actions: Sequence[str], text: str = "") -> str:
+    """Return what is in hand, as far as the possible commands tell; "" for nothing, or unknown."""
+    commands = [command_of(action) for action in actions]
+    for command in commands:
+        if command.verb in ("put", *STATES):
+            return command.thing
+        if command.verb == "slice":
+            return command.place
+    places = {c.place for c in commands if c.place} | {place_in(text), closed_in(text)}
+    examined = [c.thing for c in commands if c.verb == "examine" and c.thing not in places]
+    takes = any(command.verb == "take" for command in commands)
+    kinds = {kind_of(c.place) for c in commands if c.verb == "go"}
+    others = [name for name in examined if kind_of(name) not in kinds]
+    return others[0] if len(others) == 1 and not takes else ""
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the text sentence by sentence; joined they are the text."""
+    start = 0
+    for end in re.finditer(r"(?<=[.!?])\s+", text):
+        yield text[start : end.end()]
+        start = end.end()
+    if start < len(text):
+        yield text[start:]

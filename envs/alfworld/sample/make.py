@@ -1,0 +1,260 @@
+"""Invent households: ``python -m envs.alfworld.sample.make`` writes the games that ship.
+
+``… --seed 5 --count 200 --out FOLDER`` writes other games, as files that ``AlfWorld.load`` reads.
+
+Rooms are drawn from ``recipe.yaml``; things lie where they usually do, and sometimes elsewhere. Games
+to train on and ``valid_seen`` share rooms, ``valid_unseen`` has rooms of its own. The same seed gives
+the same games; :func:`invent` makes as many more as wanted, of rooms that no other seed has.
+"""
+
+import argparse
+import json
+import lzma
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from envs.alfworld.files import GAME
+from stores.files import write_bytes, write_json
+
+SEED = 11
+#: Games of each split that ship.
+COUNTS = {"train": 60, "valid_seen": 20, "valid_unseen": 20}
+_ROOMS = {"train": range(12), "valid_seen": range(12), "valid_unseen": range(12, 18)}
+_MESS = 0.25  # of things that lie where they usually do not
+_TOOLS = {"wash": "rinses", "heat": "warms", "cool": "chills"}
+_STATES = {"wash": "washed", "heat": "warm", "cool": "cold"}
+_ABLE = {"wash": "washable", "heat": "cookable", "cool": "coolable"}
+_VERBS = {"wash": "clean", "heat": "heat", "cool": "cool"}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Write ``games.json.xz`` beside this file, or the games of another seed as files."""
+    parser = argparse.ArgumentParser(prog="python -m envs.alfworld.sample.make")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--count", type=int, default=100, help="games, all of rooms of their own")
+    parser.add_argument("--out", type=Path, help="folder to write game files to, for AlfWorld.load")
+    wanted = parser.parse_args(words)
+    if wanted.out is not None:
+        for name, game in invent(wanted.seed, {"valid_unseen": wanted.count}):
+            write_json(wanted.out / name / GAME, {"pddl_domain": domain(), **game})
+        return
+    content = {"pddl_domain": _text("domain.pddl"), "games": dict(invent(SEED, COUNTS))}
+    packed = lzma.compress(json.dumps(content).encode("utf-8"), preset=9)
+    write_bytes(str(files(__package__).joinpath("games.json.xz")), packed)
+
+
+def invent(seed: int, counts: Mapping[str, int]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (name, game file without its domain) of ``counts`` games by split, each to be won."""
+    for split, count in counts.items():
+        rooms = list(_ROOMS[split])
+        for number in range(count):
+            rng = random.Random(f"{seed} {split} {number}")
+            yield _game(rng, seed, split, rooms[number % len(rooms)], number)
+
+
+def domain() -> str:
+    """Return the domain of invented games."""
+    return _text("domain.pddl")
+
+
+@cache
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+@cache
+def _recipe() -> dict[str, Any]:
+    import yaml
+
+    recipe: dict[str, Any] = yaml.safe_load(_text("recipe.yaml"))
+    return recipe
+
+
+def _game(
+    rng: random.Random, seed: int, split: str, room: int, number: int
+) -> tuple[str, dict[str, Any]]:
+    recipe = _recipe()
+    kinds = list(recipe["rooms"])
+    place_of = _room(random.Random(f"{seed} room {room}"), kinds[room % len(kinds)])
+    here = set(place_of.values())
+    goal, thing, target = _goal(rng, kinds[room % len(kinds)], here)
+    things = _things(rng, kinds[room % len(kinds)], place_of, goal, thing, target)
+    lamp = _lamp(rng, place_of, things) if goal == "light" else ""
+    words = rng.choice(recipe["goals"][goal])
+    task = words.format(thing=thing, place=target, lamp=lamp.partition("_")[0])
+    grammar = _text("grammar.twl").replace("TASK", task)
+    grammar = grammar.replace("ROOM", kinds[room % len(kinds)])
+    name = f"{split}/{goal}-{thing}-{target or lamp.partition('_')[0]}-{room}/trial_{number:04d}"
+    return name, {
+        "grammar": grammar,
+        "pddl_problem": _problem(place_of, things, goal, thing, target, lamp),
+        "solvable": True,
+        "walkthrough": _plan(place_of, things, goal, thing, target, lamp),
+    }
+
+
+def _room(rng: random.Random, kind: str) -> dict[str, str]:
+    """Return furniture by id, with its kind."""
+    places = {}
+    for name, (least, most) in _recipe()["rooms"][kind]["furniture"].items():
+        for _ in range(rng.randint(least, most)):
+            places[f"{name}_bar_{rng.randrange(10**6):06d}"] = name
+    return places
+
+
+def _goal(rng: random.Random, kind: str, here: set[str]) -> tuple[str, str, str]:
+    """Draw what is asked: the sort of goal, the thing, where it is to go ("" under a lamp)."""
+    recipe = _recipe()
+    able = {
+        verb
+        for verb, tool in _TOOLS.items()
+        if any(recipe["furniture"][name].get(tool) for name in here)
+    }
+    choices = [
+        (goal, thing)
+        for goal in recipe["goals"]
+        for thing in recipe["rooms"][kind]["things"]
+        if goal not in _TOOLS or (goal in able and goal in recipe["things"][thing]["can"])
+    ]
+    goal = rng.choice(sorted({goal for goal, _ in choices}))
+    thing = rng.choice([thing for other, thing in choices if other == goal])
+    return goal, thing, "" if goal == "light" else rng.choice(sorted(here))
+
+
+def _things(
+    rng: random.Random, kind: str, place_of: Mapping[str, str], goal: str, thing: str, target: str
+) -> dict[str, tuple[str, str]]:
+    """Return things by id: their kind, and the id of the place where they lie."""
+    recipe = _recipe()
+    found = {}
+    for name in recipe["rooms"][kind]["things"]:
+        least = (2 if goal == "two" else 1) if name == thing else 0
+        for _ in range(rng.randint(least, 3)):
+            usual = [i for i, k in place_of.items() if k in recipe["things"][name]["usual"]]
+            places = usual if usual and rng.random() > _MESS else list(place_of)
+            if name == thing:  # not where it is to go already
+                places = [i for i in places if place_of[i] != target] or [
+                    i for i, k in place_of.items() if k != target
+                ]
+            found[f"{name}_bar_{rng.randrange(10**6):06d}"] = (name, rng.choice(sorted(places)))
+    return found
+
+
+def _lamp(
+    rng: random.Random, place_of: Mapping[str, str], things: dict[str, tuple[str, str]]
+) -> str:
+    """Put a lamp somewhere that does not open; return its id."""
+    recipe = _recipe()
+    name = rng.choice(recipe["lamps"])
+    open_air = sorted(i for i, k in place_of.items() if not recipe["furniture"][k].get("opens"))
+    lamp = f"{name}_bar_{rng.randrange(10**6):06d}"
+    things[lamp] = (name, rng.choice(open_air))
+    return lamp
+
+
+def _problem(
+    place_of: Mapping[str, str], things: Mapping[str, tuple[str, str]], goal: str, thing: str,
+    target: str, lamp: str,
+) -> str:  # fmt: skip
+    recipe = _recipe()
+    sorts = sorted({*recipe["things"], *recipe["lamps"]})
+    makes = sorted(set(place_of.values()))
+    objects = ["walker - actor", "door_spot - spot"]
+    objects += [f"{name}kind - kind" for name in sorts] + [f"{n}make - furniture" for n in makes]
+    facts = ["(standing walker door_spot)"]
+    for number, (id_, name) in enumerate(place_of.items()):
+        objects += [f"{id_} - place", f"spot_{number} - spot"]
+        facts += [f"(stands {id_} spot_{number})", f"(make {id_} {name}make)"]
+        facts += [f"(opens {id_})"] * bool(recipe["furniture"][name].get("opens"))
+    for name in makes:
+        facts += [f"(fits {name}make {sort}kind)" for sort in sorts]
+        facts += [
+            f"({tool} {name}make)" for tool in _TOOLS.values() if tool in recipe["furniture"][name]
+        ]
+    for id_, (name, place) in things.items():
+        objects.append(f"{id_} - thing")
+        facts += [f"(sort {id_} {name}kind)", f"(lies {id_} {place})"]
+        facts += [f"(lightable {id_})" if id_ == lamp else f"(portable {id_})"]
+        able = recipe["things"].get(name, {"can": []})["can"]
+        facts += [f"({_ABLE[verb]} {id_})" for verb in able]
+    return (
+        f"(define (problem invented) (:domain household)\n(:objects {' '.join(objects)})\n"
+        f"(:init {' '.join(facts)})\n(:goal {_wanted(goal, thing, target, lamp)}))"
+    )
+
+
+def _wanted(goal: str, thing: str, target: str, lamp: str) -> str:
+    if goal == "light":
+        return (
+            f"(exists (?t - thing ?p - place ?s - spot ?w - actor) (and (sort ?t {thing}kind) "
+            f"(carries ?w ?t) (lit {lamp}) (lies {lamp} ?p) (stands ?p ?s) (standing ?w ?s)))"
+        )
+    state = f" ({_STATES[goal]} ?t)" if goal in _STATES else ""
+    there = f"(make ?p {target}make) (sort ?t {thing}kind){state} (lies ?t ?p)"
+    if goal != "two":
+        return f"(exists (?t - thing ?p - place) (and {there}))"
+    second = f"(exists (?o - thing) (and (not (= ?o ?t)) (sort ?o {thing}kind) (lies ?o ?p)))"
+    return f"(exists (?t - thing ?p - place) (and {there} {second}))"
+
+
+def _plan(
+    place_of: Mapping[str, str], things: Mapping[str, tuple[str, str]], goal: str, thing: str,
+    target: str, lamp: str,
+) -> list[str]:  # fmt: skip
+    """Return commands that win, known from above."""
+    names = {**_names(place_of), **_names(things)}
+    opened: set[str] = set()
+    commands: list[str] = []
+
+    def go(place: str) -> None:
+        if not commands or commands[-1] != f"go to {names[place]}":
+            commands.append(f"go to {names[place]}")
+        if _recipe()["furniture"][place_of[place]].get("opens") and place not in opened:
+            opened.add(place)
+            commands.append(f"open {names[place]}")
+
+    wanted = [id_ for id_, (name, _) in things.items() if name == thing]
+    if goal == "light":
+        go(things[wanted[0]][1])
+        commands.append(f"take {names[wanted[0]]} from {names[things[wanted[0]][1]]}")
+        if things[lamp][1] != things[wanted[0]][1]:
+            commands.append(f"go to {names[things[lamp][1]]}")
+        return [*commands, f"use {names[lamp]}"]
+    end = min(id_ for id_, name in place_of.items() if name == target)
+    for id_ in wanted[: 2 if goal == "two" else 1]:
+        go(things[id_][1])
+        commands.append(f"take {names[id_]} from {names[things[id_][1]]}")
+        if goal in _TOOLS:
+            tools = (i for i, k in place_of.items() if _recipe()["furniture"][k].get(_TOOLS[goal]))
+            tool = min(tools)
+            if things[id_][1] != tool:
+                commands.append(f"go to {names[tool]}")
+            commands.append(f"{_VERBS[goal]} {names[id_]} with {names[tool]}")
+            if tool == end and things[id_][1] != tool:
+                if _recipe()["furniture"][place_of[end]].get("opens") and end not in opened:
+                    commands.append(f"open {names[end]}")
+                commands.append(f"move {names[id_]} to {names[end]}")
+                continue
+        go(end)
+        commands.append(f"move {names[id_]} to {names[end]}")
+    return commands
+
+
+def _names(ids: Mapping[str, Any]) -> dict[str, str]:
+    """Return names by id, numbered as the engine numbers them."""
+    by_kind: dict[str, list[str]] = {}
+    for id_ in sorted(ids):
+        by_kind.setdefault(id_.partition("_bar_")[0], []).append(id_)
+    return {
+        id_: f"{kind} {len(same) - place}"
+        for kind, same in by_kind.items()
+        for place, id_ in enumerate(same)
+    }
+
+
+if __name__ == "__main__":
+    main()

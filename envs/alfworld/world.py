@@ -1,0 +1,169 @@
+"""ALFWorld as a pure function from (session, action) to (session, observation).
+
+Plays the text games of ALFWorld (Shridhar et al., 2021) without TextWorld, planner or interpreter: a
+room is seen in part, an answer is one line, a game is won when its goal holds. A world never changes
+after loading.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from envs.alfworld.files import Library, open_library
+from envs.alfworld.game import NOTHING, Game, fields_of
+from envs.protocols import Observation, Session
+from stores.errors import UserError
+
+_GAMES = 64  # games that are kept ready to play
+_FIELDS = {"game", "changes", "last"}
+
+
+class AlfWorld:
+    """The world. ``games`` are named ``split/task/trial``; ``split`` narrows its tasks."""
+
+    name = "alfworld"
+
+    def __init__(self, library: Library, split: str | None = None) -> None:
+        self._library = library
+        every = library.names()
+        self._names = frozenset(every)
+        #: The games of the current format; those of an older wording beside them are played by name.
+        self.games: tuple[str, ...] = tuple(name for name in every if name.count("/") == 2)
+        self.games = self.games or tuple(every)
+        splits: dict[str, list[str]] = {}
+        for name in self.games:
+            splits.setdefault(name.split("/")[-3], []).append(name)
+        self.splits: Mapping[str, Sequence[str]] = splits
+        if split is not None and split not in splits:
+            raise UserError(f"no split '{split}': these games have {', '.join(splits)}")
+        self.split = split
+        self._game = lru_cache(maxsize=_GAMES)(self._read)
+
+    @classmethod
+    def load(cls, folder: str | Path = "sample", split: str | None = None) -> "AlfWorld":
+        """Load the games in ``folder`` (unpacked, or in archives), or those that ship ("sample").
+
+        Without ``split`` its tasks are all games. Raises ``UserError`` for missing or broken data.
+        """
+        return cls(open_library(folder), split)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the games' names and of the first game."""
+        import hashlib
+
+        first = self._library.text(self.games[0])
+        return hashlib.sha256("\n".join([*self.games, first]).encode()).hexdigest()
+
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Return a task for each game of the split."""
+        return [{"game": name} for name in self._numbered(None)]
+
+    def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
+        """Start ``{"game": name}``, or ``{"game": number}`` of the split (or of ``"split"``, if given).
+
+        ``{"goal": number}`` is the same. Raises ``UserError`` for unknown and for broken games.
+        """
+        wanted = dict(task)
+        if "goal" in wanted and "game" not in wanted:
+            wanted["game"] = wanted.pop("goal")
+        if "game" not in wanted or not set(wanted) <= {"game", "split"}:
+            raise UserError(
+                'an ALFWorld task is {"game": name or number}, with "split" if you like'
+            )
+        session = {"game": self._named(**wanted), "changes": (), "last": None}
+        return session, self.observe(session)
+
+    def step(self, session: Session, action: str) -> tuple[Session, Observation]:
+        """Return the next session and its observation.
+
+        What is not possible changes nothing and is answered ``Nothing happens.``; after the game is won
+        nothing happens any more, and the last page stays.
+        """
+        if not isinstance(action, str):
+            raise UserError(f"an action is text such as 'go to desk 1', not {action!r}")
+        name, game, state, last = self._restore(session)
+        if game.has_won(state):
+            return session, replace(self._page(game, state, last), reward=0.0)
+        move = game.commands(state).get(action.strip())
+        if move is None:
+            stays = {"game": name, "changes": game.changes(state), "last": ()}
+            return stays, self._page(game, state, ())
+        after = game.after(state, move)
+        taken = tuple(game.spelled(move))
+        there = {"game": name, "changes": game.changes(after), "last": taken}
+        return there, self._page(game, after, taken)
+
+    def observe(self, session: Session) -> Observation:
+        """Draw the page of ``session``."""
+        _, game, state, last = self._restore(session)
+        return self._page(game, state, last)
+
+    def instruction(self, session: Session) -> str:
+        """Return what is asked, as the game says it."""
+        return self._game(self._restored_name(session)).instruction
+
+    def walkthrough(self, name: str) -> tuple[str, ...]:
+        """Return a list of commands that wins the game, () where its file has none."""
+        commands = fields_of(self._library.text(self._named(name))).get("walkthrough") or ()
+        return tuple(str(command) for command in commands)
+
+    def _page(self, game: Game, state: Any, last: Sequence[str] | None) -> Observation:
+        if last is None:
+            text = game.intro()
+        elif not last:
+            text = NOTHING
+        else:
+            text = game.answer(state, game.unspelled(last))
+        won = game.has_won(state)
+        return Observation(text, tuple(game.commands(state)), float(won), won)
+
+    def _restore(self, session: Session) -> tuple[str, Game, Any, Sequence[str] | None]:
+        name = self._restored_name(session)
+        last = session["last"]
+        try:
+            is_told = last is None or (not isinstance(last, str) and all(map(_is_text, last)))
+            changes = tuple(tuple(row) for row in session["changes"])
+        except TypeError:
+            is_told = False
+        if not is_told or not all(len(row) >= 2 for row in changes):
+            raise UserError("this is not an ALFWorld session: take one from reset() or step()")
+        game = self._game(name)
+        return name, game, game.state(changes), last
+
+    def _restored_name(self, session: Session) -> str:
+        if not isinstance(session, Mapping) or set(session) != _FIELDS:
+            raise UserError("this is not an ALFWorld session: take one from reset() or step()")
+        return self._named(session["game"])
+
+    def _named(self, game: Any, split: str | None = None) -> str:
+        if isinstance(game, str):
+            if game not in self._names:
+                raise UserError(f"no game '{game}': games are named split/task/trial, see .games")
+            return game
+        numbered = self._numbered(split)
+        if isinstance(game, bool) or not isinstance(game, int):
+            raise UserError(f"a game is a name or a number, not {game!r}")
+        if not 0 <= game < len(numbered):
+            raise UserError(f"no game {game}: there are games 0 to {len(numbered) - 1}")
+        return numbered[game]
+
+    def _numbered(self, split: str | None) -> Sequence[str]:
+        split = split or self.split
+        if split is None:
+            return self.games
+        if split not in self.splits:
+            raise UserError(f"no split '{split}': these games have {', '.join(self.splits)}")
+        return self.splits[split]
+
+    def _read(self, name: str) -> Game:
+        try:
+            return Game.read(self._library.text(name))
+        except UserError as error:
+            raise UserError(f"game '{name}': {error}") from None
+
+
+def _is_text(word: object) -> bool:
+    return isinstance(word, str)

@@ -1,0 +1,253 @@
+"""A list of chat messages as data: texts, calls and their results, rounds, and what is out of order.
+
+All functions are pure, and none changes a message: one that must differ is a copy.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from stores.traces import Event
+
+#: Tokens of one text.
+Count = Callable[[str], int]
+#: What an image costs at most at the resolution that OpenAI and Anthropic scale it to.
+IMAGE_TOKENS = 1600
+#: Role, separators, name: what every message costs beside its contents.
+MESSAGE_TOKENS = 4
+
+
+def key_of(message: BaseMessage, place: int) -> str:
+    """Return the name of a message: its id, else its place and contents."""
+    return message.id or f"{place}-{zlib.crc32(repr(message.content).encode()):08x}"
+
+
+def name_of(message: BaseMessage, place: int) -> str:
+    """Return the five letters by which a model can name a message; a result goes by its call."""
+    call = getattr(message, "tool_call_id", None)
+    return f"{zlib.crc32(str(call or key_of(message, place)).encode()):08x}"[:5]
+
+
+def digest(text: str) -> int:
+    """Return a checksum that tells whether a result is still the one that was read."""
+    return zlib.crc32(text.encode())
+
+
+def text_of(message: BaseMessage) -> str:
+    """Return the text of a message: all text blocks and JSON blocks, joined by line breaks."""
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(text for block in message.content if (text := _block_text(block)) is not None)
+
+
+def with_text(message: BaseMessage, text: str) -> BaseMessage:
+    """Return a copy of ``message`` whose text is ``text``; blocks that are no text stay."""
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": text})
+    blocks: list[Any] = []
+    for block in message.content:
+        if _block_text(block) is None:
+            blocks.append(block)
+        elif not any(b == {"type": "text", "text": text} for b in blocks):
+            blocks.append({"type": "text", "text": text})
+    return message.model_copy(update={"content": blocks})
+
+
+def _block_text(block: Any) -> str | None:
+    if isinstance(block, str):
+        return block
+    if block.get("type") in ("text", "text-plain") and isinstance(block.get("text"), str):
+        text: str = block["text"]
+        return text
+    if block.get("type") == "json" or "json" in block:
+        return json.dumps(block.get("json", block), ensure_ascii=False)
+    return None
+
+
+def tokens_of(message: BaseMessage, count: Count) -> int:
+    """Return what ``message`` costs to read: text, calls, reasoning, images and files."""
+    total = MESSAGE_TOKENS + count(text_of(message))
+    if isinstance(message.content, list):
+        total += sum(_block_tokens(block, count) for block in message.content)
+    if isinstance(message, AIMessage):
+        for call in (*message.tool_calls, *message.invalid_tool_calls):
+            args = call.get("args")
+            body = (
+                args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
+            )
+            total += MESSAGE_TOKENS + count(f"{call.get('name')}{call.get('id')}") + count(body)
+    if isinstance(message, ToolMessage):
+        total += count(message.tool_call_id)
+    return total
+
+
+def _block_tokens(block: Any, count: Count) -> int:
+    if isinstance(block, str) or _block_text(block) is not None:
+        return 0
+    kind = str(block.get("type", ""))
+    if kind in ("tool_use", "tool_call", "function_call", "input_json_delta"):
+        return 0  # counted as calls
+    if "image" in kind:
+        return IMAGE_TOKENS
+    reasoning = block.get("thinking") or block.get("reasoning")
+    if isinstance(reasoning, str):
+        return count(reasoning)
+    size = len(json.dumps(block, default=str))
+    return min(size // 4, IMAGE_TOKENS * max(1, size // 200_000)) if size > 8000 else size // 4
+
+
+# Calls and results --------------------------------------------------------------------------------
+
+
+def calls_of(message: BaseMessage) -> list[str]:
+    """Return the ids of the calls that a message makes, in order."""
+    if not isinstance(message, AIMessage):
+        return []
+    return [str(call["id"]) for call in message.tool_calls if call.get("id") is not None]
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Messages that providers take, and the keys of results and calls that were left out for it."""
+
+    messages: tuple[BaseMessage, ...]
+    places: tuple[int, ...]
+    orphans: tuple[str, ...] = ()
+
+
+def repaired(messages: Sequence[BaseMessage]) -> Repaired:
+    """Leave out results that no call asked for, and calls that nothing will answer any more.
+
+    A call belongs to the results that follow its message before anybody else speaks. The calls of
+    the last AI message may still be waiting: they stay, unless a person spoke after them.
+    """
+    answers = _answers(messages)
+    used = {place for _, found in answers.values() for place in found}
+    shown: list[BaseMessage] = []
+    places: list[int] = []
+    orphans: list[str] = []
+    for place, message in enumerate(messages):
+        kept: BaseMessage | None = message
+        if isinstance(message, ToolMessage) and place not in used:
+            orphans.append(message.tool_call_id)
+            kept = None
+        elif place in answers:
+            answered, _ = answers[place]
+            lost = [i for i in calls_of(message) if i not in answered]
+            if lost:
+                orphans += lost
+                kept = _without_calls(message, lost)
+        if kept is not None:
+            shown.append(kept)
+            places.append(place)
+    return Repaired(tuple(shown), tuple(places), tuple(orphans))
+
+
+def _answers(messages: Sequence[BaseMessage]) -> dict[int, tuple[set[str], list[int]]]:
+    """Return for the place of each message with calls: calls that stand, places of their results."""
+    found: dict[int, tuple[set[str], list[int]]] = {}
+    for place, message in enumerate(messages):
+        calls = calls_of(message)
+        if not calls:
+            continue
+        answered: set[str] = set()
+        places: list[int] = []
+        at = place + 1
+        while at < len(messages) and isinstance(messages[at], ToolMessage):
+            name = messages[at].tool_call_id  # type: ignore[attr-defined]
+            if name in calls and name not in answered:
+                answered.add(name)
+                places.append(at)
+            at += 1
+        is_open = at == len(messages)  # nobody spoke since: the rest may still come
+        found[place] = (set(calls) if is_open else answered, places)
+    return found
+
+
+def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | None:
+    """Return a copy without the calls ``lost``, None where nothing is left to say."""
+    if not isinstance(message, AIMessage):
+        return message
+    calls = [call for call in message.tool_calls if call.get("id") not in lost]
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [
+            block for block in content
+            if isinstance(block, str)
+            or not {block.get("id"), block.get("call_id"), block.get("tool_call_id")} & {*lost}
+        ]  # fmt: skip
+    extra = dict(message.additional_kwargs)
+    if extra.get("tool_calls"):
+        extra["tool_calls"] = [c for c in extra["tool_calls"] if c.get("id") not in lost]
+        if not extra["tool_calls"]:
+            del extra["tool_calls"]
+    if not calls and not text_of(message.model_copy(update={"content": content})).strip():
+        return None
+    update = {"tool_calls": calls, "content": content, "additional_kwargs": extra}
+    return message.model_copy(update=update)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Messages that stand or go together: an AI message with its results, or any single one.
+
+    ``turn`` counts people's messages up to here. ``is_open``: nothing was said after it yet.
+    """
+
+    start: int
+    end: int
+    role: str
+    turn: int
+    is_open: bool = False
+
+
+def rounds_of(messages: Sequence[BaseMessage]) -> list[Round]:
+    """Return the rounds of (repaired) messages, in order."""
+    rounds: list[Round] = []
+    turn = 0
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        end = at + 1
+        if isinstance(message, AIMessage):
+            while end < len(messages) and isinstance(messages[end], ToolMessage):
+                end += 1
+        turn += isinstance(message, HumanMessage)
+        role = "ai" if isinstance(message, AIMessage) else message.type
+        rounds.append(Round(at, end, role, turn, end == len(messages)))
+        at = end
+    return rounds
+
+
+def events_of(messages: Sequence[BaseMessage], start: int = 0) -> list[Event]:
+    """Return what happened from ``start`` on: OBS was said or returned, ACT was called."""
+    asked = instruction_of(messages)
+    events: list[Event] = []
+    for place in range(start, len(messages)):
+        message = messages[place]
+        if isinstance(message, AIMessage):
+            said = " ".join(part for part in (text_of(message), calls_text(message)) if part)
+            events.append(Event("ACT", said, place, asked))
+        elif not isinstance(message, SystemMessage):
+            events.append(Event("OBS", text_of(message), place, asked))
+    return events
+
+
+def calls_text(message: BaseMessage) -> str:
+    """Return the calls of a message as text: name and arguments."""
+    if not isinstance(message, AIMessage):
+        return ""
+    return "; ".join(
+        f"{call['name']} {json.dumps(call['args'], ensure_ascii=False, default=str)}"
+        for call in message.tool_calls
+    )
+
+
+def instruction_of(messages: Sequence[BaseMessage]) -> str:
+    """Return what people asked for: the last message of theirs, and the first where that is another."""
+    asked = [text_of(m) for m in messages if isinstance(m, HumanMessage)]
+    return "\n".join(dict.fromkeys([*asked[:1], *asked[-1:]]))

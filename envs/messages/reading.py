@@ -1,0 +1,389 @@
+"""A tool's result read as what it is: JSON, HTML, markdown, a table, a log, a diff, code, or text.
+
+``spans`` cuts it into parts that make sense by themselves (a record, a row, a line of a log, a hunk,
+a paragraph). A part that explains what comes after it (a key, a heading, a header row, the first line
+of a function) leads those parts: where one of them is shown, so are the parts that lead it.
+"""
+
+import html
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+Format = Literal["json", "html", "markdown", "table", "log", "diff", "code", "text"]
+
+_LONG = 360  # characters that a part may have where it can be cut further
+_RECORD = 240  # JSON of this size is one part
+_NAME = 60  # JSON of this size can be what a record is called
+_TAG = re.compile(r"<(?:!--.*?--|/?[a-zA-Z!][^<>]*)>", re.DOTALL)
+_HIDDEN = re.compile(r"<(script|style|head|noscript|svg)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.I)
+_BLOCK = re.compile(
+    r"(?=<(?:p|div|li|tr|h[1-6]|table|section|article|ul|ol|dl|dt|dd|pre|blockquote|form|nav|header"
+    r"|footer|main|aside|script|style|head|body|noscript|svg)\b)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"<a\b[^>]*\bhref\s*=\s*[\"']?([^\"'\s>]+)[^>]*>(.*?)</a\s*>", re.DOTALL | re.I)
+_CLOCK = re.compile(
+    r"^\W{0,2}(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/:]\d\d[-/:]\d\d|[A-Z][a-z]{2}\s+\d{1,2}\s+\d\d:|"
+    r"\d{10,13}\b|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|TRACE)\b)"
+)
+_HEADING = re.compile(r"^(#{1,6})\s+\S")
+_MARKED = re.compile(r"^(?:#{1,6}\s|\s*[-*+]\s|\s*\d+[.)]\s|```|>\s|\|)")
+_CODE = re.compile(
+    r"^\s*(?:def |class |import |from \S+ import|function |const |let |var |public |private |static "
+    r"|func |fn |package |use |#include|return\b|if\b.*[:{]\s*$|for\b.*[:{]\s*$|while\b.*[:{]\s*$"
+    r"|@\w+|[}\])];?\s*$|\w+(?:\.\w+)*\s*=\s*\S|\w+(?:\.\w+)*\(.*\);?\s*$|//|/\*)"
+)
+_DEFINES = re.compile(
+    r"^\s*(?:async\s+|export\s+|default\s+|public\s+|private\s+|static\s+|pub\s+)*"
+    r"(?:def|class|function|func|fn|interface|struct|impl|enum|trait|type)\b"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[\s,]*")
+
+
+@dataclass(frozen=True)
+class Span:
+    """``text[start:end]``; ``leads`` are the places of the spans that explain it, outermost first."""
+
+    start: int
+    end: int
+    leads: tuple[int, ...] = ()
+    is_lead: bool = False
+
+
+def format_of(text: str) -> Format:
+    """Say what ``text`` is; "text" where it is nothing else."""
+    body = text.strip()
+    if body[:1] in ("{", "[") and _is_json(body):
+        return "json"
+    lines = [line for line in body.splitlines() if line.strip()]
+    if re.match(r"<!doctype html|<html\b", body, re.I) or len(_TAG.findall(body[:20_000])) >= max(
+        4, len(body[:20_000]) // 400
+    ):
+        return "html"
+    if any(line.startswith("@@ ") for line in lines) and any(
+        line.startswith(("--- ", "diff ")) for line in lines
+    ):
+        return "diff"
+    if len(lines) >= 3:
+        if _separator(lines) is not None:
+            return "table"
+        if sum(bool(_CLOCK.match(line)) for line in lines) >= 0.5 * len(lines):
+            return "log"
+        if sum(bool(_HEADING.match(line)) for line in lines) and not _is_code(lines):
+            return "markdown"
+        if _is_code(lines):
+            return "code"
+        if sum(bool(_MARKED.match(line)) for line in lines) >= 0.4 * len(lines):
+            return "markdown"
+    return "text"
+
+
+@lru_cache(maxsize=2048)
+def spans(text: str) -> tuple[Span, ...]:
+    """Cut ``text`` into spans that follow each other without a gap; joined they are ``text``."""
+    if not text:
+        return ()
+    cut = {
+        "json": _json_spans,
+        "html": _html_spans,
+        "markdown": _markdown_spans,
+        "table": _table_spans,
+        "log": _log_spans,
+        "diff": _diff_spans,
+        "code": _code_spans,
+        "text": _text_spans,
+    }[format_of(text)]
+    return _covering(cut(text), len(text))
+
+
+def readable(text: str) -> str:
+    """Return a stretch of HTML as a person sees it, with the addresses of its links."""
+    shown = _HIDDEN.sub(" ", text)
+    shown = _LINK.sub(lambda m: f"{m[2]} ({m[1]})", shown)
+    return " ".join(html.unescape(_TAG.sub(" ", shown)).split())
+
+
+# Each format --------------------------------------------------------------------------------------
+
+
+def _is_json(body: str) -> bool:
+    try:
+        _, end = _DECODER.raw_decode(body)
+    except (ValueError, RecursionError):
+        return False
+    rest = body[end:].strip()
+    if not rest:
+        return True
+    lines = body.splitlines()  # one object a line
+    return len(lines) > 1 and all(_is_value(line) for line in lines if line.strip())
+
+
+def _is_value(line: str) -> bool:
+    try:
+        _, end = _DECODER.raw_decode(line.strip())
+    except (ValueError, RecursionError):
+        return False
+    return end == len(line.strip())
+
+
+class _Parts:
+    """Spans in the making: ``add`` returns the place of the span that it adds."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+
+    def add(self, start: int, end: int, leads: Sequence[int] = (), is_lead: bool = False) -> int:
+        self.spans.append(Span(start, end, tuple(leads), is_lead))
+        return len(self.spans) - 1
+
+
+def _json_spans(text: str) -> list[Span]:
+    parts = _Parts()
+    at = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
+    while at < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        _json_value(text, at, at, end, value, (), parts)
+        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+    return parts.spans
+
+
+def _json_value(
+    text: str, start: int, at: int, end: int, value: object, leads: tuple[int, ...], parts: _Parts
+) -> None:
+    """Add ``text[start:end]``, whose value begins at ``at`` (a key may stand before it)."""
+    if not isinstance(value, dict | list) or not value or end - at <= _RECORD or len(leads) > 40:
+        if isinstance(value, str) and end - start > 2 * _LONG:
+            for a, b in _sentences(text, start, end):
+                parts.add(a, b, leads)
+        else:
+            parts.add(start, end, leads)
+        return
+    inside = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+    inner = (*leads, parts.add(start, inside, leads, True))
+    names = 2 if isinstance(value, dict) else 0  # a record's first short values say which one it is
+    for key, child in value.items() if isinstance(value, dict) else ((None, one) for one in value):
+        first = inside
+        if key is not None:
+            _, inside = _DECODER.raw_decode(text, inside)
+            inside = re.compile(r"\s*:\s*").match(text, inside).end()  # type: ignore[union-attr]
+        _, after = _DECODER.raw_decode(text, inside)
+        if names and not isinstance(child, dict | list) and after - first <= _NAME:
+            names -= 1
+            inner = (*inner, parts.add(first, after, inner, True))
+        else:
+            names = 0
+            _json_value(text, first, inside, after, child, inner, parts)
+        inside = _SPACE.match(text, after).end()  # type: ignore[union-attr]
+
+
+def _html_spans(text: str) -> list[Span]:
+    parts = _Parts()
+    heads: list[tuple[int, int]] = []  # (level, place)
+    for start, end in _cuts([m.start() for m in _BLOCK.finditer(text)], text):
+        found = re.match(r"<h([1-6])\b", text[start : start + 4], re.I)
+        if found:
+            level = int(found[1])
+            heads = [head for head in heads if head[0] < level]
+            heads.append((level, parts.add(start, end, [p for _, p in heads], True)))
+        else:
+            parts.add(start, end, [place for _, place in heads])
+    return parts.spans
+
+
+def _markdown_spans(text: str) -> list[Span]:
+    parts = _Parts()
+    heads: list[tuple[int, int]] = []
+    fenced = False
+    for start, end in _lines(text):
+        line = text[start:end]
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        found = None if fenced else _HEADING.match(line)
+        leads = [place for _, place in heads]
+        if found:
+            level = len(found[1])
+            heads = [head for head in heads if head[0] < level]
+            heads.append((level, parts.add(start, end, [place for _, place in heads], True)))
+        elif fenced or end - start <= _LONG:
+            parts.add(start, end, leads)
+        else:
+            for a, b in _sentences(text, start, end):
+                parts.add(a, b, leads)
+    return parts.spans
+
+
+def _table_spans(text: str) -> list[Span]:
+    parts = _Parts()
+    lead: list[int] = []
+    for start, end in _lines(text):
+        line = text[start:end]
+        if not lead:
+            lead.append(parts.add(start, end, (), True))
+        elif len(lead) == 1 and not re.search(r"\w", line):  # |---|---|
+            lead.append(parts.add(start, end, lead, True))
+        else:
+            parts.add(start, end, lead)
+    return parts.spans
+
+
+def _log_spans(text: str) -> list[Span]:
+    """Return a span an entry: lines without a time belong to the one before."""
+    starts = [start for start, end in _lines(text) if _CLOCK.match(text[start:end])]
+    return [Span(a, b) for a, b in _cuts(starts, text)]
+
+
+def _diff_spans(text: str) -> list[Span]:
+    parts = _Parts()
+    leads: list[int] = []
+    open_: int | None = None
+    in_file_head = False
+
+    def close(end: int) -> None:
+        nonlocal open_
+        if open_ is not None:
+            parts.add(open_, end, leads)
+            open_ = None
+
+    changed = False
+    for start, end in _lines(text):
+        line = text[start:end]
+        if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file")):
+            close(start)
+            if not in_file_head:
+                leads = []
+            leads = [*leads[:3], parts.add(start, end, (), True)]
+            in_file_head = True
+            continue
+        if line.startswith("@@"):
+            close(start)
+            heads = [
+                place for place in leads if not text[parts.spans[place].start :].startswith("@@")
+            ]
+            leads = [*heads, parts.add(start, end, heads, True)]
+            in_file_head = False
+            continue
+        in_file_head = False
+        is_change = line.startswith(("+", "-"))
+        if open_ is not None and (changed != is_change or start - open_ > _LONG):
+            close(start)
+        if open_ is None:
+            open_, changed = start, is_change
+    close(len(text))
+    return parts.spans
+
+
+def _code_spans(text: str) -> list[Span]:
+    """Return blocks of a few lines under the definitions that hold them."""
+    parts = _Parts()
+    heads: list[tuple[int, int]] = []  # (indent, place)
+    open_: int | None = None
+    for start, end in _lines(text):
+        line = text[start:end]
+        indent = len(line) - len(line.lstrip())
+        is_blank = not line.strip()
+        if not is_blank and (_DEFINES.match(line) or (heads and indent <= heads[-1][0])):
+            if open_ is not None:
+                parts.add(open_, start, [p for _, p in heads])
+                open_ = None
+            heads = [head for head in heads if head[0] < indent]
+        if _DEFINES.match(line):
+            heads.append((indent, parts.add(start, end, [p for _, p in heads], True)))
+            continue
+        if open_ is not None and (is_blank or start - open_ > _LONG // 2):
+            parts.add(open_, start, [p for _, p in heads])
+            open_ = None
+        open_ = start if open_ is None else open_
+    if open_ is not None:
+        parts.add(open_, len(text), [p for _, p in heads])
+    return parts.spans
+
+
+def _text_spans(text: str) -> list[Span]:
+    """Return lines and sentences; a line that ends with a colon leads what is indented below it."""
+    parts = _Parts()
+    heads: list[tuple[int, int]] = []
+    for start, end in _lines(text):
+        line = text[start:end]
+        indent = len(line) - len(line.lstrip())
+        heads = [head for head in heads if head[0] < indent]
+        leads = [place for _, place in heads]
+        if line.rstrip().endswith(":") and end - start <= _LONG:
+            heads.append((indent, parts.add(start, end, leads, True)))
+        elif end - start <= _LONG:
+            parts.add(start, end, leads)
+        else:
+            for a, b in _sentences(text, start, end):
+                parts.add(a, b, leads)
+    return parts.spans
+
+
+# Common -------------------------------------------------------------------------------------------
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield each line that says something, with its break and the blank lines after it."""
+    starts: list[int] = []
+    at = 0
+    for line in text.splitlines(keepends=True):
+        if line.strip():
+            starts.append(at)
+        at += len(line)
+    yield from _cuts(starts, text)
+
+
+def _cuts(starts: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
+    edges = sorted({0, *starts, len(text)})
+    yield from pairwise(edges)
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield sentences; one that is still long falls apart at its spaces."""
+    edges = [start, *(start + m.end() for m in _SENTENCE.finditer(text[start:end])), end]
+    for a, b in pairwise(sorted(set(edges))):
+        while b - a > 2 * _LONG:
+            space = text.rfind(" ", a + _LONG // 2, a + _LONG)
+            middle = space + 1 if space > 0 else a + _LONG
+            yield a, middle
+            a = middle
+        yield a, b
+
+
+def _covering(found: Sequence[Span], length: int) -> tuple[Span, ...]:
+    """Let each span reach to the next one, so that nothing of the text is left between them."""
+    if not found:
+        return (Span(0, length),)
+    ends = [*(span.start for span in found[1:]), length]
+    starts = [0, *ends[:-1]]
+    return tuple(
+        Span(start, end, span.leads, span.is_lead)
+        for span, start, end in zip(found, starts, ends, strict=True)
+    )
+
+
+def _is_code(lines: Sequence[str]) -> bool:
+    count = sum(bool(_CODE.match(line)) for line in lines)
+    return count >= 0.4 * len(lines) and any(
+        _DEFINES.match(line) or line[:1] in "@#/{}" or "import" in line for line in lines
+    )
+
+
+def _separator(lines: Sequence[str]) -> str | None:
+    """Return what parts the columns of a table, None if this is none."""
+    for mark in ("|", "\t", ",", ";"):
+        counts = [line.count(mark) for line in lines]
+        usual = max(set(counts), key=counts.count)
+        if usual >= 1 + (mark == ",") and counts.count(usual) >= 0.85 * len(counts):
+            if mark in ",;" and any(". " in line for line in lines[:3]):
+                continue  # prose
+            return mark
+    return None

@@ -1,0 +1,49 @@
+"""How an agent reads messages: a result falls into the parts that its format has."""
+
+from collections.abc import Sequence
+
+from envs.messages.reading import format_of, readable, spans
+from envs.plain import PlainView
+from envs.protocols import Chunk, Fragment, Observation
+
+
+class MessagesView(PlainView):
+    """Results of tools, read as what they are; the tools are the affordances.
+
+    A chunk's ``data`` says which chunks of the same result lead it (``leads``: places) and whether it
+    leads others (``is_lead``). Tools are shown by whoever calls the model, so their chunk is frame.
+    """
+
+    name = "messages"
+    brief = "You help a user with the tools that you are given."
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def chunks(self, observation: Observation) -> Sequence[Chunk]:
+        """Return a chunk a span (``envs.messages.reading``), then one for the tools."""
+        parts = result_chunks("result", observation.text)
+        tools = Chunk("tools", "tools", "", observation.actions, {}, "frame")
+        return [*parts, tools] if observation.actions else parts
+
+    def fragments(self, chunk: Chunk) -> Sequence[Fragment]:
+        """Return the chunk as one fact, that is shown whole or not; HTML without its markup."""
+        if chunk.role == "frame":
+            return ()
+        text = readable(chunk.text) if chunk.kind == "html" else chunk.text.rstrip()
+        return [Fragment(text, role="fact")] if text else []
+
+
+def result_chunks(name: str, text: str) -> list[Chunk]:
+    """Return the chunks of one result; their ids are ``name`` and their place."""
+    kind = format_of(text)
+    return [
+        Chunk(
+            f"{name}/{place}", kind, text[span.start : span.end],
+            data={"leads": span.leads, "is_lead": span.is_lead},
+        )
+        for place, span in enumerate(spans(text))
+    ]  # fmt: skip

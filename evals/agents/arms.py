@@ -1,0 +1,135 @@
+"""What stands between an agent and its model in each arm: nothing, others' middleware, ours."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from langchain.agents.middleware import (
+    ClearToolUsesEdit,
+    ContextEditingMiddleware,
+    SummarizationMiddleware,
+)
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
+from langchain_core.messages import BaseMessage
+from langchain_core.messages.utils import trim_messages
+
+from envs.messages.history import instruction_of, text_of, tokens_of
+from evals.agents.billing import Bill
+from graph.middleware import ContextMiddleware
+from nodes.retrieval.history import HistorySource, shown_text
+from stores.errors import UserError
+from stores.tokens import count_tokens
+
+_SUMMARY_TOKENS = 1000
+
+#: Makes the middleware of one run; ``bill`` is for calls beside the agent's own.
+Make = Callable[[int, Bill], Sequence[AgentMiddleware[Any, Any, Any]]]
+
+
+def _sizes(messages: Iterable[Any]) -> int:
+    return sum(tokens_of(message, count_tokens) for message in messages)
+
+
+class LastMessages(AgentMiddleware[Any, Any, Any]):
+    """``trim_messages``: the instruction, and the newest messages that fit, never half a round."""
+
+    def __init__(self, budget: int) -> None:
+        super().__init__()
+        self._budget = budget
+
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Any) -> Any:
+        """Trim what the call reads."""
+        messages: list[BaseMessage] = list(request.messages)
+        first, rest = messages[:1], messages[1:]
+        room = self._budget - _sizes(first)
+        recent = trim_messages(
+            rest, max_tokens=room, token_counter=_sizes, strategy="last", start_on="ai"
+        )
+        if not recent and rest:
+            recent = rest[-2:]  # a round that is too large alone
+        return handler(request.override(messages=[*first, *recent]))  # type: ignore[list-item]
+
+
+def _summariser(bill: Bill) -> Callable[[list[Any]], str]:
+    """Return a summariser without a model: the parts that share most words with the task, in order.
+
+    It is billed as a model would be that reads the messages and writes its words.
+    """
+
+    def summarise(messages: list[Any]) -> str:
+        results = [(str(i), text_of(message)) for i, message in enumerate(messages)]
+        source = HistorySource(results)
+        ranked = source.find(instruction_of(messages), len(source.all()))
+        left = _SUMMARY_TOKENS
+        chosen: set[str] = set()
+        for chunk, _ in ranked:
+            cost = count_tokens(shown_text(chunk) + "\n")
+            if cost <= left:
+                left -= cost
+                chosen.add(chunk.id)
+        parts = [c for chunks in source.by_result.values() for c in chunks if c.id in chosen]
+        summary = "\n".join(shown_text(chunk) for chunk in parts)
+        bill.aside(_sizes(messages), count_tokens(summary))
+        return summary
+
+    return summarise
+
+
+def _summarize(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
+    from langchain_core.language_models import FakeListChatModel
+
+    return [
+        SummarizationMiddleware(
+            FakeListChatModel(responses=[""]),
+            trigger=("tokens", budget),
+            keep=("tokens", budget // 2),
+            token_counter=_sizes,
+            trim_tokens_to_summarize=None,
+            summarizer=_summariser(bill),
+        )
+    ]
+
+
+def _clear(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
+    edit = ClearToolUsesEdit(trigger=budget, keep=3)
+    return [ContextEditingMiddleware(edits=[edit], token_counter=_sizes)]
+
+
+def _ours(**settings: Any) -> Make:
+    def make(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
+        chosen = {"budget": budget, "timeout": 60.0, **settings}
+        return [ContextMiddleware(**chosen)]
+
+    return make
+
+
+def _instruction(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
+    return []
+
+
+ARMS: dict[str, Make] = {
+    "nothing": _instruction,
+    "last": lambda budget, bill: [LastMessages(budget)],
+    "summarize": _summarize,
+    "clear": _clear,
+    "compress": _ours(kind="compress"),
+    "compress_no_recall": _ours(kind="compress", recall=False),
+    "compress_whole": _ours(kind="compress", fresh=10**9),
+    "compress_tail": _ours(kind="compress", tail=300),
+    "window": _ours(kind="window", events=3),
+    "recall": _ours(kind="recall", extractor="rules"),
+    "query_rag": _ours(kind="query_rag", timeout=600.0),
+    "retrieve_state": _ours(kind="retrieve", updater="gru", timeout=600.0),
+    "compress_state": _ours(kind="compress", updater="gru", timeout=600.0),
+}
+
+
+def arms_of(names: Sequence[str]) -> list[str]:
+    """Check the names of arms. Raises ``UserError``, also for a compressor that is not installed."""
+    for name in names:
+        if name == "llmlingua":
+            raise UserError(
+                "llmlingua needs its package and weights: pip install llmlingua, and a hub"
+            )
+        if name not in ARMS:
+            raise UserError(f"no arm '{name}': there are {', '.join(ARMS)}")
+    return list(names)

@@ -1,0 +1,214 @@
+"""What memory reads, merges and refuses, against turns that were marked by hand (``marked/``).
+
+    stategate eval statements --out runs/statements
+    stategate eval statements --agents rules,model --config mine.yaml --out runs/statements-model
+
+*Statements*: a marked one is found if one that was read has the same subject, shares at least half of
+the value's words (F1 of content words), and agrees on whether it is denied; with its time also the
+first day. *Merging*: pairs said by one speaker; ``done_wrongly`` is the share merged of those that must
+stay apart. *Gate*: likewise for what is refused. The marks were made by whoever wrote the rules, in one
+sitting, before the test half was run.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
+from nodes.protocols import Embedder
+from nodes.resources import Resources
+from nodes.retrieval.remember import Memory
+from nodes.retrieval.statements import ModelStatements, State, statements_of
+from stores.errors import UserError
+from stores.memory.records import Statement
+from stores.runs import provenance, with_errors
+from stores.text import words_of
+
+_FOLDER = Path(__file__).parent / "marked"
+SPEAKER, SAID = "Ana", datetime(2024, 5, 16, 12, tzinfo=UTC).timestamp()
+_ENOUGH = 0.5  # F1 of a value's words
+
+
+@dataclass(frozen=True)
+class Marked:
+    """One statement as it was marked; ``day`` is "" where the turn tells none."""
+
+    subject: str
+    value: str
+    day: str
+    negated: bool
+
+
+@dataclass(frozen=True)
+class MarkedTurn:
+    """A turn and what it states."""
+
+    text: str
+    statements: tuple[Marked, ...]
+
+
+def marked_turns(split: str) -> list[MarkedTurn]:
+    """Return the turns of ``dev``, ``test`` or ``all``."""
+    parts = _read("statements").split("[test]\n")
+    text = {"dev": parts[0], "test": parts[1], "all": "\n".join(parts)}.get(split)
+    if text is None:
+        raise UserError(f"--split is dev, test or all, not '{split}'")
+    return [_turn(line) for line in text.splitlines() if "=>" in line and not line.startswith("#")]
+
+
+def _turn(line: str) -> MarkedTurn:
+    text, _, told = line.partition(" =>")
+    found = []
+    for one in filter(str.strip, told.split(";")):
+        subject, value, day, *rest = (part.strip() for part in one.split("|"))
+        found.append(Marked(subject, value, day.strip("-") and day, rest == ["not"]))
+    return MarkedTurn(text.strip(), tuple(found))
+
+
+def pairs(name: str) -> list[list[str]]:
+    """Return the rows of ``duplicates`` or ``small_talk``."""
+    lines = (line for line in _read(name).splitlines() if "|" in line and not line.startswith("#"))
+    return [[part.strip() for part in line.split("|")] for line in lines]
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def is_found(marked: Marked, statement: Statement) -> bool:
+    """Say whether what was read is what was marked, times apart."""
+    same = marked.subject.lower() == statement.subject.lower()
+    if marked.negated != statement.negated:
+        return False
+    a = set(words_of(marked.value))
+    said = f"{statement.relation} {statement.value}"
+    b, more = set(words_of(statement.value)), set(words_of(said))
+    best = max(_f1(a, b), _f1(a, more))
+    # "My sister Jana is a midwife" is Ana's or her sister's.
+    return (
+        same or statement.subject.lower().startswith(marked.subject.lower())
+    ) and best >= _ENOUGH
+
+
+def _f1(a: set[str], b: set[str]) -> float:
+    return 2 * len(a & b) / (len(a) + len(b)) if a and b else 0.0
+
+
+def _day(statement: Statement) -> str:
+    if statement.valid_from is None:
+        return ""
+    return f"{datetime.fromtimestamp(statement.valid_from, UTC):%Y-%m-%d}"
+
+
+def run_statements(
+    out: str,
+    agents: Sequence[str] = ("rules",),
+    split: str = "test",
+    embedder: Embedder | None = None,
+    resources: Callable[[], Resources] | None = None,
+    command: Sequence[str] = ("run_statements",),
+) -> dict[str, Any]:
+    """Measure readers of statements, merging and the gate; return the summary."""
+    turns = marked_turns(split)
+    args = {**provenance(command), "experiment": "statements", "split": split, "turns": len(turns)}
+    nothing = {"read": 0, "hits": 0, "timed": 0}
+    samples = {
+        **{
+            name: [
+                Sample({"item": t.text}, t, [{"marked": len(t.statements), **nothing}])
+                for t in turns
+            ]
+            for name in agents
+        },
+        "merge": [_pair(f"{a} / {b}", mark, a, b) for mark, a, b in pairs("duplicates")],
+        "gate": [_pair(text, mark, text) for mark, text in pairs("small_talk")],
+    }
+
+    def solver(name: str) -> Solver:
+        if name in ("merge", "gate"):
+            return _merging(embedder) if name == "merge" else _gating(embedder)
+        state = statements_of(
+            "model" if name == "model" else "rules", resources() if resources else None
+        )
+        return _reading(state)
+
+    task = Task(
+        [*agents, "merge", "gate"], lambda name: samples[name], solver, _summary, "turns", "turn"
+    )
+    return run_task(task, out, args)
+
+
+def _pair(item: str, mark: str, *texts: str) -> Sample:
+    return Sample({"item": item}, (mark, *texts), [{"mark": mark, "done": False}])
+
+
+def _reading(state: State) -> Solver:
+    def solve(sample: Sample, attempt: Attempt) -> None:
+        turn: MarkedTurn = sample.data
+        read = list(state(turn.text, SPEAKER, SAID))
+        hits, timed, used = 0, 0, set()
+        for marked in turn.statements:
+            place = next(
+                (i for i, s in enumerate(read) if i not in used and is_found(marked, s)), None
+            )
+            if place is not None:
+                used.add(place)
+                hits += 1
+                timed += _day(read[place]) == marked.day
+        row: Row = {"marked": len(turn.statements), "read": len(read), "hits": hits, "timed": timed}
+        if isinstance(state, ModelStatements):
+            row |= {"model_tokens": state.usage.tokens_in + state.usage.tokens_out}
+        attempt.rows[0] |= row
+
+    return solve
+
+
+def _merging(embedder: Embedder | None) -> Solver:
+    def solve(sample: Sample, attempt: Attempt) -> None:
+        mark, a, b = sample.data
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            memory = Memory(f"{folder}/m.sqlite", embedder=embedder, gated=False)
+            memory.remember(a, speaker=SPEAKER, at=SAID)
+            is_merged = memory.remember(b, speaker=SPEAKER, at=SAID).outcome == "merged"
+        attempt.rows[0] |= {"mark": mark, "done": is_merged}
+
+    return solve
+
+
+def _gating(embedder: Embedder | None) -> Solver:
+    def solve(sample: Sample, attempt: Attempt) -> None:
+        mark, text = sample.data
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            memory = Memory(f"{folder}/m.sqlite", embedder=embedder)
+            is_refused = memory.remember(text, speaker=SPEAKER, at=SAID).outcome == "refused"
+        attempt.rows[0] |= {"mark": mark, "done": is_refused}
+
+    return solve
+
+
+def _summary(rows: Sequence[Row]) -> Summary:
+    table = []
+    for name in dict.fromkeys(row["agent"] for row in rows):
+        own = [row for row in rows if row["agent"] == name]
+        if name in ("merge", "gate"):
+            wanted = "same" if name == "merge" else "refuse"
+            right = [float(r["done"]) for r in own if r["mark"] == wanted]
+            wrong = [float(r["done"]) for r in own if r["mark"] != wanted]
+            figures = with_errors({"done_rightly": right, "done_wrongly": wrong})
+            table.append({"agent": name, "n": len(own), **figures})
+            continue
+        marked, read, hits, timed = (
+            sum(r[key] for r in own) for key in ("marked", "read", "hits", "timed")
+        )
+        recall, precision = hits / marked, hits / max(read, 1)
+        cost = sum(r.get("seconds", 0.0) for r in own) / max(len(own), 1)
+        table.append({
+            "agent": name, "n": len(own), "statements": marked, "recall": recall,
+            "recall_se": (recall * (1 - recall) / marked) ** 0.5, "precision": precision,
+            "precision_se": (precision * (1 - precision) / max(read, 1)) ** 0.5,
+            "recall_with_time": timed / marked, "seconds": cost,
+        })  # fmt: skip
+    return table, []

@@ -1,0 +1,198 @@
+"""Conversations with marked evidence, read from the published files of LoCoMo and LongMemEval.
+
+Users fetch the files themselves: ``locomo10.json`` (Maharana et al., 2024, CC BY-NC 4.0) and
+``longmemeval_s.json`` and its kin (Wu et al., 2025, MIT). Both become the same few records, so that
+everything after this module knows one form.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evals.memory.generated import FAMILIES, generated_text
+from stores.errors import UserError
+
+#: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
+#: the generated conversations alone.
+LOCOMO = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial",
+          6: "knowledge-update"}  # fmt: skip
+_EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*(\d+)")
+_SESSION = re.compile(r"session_(\d+)")
+_DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y/%m/%d")
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One turn: what ``speaker`` said, and what the picture shows that was sent with it."""
+
+    id: str
+    speaker: str
+    text: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Turns said in one sitting; ``at`` in Unix seconds (UTC), None where the file says nothing."""
+
+    id: str
+    at: float | None
+    turns: tuple[Utterance, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, its gold, and the ids of the turns and sessions that hold the evidence.
+
+    ``answerable`` is False where the right answer is that the conversation does not say.
+    """
+
+    id: str
+    text: str
+    answer: str
+    category: str
+    turns: tuple[str, ...]
+    sessions: tuple[str, ...]
+    answerable: bool = True
+    at: float | None = None
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Sessions in order, and what is asked about them."""
+
+    id: str
+    sessions: tuple[Session, ...]
+    questions: tuple[Question, ...]
+
+
+def read_locomo(path: str | Path) -> list[Conversation]:
+    """Read a file in LoCoMo's format. Raises ``UserError`` naming the sample that is wrong.
+
+    The published file has its oddities: several ids in one string (``"D8:6; D9:17"``), ids with a
+    colon or zeros too many (``"D:11:26"``, ``"D30:05"``), ids of turns that are not there (left out),
+    and numbers as answers.
+    """
+    return [_sample(value, i, path) for i, value in enumerate(_list(path))]
+
+
+def _sample(value: Any, i: int, path: str | Path) -> Conversation:
+    try:
+        name = str(value.get("sample_id", i))
+        spoken = value["conversation"]
+        numbers = sorted(int(m[1]) for key in spoken if (m := _SESSION.fullmatch(key)))
+        sessions = tuple(_session(spoken, number) for number in numbers)
+        known = {turn.id: session.id for session in sessions for turn in session.turns}
+        questions = tuple(_asked(qa, f"{name}/{n}", known) for n, qa in enumerate(value["qa"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"'{path}' sample {i} is not in LoCoMo's format ({type(error).__name__}: {error})"
+        ) from None
+    return Conversation(name, tuple(s for s in sessions if s.turns), questions)
+
+
+def _session(spoken: Mapping[str, Any], number: int) -> Session:
+    at = moment(str(spoken.get(f"session_{number}_date_time", "")))
+    turns = tuple(
+        Utterance(
+            _turn_ids(str(turn["dia_id"]))[0], str(turn["speaker"]), str(turn.get("text", "")),
+            str(turn.get("blip_caption") or ""),
+        )
+        for turn in spoken[f"session_{number}"] or ()
+    )  # fmt: skip
+    return Session(f"S{number}", at, turns)
+
+
+def _turn_ids(text: str) -> list[str]:
+    ids = [f"D{int(m[1])}:{int(m[2])}" for m in _EVIDENCE.finditer(text)]
+    return ids or [text]
+
+
+def _asked(qa: Mapping[str, Any], id_: str, known: Mapping[str, str]) -> Question:
+    listed = qa.get("evidence") or ()
+    listed = [listed] if isinstance(listed, str) else listed
+    named = dict.fromkeys(id_ for text in listed for id_ in _turn_ids(str(text)))
+    turns = tuple(id_ for id_ in named if id_ in known)
+    number = int(qa["category"])
+    answer = qa.get("answer", "")
+    return Question(
+        id_, str(qa["question"]), "" if answer is None else str(answer),
+        LOCOMO.get(number, f"category {number}"), turns,
+        tuple(dict.fromkeys(known[t] for t in turns)), answerable=number != 5,
+    )  # fmt: skip
+
+
+def read_longmemeval(path: str | Path) -> list[Conversation]:
+    """Read a file in LongMemEval's format: each question is asked of a history of its own.
+
+    Raises ``UserError`` naming the question that is wrong.
+    """
+    return [_history(value, i, path) for i, value in enumerate(_list(path))]
+
+
+def _history(value: Any, i: int, path: str | Path) -> Conversation:
+    try:
+        name = str(value["question_id"])
+        ids = [str(id_) for id_ in value["haystack_session_ids"]]
+        dates = [moment(str(date)) for date in value["haystack_dates"]]
+        golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
+        sessions, turns, of_answer = [], [], []
+        rows = zip(ids, dates, value["haystack_sessions"], strict=True)
+        for number, (id_, at, said) in enumerate(rows):
+            own = f"S{number}"  # a file may hold a session twice
+            spoken = tuple(
+                Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"]))
+                for n, turn in enumerate(said)
+            )
+            sessions.append(Session(own, at, spoken))
+            turns += [f"{own}:{n}" for n, turn in enumerate(said) if turn.get("has_answer")]
+            of_answer += [own] * (id_ in golden)
+        is_abstention = name.endswith("_abs")
+        question = Question(
+            name, str(value["question"]), str(value.get("answer", "")),
+            "abstention" if is_abstention else str(value["question_type"]),
+            () if is_abstention else tuple(turns), () if is_abstention else tuple(of_answer),
+            answerable=not is_abstention, at=moment(str(value.get("question_date", ""))),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"'{path}' entry {i} is not in LongMemEval's format ({type(error).__name__}: {error})"
+        ) from None
+    # Histories of the "oracle" file are not in order of time.
+    sessions.sort(key=lambda session: session.at or 0.0)
+    return Conversation(name, tuple(s for s in sessions if s.turns), (question,))
+
+
+def text_of(path: str | Path) -> str:
+    """Return the text of a file, or of a family of generated conversations by its name."""
+    if str(path) in FAMILIES:
+        return generated_text(str(path))
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read '{path}' ({error}): name the published JSON file") from None
+
+
+def _list(path: str | Path) -> Sequence[Any]:
+    try:
+        values = json.loads(text_of(path))
+    except ValueError as error:
+        raise UserError(f"cannot read '{path}' ({error}): name the published JSON file") from None
+    if not isinstance(values, list) or not values:
+        raise UserError(f"'{path}' is no list of conversations: name the published JSON file")
+    return values
+
+
+def moment(text: str) -> float | None:
+    """Return the Unix seconds of a date as the files write it, None for another form."""
+    plain = " ".join(re.sub(r"\(\w+\)", " ", text).split())
+    for form in _DATES:
+        try:
+            return datetime.strptime(plain, form).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            continue
+    return None

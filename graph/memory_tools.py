@@ -1,0 +1,104 @@
+"""Long-term memory, corpora and banks as LangChain tools, for any agent and for MCP.
+
+agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
+"""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.tools import BaseTool, StructuredTool
+
+from nodes.models.embedders import MiniLM
+from nodes.observe.retriever import CorpusRetriever
+from nodes.protocols import EmbedderParams
+from nodes.resources import Resources
+from nodes.retrieval.memory import MemoryPlace
+from stores.text import one_line
+
+if TYPE_CHECKING:
+    from stores.memory.records import Fact
+
+_MOST = 20  # facts, passages or experiences that one call shows
+
+
+def memory_tools(
+    place: MemoryPlace | None = None,
+    embedder: EmbedderParams | None = None,
+    *,
+    may_write: bool = True,
+    **where: Any,
+) -> list[BaseTool]:
+    """Return ``memory_search`` and, if it ``may_write``, ``memory_write``.
+
+    ``where`` are fields of :class:`MemoryPlace` (url, user, agent). Raises ``UserError`` where the
+    memory cannot be opened.
+    """
+    place = place or MemoryPlace(**where)
+    store = place.open()
+    resources = Resources(None, embedder or MiniLM())
+
+    def memory_search(words: str, k: int = 5) -> str:
+        """Find what is remembered from earlier conversations about these words."""
+        model = resources.embedder
+        vector = model.embed([words])[0]
+        facts = store.search(place.namespace, vector, model.name, min(max(k, 1), _MOST), 0.0)
+        return "\n".join(map(_told, facts)) or "nothing is remembered"
+
+    def memory_write(question: str, answer: str) -> str:
+        """Remember for later conversations that this question has this answer."""
+        from stores.memory.records import Turn
+
+        model = resources.embedder
+        vectors = model.embed([question, answer])
+        name = hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()[:16]
+        turn = Turn("tools", name, 0, question, answer, vectors[0], vectors[1], model.name)
+        is_new = store.write(place.namespace, turn) is not None
+        return "remembered" if is_new else "this was remembered already"
+
+    tools: list[BaseTool] = [StructuredTool.from_function(memory_search)]
+    return [*tools, StructuredTool.from_function(memory_write)] if may_write else tools
+
+
+def corpus_tool(
+    corpus: str | Path, name: str = "corpus_search", embedder: EmbedderParams | None = None
+) -> BaseTool:
+    """Return a tool that finds passages of a corpus (a folder, or a name of ``stategate ingest``)."""
+    retriever = CorpusRetriever(corpus=corpus, embedder=embedder or MiniLM())
+
+    def corpus_search(words: str, k: int = 4) -> str:
+        """Find passages of the documents about these words, with their titles."""
+        found = retriever.model_copy(update={"k": min(max(k, 1), _MOST)}).invoke(words)
+        quoted = [f"[{one_line(d.metadata['title'])}] {one_line(d.page_content)}" for d in found]
+        return "\n\n".join(quoted) or "no passage fits"
+
+    about = f"Find passages of the documents in '{Path(corpus).name}' about these words."
+    return StructuredTool.from_function(corpus_search, name=name, description=about)
+
+
+def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) -> BaseTool:
+    """Return a tool that finds what worked in situations like this one (a state bank's rows).
+
+    Raises ``UserError`` where there is no such bank.
+    """
+    from stores.bank.state_bank import StateBank
+
+    resources = Resources(None, embedder or MiniLM())
+    states = StateBank(bank, embedder=resources.embedder.name)
+
+    def experience_search(situation: str, k: int = 3) -> str:
+        """Find what past attempts did in situations like this one, and how well it went."""
+        vector = resources.embedder.embed([situation])[0]
+        hits = states.search({"text": vector}, min(max(k, 1), _MOST))
+        lines = [f"{one_line(str(h.row.data['experience']))} (worth {h.row.q:.1f})" for h in hits]
+        return "\n".join(lines) or "there is no experience yet"
+
+    return StructuredTool.from_function(experience_search)
+
+
+def _told(fact: "Fact") -> str:
+    import time
+
+    day = time.strftime("%Y-%m-%d", time.gmtime(fact.updated))
+    answer = one_line(fact.answer) if fact.success else "(not answered)"
+    return f"{day}: {one_line(fact.question)} — {answer}"

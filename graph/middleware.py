@@ -1,0 +1,243 @@
+"""The context builders around any agent's model call, as LangChain middleware.
+
+    from graph.middleware import ContextMiddleware
+    agent = create_agent(model, tools, middleware=[ContextMiddleware(kind="compress", budget=8000)])
+
+Only what one call reads changes; the messages in the agent's state stay as they are. For a graph made
+by hand there are :func:`build_messages` and :meth:`ContextMiddleware.hook`. See ``docs/middleware.md``.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import cache
+from typing import Annotated, Any, NotRequired
+
+from langchain.agents.middleware.types import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    PrivateStateAttr,
+)
+from langchain_core.messages import BaseMessage, SystemMessage
+from langgraph.config import get_config, get_stream_writer
+from langgraph.types import Command
+
+from envs.messages.history import tokens_of
+from graph.recall_tool import recall_tool
+from nodes.build_context.messages.audit import Audit, untouched
+from nodes.build_context.messages.context import HistoryContext
+from nodes.build_context.messages.decisions import Decisions, Shown
+from nodes.models.asking import cached_of, cost_of, usage_of
+from nodes.protocols import UpdaterParams
+from stores.tokens import count_tokens
+
+_KEY = "stategate"
+
+
+class ContextState(AgentState[Any]):
+    """The agent's state, and what was decided of it: private, bounded, kept in checkpoints."""
+
+    stategate: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+
+
+class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
+    """Show each model call what a context builder keeps of the history, within a budget.
+
+    ``kind`` is any context kind (``stategate kinds``), ``parameters`` are its own. ``budget`` counts
+    tokens of the whole prompt, tools and system message included; once it is passed, one cut goes
+    down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
+    new result larger than ``fresh`` tokens (by default a fortieth of the budget) is shortened at
+    once. ``tail`` tokens may bring back what the newest messages name (by default none where the
+    agent can recall it). With ``recall`` the agent gets a tool that shows a shortened result
+    whole. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
+
+    What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
+    lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.
+    Raises ``UserError`` for an unknown kind or a wrong parameter.
+    """
+
+    state_schema = ContextState
+
+    def __init__(
+        self,
+        kind: str = "compress",
+        budget: int = 16_000,
+        updater: "str | Mapping[str, Any] | UpdaterParams | None" = None,
+        *,
+        embedder: str | Mapping[str, Any] | None = None,
+        low: float = 0.5,
+        fresh: int | None = None,
+        tail: int | None = None,
+        recall: bool = True,
+        timeout: float = 5.0,
+        token_counter: Callable[[str], int] | None = None,
+        **parameters: Any,
+    ) -> None:
+        super().__init__()
+        self.context = HistoryContext(
+            kind, budget, updater=updater, embedder=embedder, low=low, fresh=fresh, tail=tail,
+            recall=recall, token_counter=token_counter, parameters=parameters,
+        )  # fmt: skip
+        self.timeout = timeout
+        self.tools = [recall_tool(budget // 2)] if recall else []
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
+        """Call the model once, with what the builder keeps."""
+        started = time.perf_counter()
+        try:
+            shown = _within(self.timeout, self._work(request))
+        except Exception as error:  # a builder may raise anything, and the agent must live
+            shown = self._untouched(request, error)
+        self._tell(shown.audit.timed(time.perf_counter() - started))
+        response = handler(_reading(request, shown))
+        _tell_bill(request.model, response)
+        return _kept(response, request, shown)
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
+        """Call the model once, with what the builder keeps; deciding does not block the loop."""
+        started = time.perf_counter()
+        try:
+            shown = await asyncio.wait_for(asyncio.to_thread(self._work(request)), self.timeout)
+        except Exception as error:
+            shown = self._untouched(request, error)
+        self._tell(shown.audit.timed(time.perf_counter() - started))
+        response = await handler(_reading(request, shown))
+        _tell_bill(request.model, response)
+        return _kept(response, request, shown)
+
+    def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Do the same as ``pre_model_hook`` of a graph made by hand, or as a node before its model.
+
+        Returns ``llm_input_messages`` for the model, and ``stategate`` for a state that keeps such a
+        key (a dict): without one every call decides anew.
+        """
+        started = time.perf_counter()
+        messages: Sequence[BaseMessage] = state["messages"]
+        try:
+            decisions = Decisions.of(state.get(_KEY))
+            shown = _within(self.timeout, lambda: self.context(messages, decisions))
+        except Exception as error:
+            shown = self._fallback(messages, error)
+        self._tell(shown.audit.timed(time.perf_counter() - started))
+        kept = shown.decisions or Decisions()
+        return {"llm_input_messages": list(shown.messages), _KEY: kept.plain()}
+
+    def _work(self, request: ModelRequest[Any]) -> Callable[[], Shown]:
+        state: Mapping[str, Any] = request.state
+        return lambda: self.context(
+            request.messages, Decisions.of(state.get(_KEY)), request.system_message, request.tools,
+            request.model,
+        )  # fmt: skip
+
+    def _untouched(self, request: ModelRequest[Any], error: Exception) -> Shown:
+        return self._fallback(request.messages, error)
+
+    def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
+        problem = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, TimeoutError):
+            problem = f"no decision within {self.timeout:g} s"
+        _warn_once(f"context {self.context.kind}: messages pass untouched: {problem[:300]}")
+        tokens = sum(tokens_of(message, count_tokens) for message in messages)
+        audit = untouched(self.context.kind, self.context.settings.budget, tokens, problem[:300])
+        return Shown(tuple(messages), None, audit)
+
+    def _tell(self, audit: Audit) -> None:
+        """Stream the audit as a custom event, and put its numbers on the traces of this call."""
+        with suppress(Exception):  # outside of a graph nobody listens
+            get_stream_writer()(audit.told())
+            add = getattr(get_config().get("callbacks"), "add_metadata", None)
+            if callable(add):
+                add(audit.metadata())
+
+
+def build_messages(
+    messages: Sequence[BaseMessage],
+    kind: str = "compress",
+    budget: int = 16_000,
+    *,
+    system: SystemMessage | None = None,
+    tools: Sequence[Any] = (),
+    model: Any = None,
+    **settings: Any,
+) -> list[BaseMessage]:
+    """Return what one call should read of ``messages``; nothing is kept and nothing is changed.
+
+    ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
+    """
+    recall = bool(settings.pop("recall", False))
+    known = ("updater", "embedder", "low", "fresh", "tail", "token_counter")
+    own = {name: settings.pop(name) for name in known if name in settings}
+    context = HistoryContext(kind, budget, recall=recall, parameters=settings, **own)
+    return list(context(messages, Decisions(), system, tools, model).messages)
+
+
+def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
+    """Stream what the call cost, where the model's server says what it read and wrote."""
+    for message in response.result:
+        tokens_in, tokens_out = usage_of(message)
+        if not tokens_in and not tokens_out:
+            continue
+        cached, written = cached_of(message)
+        bill = {
+            "type": "stategate.bill", "tokens_in": tokens_in, "tokens_out": tokens_out,
+            "cache_read": cached, "cache_write": written,
+            "dollars": cost_of(model, tokens_in, tokens_out, cached, written),
+        }  # fmt: skip
+        with suppress(Exception):  # outside of a graph nobody listens
+            get_stream_writer()(bill)
+
+
+def _reading(request: ModelRequest[Any], shown: Shown) -> ModelRequest[Any]:
+    return request.override(messages=list(shown.messages))  # type: ignore[arg-type]
+
+
+def _kept(
+    response: ModelResponse[Any], request: ModelRequest[Any], shown: Shown
+) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
+    """Add the new decisions to the response; what did not change is not written again."""
+    if shown.decisions is None:
+        return response
+    state: Mapping[str, Any] = request.state
+    plain = shown.decisions.plain()
+    if plain == (state.get(_KEY) or Decisions().plain()):
+        return response
+    return ExtendedModelResponse(response, Command(update={_KEY: plain}))
+
+
+def _within(seconds: float, work: Callable[[], Shown]) -> Shown:
+    """Return what ``work`` does, or raise ``TimeoutError``: it then ends by itself, unheard."""
+    outcome: list[Shown] = []
+    problem: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            problem.append(error)
+
+    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError
+    if problem:
+        raise problem[0]
+    return outcome[0]
+
+
+@cache
+def _warn_once(line: str) -> None:
+    logging.getLogger("stategate").warning(line)

@@ -1,0 +1,78 @@
+"""``seeker``: looks for things in rooms by fixed rules, and knows only what the prompt shows.
+
+It makes context builders comparable over hundreds of games: what a builder drops of the past, this
+actor does not know. It reads the instruction, the lines of earlier steps, the page and the commands,
+and decides as the expert does (``envs.alfworld.expert``). A place marked as done counts as one that was
+looked at, where nothing asked for was seen.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from envs.alfworld.actions import AlfWorldActions
+from envs.alfworld.expert import decide, knowledge_of
+from envs.alfworld.reading import command_of, kind_of
+from nodes.act.simple import ASKED
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.resources import Resources
+from nodes.retrieval.past import ARROW, DONE
+
+_ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+_MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
+_HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
+
+
+class Seeker(ActorParams):
+    """Search, take, change and put by rule (see the module's docstring)."""
+
+    kind: Literal["seeker"] = "seeker"
+    worlds: ClassVar[tuple[str, ...]] = ("alfworld",)
+
+    def build(self, resources: Resources) -> Actor:
+        """Return the actor; nothing is loaded."""
+        return seek
+
+
+def seek(context: BuiltContext, step: int) -> Decision:
+    """Choose among the readable commands."""
+    found = ASKED.search(context.part("instruction", "question"))
+    instruction = found[1] if found else ""
+    known = knowledge_of(_events(context), _page(context), context.actions)
+    for place in _marked(context):
+        known.seen.setdefault(place, [])
+        known.tried.setdefault(f"go to {place}", 1)
+    held = _HELD.search(context.text)
+    known.hand = held[1] if held else known.hand
+    action, reason = decide(instruction, known, context.actions)
+    if action:
+        return Decision(action, reason=reason)
+    return Decision(
+        AlfWorldActions().safe(context.actions, instruction), fallback=reason or "nothing to do"
+    )
+
+
+def _page(context: BuiltContext) -> str:
+    return " ".join(piece.text.strip() for piece in context.pieces if piece.kind == "said")
+
+
+def _marked(context: BuiltContext) -> Iterator[str]:
+    """Yield the places that are marked as those where one has been."""
+    for piece in context.pieces:
+        if piece.kind == "places":
+            kind = kind_of(command_of(piece.actions[0]).place) if piece.actions else ""
+            for number in _MARKED.findall(piece.text):
+                yield f"{kind} {number}"
+
+
+def _events(context: BuiltContext) -> list[tuple[str, str]]:
+    """Return the (command, answer) pairs of the lines that the prompt shows."""
+    pairs = []
+    for piece in context.pieces:
+        if piece.kind == "event" and piece.text.strip():
+            line, _, answer = piece.text.strip().partition(ARROW)
+            number, dot, action = line.partition(". ")
+            pairs.append((action if dot and number.isdigit() else "", answer))
+        elif piece.kind == "history":
+            pairs += [(action, "") for action in _ACTED.findall(piece.text)]
+    return pairs

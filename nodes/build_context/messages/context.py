@@ -1,0 +1,215 @@
+"""A context kind by its name, made ready for histories: its builder, state, tokens, and settings."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from envs.messages.history import Count, events_of, tokens_of
+from nodes.build_context.experience import AdvisedContext
+from nodes.build_context.messages.decide import Decider
+from nodes.build_context.messages.decisions import Decisions, Settings, Shown
+from nodes.build_context.recall import ConversationContext
+from nodes.observe.messages import MessagesEnv
+from nodes.protocols import ContextBuilder, ContextParams, UpdaterParams, Vector
+from nodes.registry import registry
+from nodes.resources import Resources
+from stores.errors import UserError
+from stores.tokens import count_tokens
+
+_LEAST_FRESH = 150  # tokens of a new result that are always shown
+_KNOWN_SIZES = 4096  # messages whose size is remembered
+
+
+class HistoryContext:
+    """Shows histories through one context kind; calls of one thread hand on their ``Decisions``.
+
+    Raises ``UserError`` for an unknown kind or parameters that do not fit. What the kind needs is
+    loaded by the first call that has to decide something.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        budget: int,
+        *,
+        updater: "str | Mapping[str, Any] | UpdaterParams | None" = None,
+        embedder: "str | Mapping[str, Any] | None" = None,
+        low: float = 0.5,
+        fresh: int | None = None,
+        tail: int | None = None,
+        recall: bool = True,
+        token_counter: Count | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not 0 < low <= 1 or budget < 1:
+            raise UserError("budget is a number of tokens, and low a share of it between 0 and 1")
+        self.kind = kind
+        chosen = dict(parameters or {})
+        asked = _params(kind, budget, chosen, has_updater=updater is not None)
+        # A kind that adds to a prompt says what comes at its end; another what stays in place.
+        is_adding = isinstance(asked, ConversationContext | AdvisedContext)
+        self._advising = asked if is_adding else None
+        self.params = asked
+        if isinstance(asked, AdvisedContext):
+            self.params = asked.inner
+        elif is_adding:
+            self.params = _params("compress", budget, {}, has_updater=False)
+        self._updater = None if updater is None else registry().parse("updater", updater)
+        self._resources = Resources(
+            embedder=registry().parse("embedder", embedder or "minilm"),  # type: ignore[arg-type]
+            updater=self._updater,  # type: ignore[arg-type]
+            env=MessagesEnv(),
+        )
+        self.settings = Settings(
+            kind=kind,
+            budget=budget,
+            low=low,
+            fresh=max(budget // 40, _LEAST_FRESH) if fresh is None else fresh,
+            tail=(0 if recall and not is_adding else budget // 16) if tail is None else tail,
+            newest=getattr(self.params, "events", None),
+            with_recall=recall,
+        )
+        self._counter = token_counter
+        self._sizes: dict[str, tuple[Any, Any, int]] = {}
+        self._remembered: dict[Count, Count] = {}
+        self._schemas: dict[int, tuple[Any, str]] = {}
+
+    def __call__(
+        self,
+        messages: Sequence[BaseMessage],
+        decisions: Decisions,
+        system: SystemMessage | None = None,
+        tools: Sequence[Any] = (),
+        model: Any = None,
+    ) -> Shown:
+        """Return what a call reads of ``messages``, and the decisions for the next call."""
+        count = self._count_for(model)
+        fixed = 0 if system is None else tokens_of(system, count)
+        fixed += sum(count(self._schema(tool)) for tool in tools)
+        decisions, state = self._read(messages, decisions)
+        decide = Decider(
+            self.settings,
+            self._builder,
+            lambda: self._resources.embedder,
+            count,
+            lambda message: self._size(message, count),
+            None if self._advising is None else self._advised,
+        )
+        return decide(messages, decisions, fixed, state)
+
+    def _count_for(self, model: Any) -> Count:
+        """Return a counter that remembers texts, each in full: histories repeat themselves."""
+        plain = self._counter or counter_of(model)
+        if plain not in self._remembered:
+            self._remembered[plain] = lru_cache(maxsize=_KNOWN_SIZES)(plain)
+        return self._remembered[plain]
+
+    def _builder(self, request: Any) -> Any:
+        builder: ContextBuilder = self._resources.get(self.params)
+        return builder(request)
+
+    def _advised(self, request: Any) -> Any:
+        builder: ContextBuilder = self._resources.get(self._advising)  # type: ignore[arg-type]
+        return builder(request)
+
+    def _read(
+        self, messages: Sequence[BaseMessage], decisions: Decisions
+    ) -> tuple[Decisions, Vector | None]:
+        """Let the updater read what is new of the history."""
+        if self._updater is None:
+            return decisions, None
+        updater = self._resources.updater
+        if updater is None:
+            return decisions, None
+        start = decisions.read if decisions.read <= len(messages) else 0
+        state = unpacked(decisions.recurrent) if start else updater.initial()
+        state = updater.update(state, events_of(messages, start))
+        return replace(decisions, recurrent=packed(state), read=len(messages)), state
+
+    def _schema(self, tool: Any) -> str:
+        """Return a tool as the model reads it; one that was read before is looked up."""
+        known = self._schemas.get(id(tool))
+        if known is not None and known[0] is tool:
+            return known[1]
+        schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
+        text = json.dumps(schema, ensure_ascii=False, default=str)
+        if len(self._schemas) >= _KNOWN_SIZES:
+            self._schemas.clear()
+        self._schemas[id(tool)] = (tool, text)
+        return text
+
+    def _size(self, message: BaseMessage, count: Count) -> int:
+        """Return a message's tokens; one that was counted before is looked up."""
+        if message.id is None:
+            return tokens_of(message, count)
+        calls = getattr(message, "tool_calls", None)
+        known = self._sizes.get(message.id)
+        if known is not None and known[0] is message.content and known[1] is calls:
+            return known[2]
+        if len(self._sizes) >= _KNOWN_SIZES:
+            self._sizes.clear()
+        size = tokens_of(message, count)
+        self._sizes[message.id] = (message.content, calls, size)
+        return size
+
+
+def _params(kind: str, budget: int, parameters: dict[str, Any], has_updater: bool) -> ContextParams:
+    """Return the kind's parameters; those that only pages need are set for histories."""
+    known = registry().kinds("context").get(kind)
+    fields = known.cls.model_fields if known is not None else {}
+    defaults: dict[str, Any] = {"history": 0, "history_tokens": 0, "follow_ups": False}
+    if "allocator" in fields and not has_updater:
+        defaults["allocator"] = "relevance"
+    if "top_k" in fields and "history_tokens" not in fields:
+        defaults["top_k"] = 60
+    chosen = {name: value for name, value in defaults.items() if name in fields}
+    params: Any = registry().parse(
+        "context", {"kind": kind, "budget": budget, **chosen, **parameters}
+    )
+    return params  # type: ignore[no-any-return]
+
+
+def packed(state: Vector | None) -> str | None:
+    """Return a state as text for a checkpoint: half precision, base64."""
+    if state is None:
+        return None
+    return base64.b64encode(np.asarray(state, dtype=np.float16).tobytes()).decode()
+
+
+def unpacked(text: str | None) -> Vector | None:
+    """Read :func:`packed` back."""
+    if text is None:
+        return None
+    return np.frombuffer(base64.b64decode(text), dtype=np.float16).astype(np.float32)
+
+
+def counter_of(model: Any) -> Count:
+    """Return the tokenizer of ``model`` where it is known and can be had, else cl100k."""
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+    return _counter_named(name)
+
+
+@lru_cache(maxsize=32)
+def _counter_named(name: str) -> Count:
+    import tiktoken
+
+    try:
+        known = tiktoken.encoding_name_for_model(name)
+        if known == "cl100k_base":
+            return count_tokens
+        encoding = tiktoken.get_encoding(known)
+    except Exception:  # unknown, or its file is not here and there is no network
+        return count_tokens
+
+    @lru_cache(maxsize=8192)
+    def count(text: str) -> int:
+        return len(encoding.encode_ordinary(text))
+
+    return count

@@ -1,0 +1,168 @@
+"""Messages on their way into one prompt: what each costs, what is shown of it, and its audit row."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from envs.messages.history import (
+    Count,
+    Repaired,
+    calls_text,
+    key_of,
+    name_of,
+    rounds_of,
+    text_of,
+    with_text,
+)
+from nodes.build_context.messages.audit import Row
+from nodes.build_context.messages.render import Rendering
+
+_TAIL_ID = "stategate-tail-"
+
+
+@dataclass(eq=False)
+class Slot:
+    """One message on its way into the prompt."""
+
+    place: int
+    key: str
+    name: str
+    message: BaseMessage
+    size: int  # tokens of the original
+    text: str
+    text_size: int  # tokens of the text alone
+    turn: int
+    role: str
+    is_result: bool = False
+    is_new: bool = False  # a result that no call has shown yet
+    rendering: Rendering | None = None  # None: whole
+    is_out: bool = False
+    why: str = ""
+
+    @property
+    def shown_size(self) -> int:
+        """Tokens of what is shown."""
+        if self.is_out:
+            return 0
+        return self.size if self.rendering is None else self.bare_size + self.rendering.size
+
+    @property
+    def bare_size(self) -> int:
+        """Tokens beside the text: role, ids, images."""
+        return self.size - self.text_size
+
+    @property
+    def shown_text_size(self) -> int:
+        """Tokens of the text that is shown."""
+        return self.text_size if self.rendering is None else self.rendering.size
+
+
+def slots_of(
+    messages: Sequence[BaseMessage],
+    repair: Repaired,
+    size_of: Callable[[BaseMessage], int],
+    count: Count,
+) -> list[Slot]:
+    """Return a slot a message of ``repair``, which was made of ``messages``."""
+    slots: list[Slot] = []
+    rounds = rounds_of(repair.messages)
+    for number, round_ in enumerate(rounds):
+        for i in range(round_.start, round_.end):
+            message, place = repair.messages[i], repair.places[i]
+            is_result = isinstance(message, ToolMessage)
+            text = text_of(message)
+            slots.append(
+                Slot(
+                    place, key_of(messages[place], place), name_of(messages[place], place), message,
+                    size_of(message), text, count(text) if is_result else 0, round_.turn,
+                    round_.role, is_result, is_result and number == len(rounds) - 1,
+                )
+            )  # fmt: skip
+    return slots
+
+
+def shown_messages(slots: Sequence[Slot], tails: dict[str, str]) -> tuple[BaseMessage, ...]:
+    """Return the messages that a call reads; those that are shown whole are the very same objects."""
+    shown: list[BaseMessage] = []
+    for slot in slots:
+        tail = tails.get(slot.key, "")
+        if slot.is_out:
+            continue
+        message = slot.message
+        if slot.is_result and tail:
+            message = with_text(message, joined(slot, tail))
+        elif slot.rendering is not None:
+            message = with_text(message, slot.rendering.text)
+        shown.append(message)
+        if tail and not slot.is_result:
+            shown.append(HumanMessage(tail, id=f"{_TAIL_ID}{slot.name}"))
+    return tuple(shown)
+
+
+def joined(slot: Slot, tail: str) -> str:
+    """Return what is shown of a result, with the tail after it."""
+    text = slot.text if slot.rendering is None else slot.rendering.text
+    return f"{text}\n\n{tail}"
+
+
+def is_tail(message: BaseMessage) -> bool:
+    """Say whether an earlier call added this message."""
+    return str(message.id or "").startswith(_TAIL_ID)
+
+
+def is_recalled(message: BaseMessage) -> bool:
+    """Say whether the agent asked to see this result whole."""
+    return isinstance(message, ToolMessage) and message.name == "recall"
+
+
+def calls_in(slots: Sequence[Slot]) -> dict[str, str]:
+    """Return each call, by its id, in short."""
+    return {
+        str(call["id"]): f"{call['name']}({', '.join(str(v) for v in call['args'].values())[:60]})"
+        for slot in slots
+        if isinstance(slot.message, AIMessage)
+        for call in slot.message.tool_calls
+    }
+
+
+def rows_of(slots: Sequence[Slot]) -> list[Row]:
+    """Return a row for each message that is not shown whole."""
+    rows: list[Row] = []
+    for slot in slots:
+        rendering = slot.rendering
+        if rendering is None and not slot.is_out:
+            continue
+        fate: Any = "left out"
+        parts, parts_shown, score = 1, 0, None
+        if rendering is not None:
+            fate = "shortened" if rendering.shown else "note"
+            parts, parts_shown, score = rendering.parts, rendering.shown, rendering.score
+        label = slot.text[:80] or calls_text(slot.message)[:80]
+        rows.append(
+            Row(
+                slot.key, slot.name, slot.message.type, " ".join(label.split()), fate,
+                slot.size, slot.shown_size, parts, parts_shown, score, slot.why,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def orphan_rows(
+    messages: Sequence[BaseMessage],
+    places: Sequence[int],
+    orphans: Sequence[str],
+    size_of: Callable[[BaseMessage], int],
+) -> list[Row]:
+    """Return a row for each message that is left out because its other half is missing."""
+    shown = {*places}
+    return [
+        Row(
+            key_of(message, i), name_of(message, i), message.type,
+            " ".join(text_of(message)[:80].split()), "orphan", size_of(message), 0, 1, 0,
+            why="a call without its result, or a result without its call",
+        )
+        for i, message in enumerate(messages)
+        if orphans and i not in shown
+    ]  # fmt: skip

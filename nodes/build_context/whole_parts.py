@@ -1,0 +1,47 @@
+"""``compress`` where parts are shown whole or not at all: the results that another agent's tools gave.
+
+Room goes, as everywhere in ``compress``, to the parts with the least cost for their weight; a part pays
+for those that lead it (``Chunk.data["leads"]``: places in its result) unless they are shown already.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from envs.protocols import Chunk
+from nodes.build_context.assemble import built
+from nodes.protocols import BuiltContext, Piece
+from nodes.retrieval.history import HistorySource, shown_text
+
+_SMALLEST = 3  # tokens that a part has at least
+
+
+def fit_parts(source: HistorySource, budget: int, weights: Mapping[str, float]) -> BuiltContext:
+    """Return the parts that fit ``budget`` tokens by cost over weight; others have no piece."""
+    taken = _chosen(source, budget, weights)
+    pieces: list[Piece] = []
+    for chunk in source.all():
+        if chunk.id in taken and (size := int(chunk.data["size"])):
+            text = f"{shown_text(chunk)}\n"
+            pieces.append(Piece(chunk.id, chunk.kind, text, (), size, size, weights[chunk.id]))
+    return built(pieces)
+
+
+def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) -> set[str]:
+    order: list[tuple[float, int, Sequence[Chunk], int]] = []
+    for chunks in source.by_result.values():
+        for place, chunk in enumerate(chunks):
+            if not chunk.data["is_lead"]:  # those come with what they lead
+                cost = chunk.data["size"] / weights.get(chunk.id, 1.0)
+                order.append((cost, len(order), chunks, place))
+    order.sort(key=lambda row: row[:2])
+    taken: set[str] = set()
+    left = budget
+    for _, _, parts, place in order:
+        if left < _SMALLEST:
+            break
+        needed = [parts[i] for i in (*parts[place].data["leads"], place)]
+        needed = [chunk for chunk in needed if chunk.id not in taken]
+        size = sum(chunk.data["size"] for chunk in needed)
+        if size <= left:
+            left -= size
+            taken.update(chunk.id for chunk in needed)
+    return taken

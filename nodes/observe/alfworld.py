@@ -1,0 +1,56 @@
+"""ALFWorld as an environment kind."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from envs.protocols import Observation, View
+from nodes.protocols import EnvParams
+from stores.home import home
+
+if TYPE_CHECKING:
+    from envs.alfworld import AlfWorld
+    from nodes.resources import Resources
+
+
+class AlfWorldEnv(EnvParams):
+    """Rooms in text: find things, clean, heat or cool them, put them where they are to go."""
+
+    kind: Literal["alfworld"] = "alfworld"
+    data: str = Field(
+        default="sample",
+        description="'sample', 'official' (see `stategate data alfworld`) or a folder of games",
+    )
+    split: str | None = Field(
+        default="valid_seen", description="train, valid_seen, valid_unseen; null for all games"
+    )
+
+    def build(self, resources: "Resources") -> "AlfWorld":
+        """Open the games. Raises ``UserError`` where they are missing or broken."""
+        from envs.alfworld import AlfWorld
+
+        return AlfWorld.load(self.folder(), self.split)
+
+    def folder(self) -> str:
+        """Return the data folder, with ``~`` and environment variables expanded."""
+        if self.data == "official":
+            return str(home() / "data" / "alfworld")
+        if self.data == "sample":
+            return self.data
+        return str(Path(os.path.expandvars(self.data)).expanduser())
+
+    def view(self) -> View:
+        """Return how ALFWorld's pages are read."""
+        from envs.alfworld.view import AlfWorldView
+
+        return AlfWorldView()
+
+    @classmethod
+    def samples(cls) -> Sequence[tuple[str, Observation]]:
+        """Return invented pages: a first one, a closed place, an open one, the end."""
+        from envs.alfworld.sample.pages import INSTRUCTION, observations
+
+        return [(INSTRUCTION, page) for page in observations()]

@@ -1,0 +1,137 @@
+"""Parts of past results as a source of candidates, newest result first."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from envs.messages.reading import readable
+from envs.messages.view import result_chunks
+from envs.protocols import Chunk
+from nodes.protocols import Embedder, Vector
+from stores.text import words_of
+from stores.tokens import count_tokens
+
+_SHORTEST = 12  # words of a part that does not count as longer than others
+
+
+class HistorySource:
+    """The parts of results, given as (name, text) from the oldest on.
+
+    ``all`` begins with the newest result: a builder that fills its budget from the top keeps it.
+    """
+
+    def __init__(
+        self, results: Iterable[tuple[str, str]], embedder: Callable[[], Embedder] | None = None
+    ) -> None:
+        self.by_result = {name: chunks_of(name, text) for name, text in results}
+        newest = reversed(self.by_result.values())
+        self._chunks = tuple(chunk for chunks in newest for chunk in chunks)
+        self._embedder = embedder
+
+    def all(self) -> Sequence[Chunk]:
+        """Return every part, newest result first."""
+        return self._chunks
+
+    def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
+        """Return the ``k`` parts nearest to ``vector`` by cosine."""
+        if not self._chunks or k <= 0 or self._embedder is None:
+            return []
+        rows = self._embedder().embed([shown_text(chunk) for chunk in self._chunks])
+        norm = float(np.linalg.norm(vector)) or 1.0
+        scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self._chunks[i], float(scores[i])) for i in order]
+
+    def find(self, query: str, k: int, how: str = "") -> list[tuple[Chunk, float]]:
+        """Return up to ``k`` parts that share words with ``query``, best first."""
+        scores = word_scores(dict.fromkeys(words_of(query), 1.0), self._chunks)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return [(self._chunks[i], float(scores[i])) for i in order if scores[i] > 0]
+
+
+@lru_cache(maxsize=2048)
+def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
+    """Return the parts of a result.
+
+    ``data["words"]`` are the stems of a part and of its leads, ``data["shown"]`` is its text as a model
+    reads it, ``data["size"]`` the tokens of that as a line.
+    """
+    parts = result_chunks(name, text)
+    shown = [shown_text(part) for part in parts]
+    own = [frozenset(words_of(line)) for line in shown]
+    return tuple(
+        replace(
+            part,
+            data={
+                **part.data,
+                "words": own[i].union(*(own[j] for j in part.data["leads"])),
+                "shown": shown[i],
+                "size": count_tokens(shown[i]) + 1 if shown[i] else 0,
+            },
+        )
+        for i, part in enumerate(parts)
+    )  # fmt: skip
+
+
+def shown_text(chunk: Chunk) -> str:
+    """Return a part as a model would read it."""
+    known = chunk.data.get("shown")
+    if isinstance(known, str):
+        return known
+    return readable(chunk.text) if chunk.kind == "html" else chunk.text.strip()
+
+
+def with_leads(chunks: Sequence[Chunk], places: Iterable[int]) -> list[int]:
+    """Return the places in a result with those of the parts that lead them, in order."""
+    chosen = set(places)
+    return sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen)))
+
+
+def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
+    """Return parts of a result as lines, led by what leads them; "…" stands for what is between."""
+    lines: list[str] = []
+    last = -1
+    for i in with_leads(chunks, places):
+        if i > last + 1 and lines:
+            lines.append("…")
+        if line := " ".join(shown_text(chunks[i]).split()):
+            lines.append(line)
+        last = i
+    return "\n".join(lines)
+
+
+def words_in(chunk: Chunk) -> frozenset[str]:
+    """Return the stems of a part; of a part of a result with those of its leads."""
+    known = chunk.data.get("words")
+    return known if isinstance(known, frozenset) else _words(chunk.text)
+
+
+@lru_cache(maxsize=65536)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(words_of(text))
+
+
+def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
+    """Return for each part the summed rarity of the words of ``query`` (with weights) in it.
+
+    A word is rare that few of ``chunks`` hold. Longer parts hold more words by chance: the sum is
+    divided by a slowly growing length.
+    """
+    scores = np.zeros(len(chunks), dtype=np.float32)
+    asked = frozenset(query)
+    every = [words_in(chunk) for chunk in chunks]
+    shared = [asked & words for words in every]
+    counts: dict[str, int] = {}
+    for words in shared:
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+    total = len(chunks) + 1
+    worth = {w: query[w] * math.log(1 + (total - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
+    for i, words in enumerate(shared):
+        if words:
+            length = max(len(every[i]), _SHORTEST) / _SHORTEST
+            scores[i] = sum(worth[word] for word in words) / length**0.5
+    return scores

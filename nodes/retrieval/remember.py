@@ -1,0 +1,169 @@
+"""Long-term memory as a library: ``remember`` what is said, ``recall`` what answers a question.
+
+memory = Memory(user="ana")
+memory.remember("I moved to Oslo last week.", at="2024-03-05", speaker="Ana")
+memory.recall("Where does Ana live?")
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from nodes.protocols import Embedder
+from nodes.resources import Resources
+from nodes.retrieval.corpus import sentences_of
+from nodes.retrieval.memory import MemoryPlace
+from stores.errors import UserError
+from stores.memory.entities import Extractor
+from stores.memory.long_term import LongTerm
+from stores.memory.recall import DEFAULT, Asked, Limits, Weights
+from stores.memory.records import Candidate, Fact, Statement, Turn, Vector, Written
+from stores.memory.stated import stated
+
+Moment = float | str | datetime
+_SENTENCES = 6  # of a turn that get vectors of their own
+State = Callable[[str, str, float], Sequence[Statement]]
+
+
+class Memory:
+    """One user's long-term memory. ``url`` is a file or database, by default this machine's."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        embedder: Embedder | None = None,
+        extract: Extractor | None = None,
+        state: State = stated,
+        user: str = "default",
+        agent: str = "stategate",
+        gated: bool = True,
+    ) -> None:
+        """Open it. ``extract`` reads entities (none by default), ``state`` what turns state."""
+        place = MemoryPlace(url=url, user=user, agent=agent)
+        self.store: LongTerm = place.open()
+        self.namespace = place.namespace
+        self._embedder = embedder or _minilm()
+        self._extract, self._state, self._gated = extract, state, gated
+
+    def remember(
+        self,
+        text: str,
+        *,
+        at: Moment | None = None,
+        source: str = "user",
+        speaker: str = "",
+        thread: str = "",
+    ) -> Written:
+        """Keep ``text``, said at ``at`` (now), and say what became of it: stored, merged or refused."""
+        row = {"text": text, "at": at, "source": source, "speaker": speaker, "thread": thread}
+        return self.remember_all([row])[0]
+
+    def remember_all(self, rows: Iterable[Mapping[str, Any]]) -> list[Written]:
+        """Keep many texts, embedded together: mappings of :meth:`remember`'s arguments.
+
+        A row may have an ``id``: the same id in the same thread is written once. Raises ``UserError``
+        for a row without text or with a time that is none.
+        """
+        turns = [self._parts(row) for row in rows]
+        texts = list(dict.fromkeys(part for _, parts in turns for part in parts))
+        vectors = dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
+        written = []
+        for values, parts in turns:
+            first, *more = (vectors[part] for part in parts)
+            turn = Turn(
+                **values, vector=first, answer_vector=None, more=tuple(more),
+                embedder=self._embedder.name,
+            )  # fmt: skip
+            written.append(self.store.add(self.namespace, turn, gated=self._gated))
+        return written
+
+    def _parts(self, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        text, speaker = str(row.get("text") or "").strip(), str(row.get("speaker") or "")
+        if not text:
+            raise UserError("there is nothing to remember: give a text")
+        at = seconds(row.get("at"))
+        entities, relations = self._extract(text) if self._extract is not None else ([], [])
+        statements = tuple(self._state(text, speaker, at))
+        values = {
+            "thread_id": str(row.get("thread") or ""), "step": 0, "question": text, "answer": "",
+            "episode_id": str(row.get("id") or uuid.uuid4().hex), "speaker": speaker, "at": at,
+            "source": str(row.get("source") or "user"), "statements": statements,
+            "entities": tuple(entities[:20]), "relations": tuple(relations[:20]),
+        }  # fmt: skip
+        return values, texts_of(text, speaker, statements)
+
+    def recall(
+        self,
+        question: str,
+        *,
+        as_of: Moment | None = None,
+        limits: Limits | None = None,
+        weights: Weights = DEFAULT,
+        at: float | None = None,
+    ) -> list[Fact]:
+        """Return the facts that answer ``question`` best, each with the turns that it came from.
+
+        ``as_of`` asks what was known and held on that day.
+        """
+        return self.explain(question, as_of=as_of, limits=limits, weights=weights, at=at)[0]
+
+    def explain(
+        self,
+        question: str,
+        *,
+        as_of: Moment | None = None,
+        limits: Limits | None = None,
+        weights: Weights = DEFAULT,
+        at: float | None = None,
+    ) -> tuple[list[Fact], list[Candidate]]:
+        """Do the same and return every candidate, with its scores and why it was left out."""
+        asked = asked_of(question, self._embedder, None if as_of is None else end_of(as_of), at)
+        return self.store.recall(self.namespace, asked, limits, weights)
+
+    def forget(self, **named: Any) -> int:
+        """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any."""
+        return self.store.forget(self.namespace, **named)
+
+
+def asked_of(
+    question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
+) -> Asked:
+    """Return a question made ready to be recalled by."""
+    vector: Vector = embedder.embed([question])[0]
+    return Asked(question, vector, embedder.name, as_of, at)
+
+
+def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:
+    """Return what of a turn gets a vector: all of it under its speaker's name, sentences, states."""
+    parts = sentences_of(text)
+    whole = f"{speaker}: {text}" if speaker else text
+    states = [f"{s.subject} {s.relation} {s.value}" for s in statements if s.is_state]
+    return list(dict.fromkeys([whole, *(parts[:_SENTENCES] if len(parts) > 1 else []), *states]))
+
+
+def seconds(at: Moment | None) -> float:
+    """Return Unix seconds of a time, now of None. Raises ``UserError`` for one not in ISO 8601."""
+    if at is None:
+        return time.time()
+    if isinstance(at, int | float):
+        return float(at)
+    try:
+        moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
+    except ValueError:
+        raise UserError(f"'{at}' is no time: write 2024-03-05 or 2024-03-05T14:30") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def end_of(at: Moment) -> float:
+    """Return the end of the day where ``at`` names a day alone, else the moment."""
+    day = isinstance(at, str) and len(at.strip()) == len("2024-03-05")
+    return seconds(at) + (86400.0 - 1 if day else 0.0)
+
+
+def _minilm() -> Embedder:
+    from nodes.models.embedders import MiniLM
+
+    return Resources(None, MiniLM()).embedder

@@ -1,0 +1,113 @@
+"""What turns state, and for how long: a newer value closes an older one and deletes nothing."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from stores.memory import database as tables
+from stores.memory.database import within
+from stores.memory.records import TRUSTED, Namespace, Turn
+
+_ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
+
+
+def write_statements(
+    db: sa.Connection, namespace: Namespace, turn: Turn, fact: int, turn_id: int, now: float
+) -> list[int]:
+    """Keep what the turn states; return the facts that it closes.
+
+    A state with another value ends what was said of the same subject and relation before; a denial ends
+    what was said to be so, in whatever words ("my drink is tea", "I gave up tea"). What an untrusted
+    source says ends nothing that a trusted one said. Turns may come out of order: an older state
+    that is written late ends where the next one begins.
+    """
+    closed: list[int] = []
+    trust = db.scalar(sa.select(tables.facts.c.trust).where(tables.facts.c.id == fact)) or 0.0
+    for statement in turn.statements:
+        start = now if statement.valid_from is None else statement.valid_from
+        row: dict[str, Any] = {
+            **vars(statement), "subject": _key(statement.subject), "valid_from": start,
+            "relation": _key(statement.relation), "value_key": _value_key(statement.value),
+        }  # fmt: skip
+        if statement.is_state or statement.negated:
+            known = [other for other in _known(db, namespace, row, trust) if other.fact_id != fact]
+            ended = [
+                o for o in known if _starts(o) <= start and o.closed_by is None and _ends(row, o)
+            ]
+            for other in ended:
+                change = {"valid_to": start, "closed_by": fact}
+                here = tables.statements.c.id == other.id
+                db.execute(tables.statements.update().where(here).values(**change))
+                closed.append(int(other.fact_id))
+            later = [o for o in known if _starts(o) > start and _ends(_mapping(o), _Row(row))]
+            if later and statement.is_state and statement.valid_to is None:
+                row |= {"valid_to": _starts(later[0]), "closed_by": later[0].fact_id}
+        db.execute(
+            tables.statements.insert().values(
+                **vars(namespace), fact_id=fact, turn_id=turn_id, at=now, **row
+            )
+        )
+    return list(dict.fromkeys(closed))
+
+
+def _known(
+    db: sa.Connection, namespace: Namespace, row: Mapping[str, Any], trust: float
+) -> Sequence[Any]:
+    """Return the states and denials that this one may end or be ended by, by their beginnings."""
+    s, f = tables.statements.c, tables.facts.c
+    alike = s.relation == row["relation"]
+    if row["value_key"]:
+        alike = sa.or_(alike, s.value_key == row["value_key"])
+    query = (
+        sa.select(
+            s.id, s.fact_id, s.relation, s.value_key, s.negated, s.is_state, s.valid_from, s.closed_by
+        )
+        .select_from(tables.statements.join(tables.facts, f.id == s.fact_id))
+        .where(
+            *within(tables.statements, namespace),
+            s.subject == row["subject"], alike, sa.or_(s.is_state, s.negated),
+        )
+        .order_by(s.valid_from, s.id)
+    )  # fmt: skip
+    if trust < TRUSTED:
+        query = query.where(f.trust < TRUSTED)
+    return list(db.execute(query))
+
+
+class _Row:
+    """A row that is not written yet, read like one that is."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.__dict__.update(values)
+
+
+def _mapping(row: Any) -> Mapping[str, Any]:
+    return dict(row._mapping)
+
+
+def _ends(new: Mapping[str, Any], old: Any) -> bool:
+    """Say whether ``new`` ends ``old``.
+
+    "I live in Oslo" twice holds on; "I no longer live in Oslo" ends it, and nothing else.
+    """
+    same_value = new["value_key"] == old.value_key
+    same_relation = new["relation"] == old.relation
+    if new["negated"]:
+        return bool(old.is_state and (same_value or (same_relation and not new["value_key"])))
+    if old.negated:
+        return bool(same_relation and same_value)
+    return bool(new["is_state"] and old.is_state and same_relation and not same_value)
+
+
+def _starts(row: Any) -> float:
+    return float(row.valid_from or 0.0)
+
+
+def _key(name: str) -> str:
+    return " ".join(name.lower().split())[:200]
+
+
+def _value_key(value: str) -> str:
+    return _ARTICLES.sub("", _key(value))

@@ -1,0 +1,449 @@
+"""ALFWorld: parity with TextWorld's own transcripts, walkthroughs, the sample, errors in one line."""
+
+import gzip
+import json
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from envs.alfworld import AlfWorld
+from envs.alfworld.expert import decide, knowledge_of
+from envs.alfworld.game import Game
+from envs.alfworld.grammar import read_grammar
+from envs.alfworld.pddl import And, Atom, Not, read_domain, read_problem
+from envs.alfworld.reading import command_of, goal_of, held_by, place_in, things_in
+from envs.alfworld.sample.make import SEED, domain, invent
+from envs.alfworld.sample.make import main as make
+from stores.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("STATEGATE_DATA", ROOT.parent / "shared" / "data")) / "alfworld"
+needs_data = pytest.mark.skipif(
+    not (DATA / "golden").is_dir(), reason=f"no ALFWorld data in {DATA}: set STATEGATE_DATA"
+)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return AlfWorld.load("sample")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Archives are read into a cache of the tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STATEGATE_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def valid(cache, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("valid")
+    (folder / "valid.tar.xz").symlink_to(DATA / "valid.tar.xz")
+    return AlfWorld.load(folder)
+
+
+@pytest.fixture(scope="module")
+def older(cache, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("older")
+    (folder / "older_wording.tar.xz").symlink_to(DATA / "older_wording.tar.xz")
+    return AlfWorld.load(folder)
+
+
+def golden(name):
+    with gzip.open(DATA / "golden" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("world", "name"), [("valid", "transcripts"), ("older", "transcripts_older_wording")]
+)
+def test_every_step_of_every_transcript(world, name, request):
+    world = request.getfixturevalue(world)
+    rows = golden(name)
+    assert rows
+    for row in rows:
+        session = None
+        for step in row["steps"]:
+            if step["action"] is None:
+                session, seen = world.reset({"game": row["game"]})
+            else:
+                session, seen = world.step(json.loads(json.dumps(session)), step["action"])
+            where = f"{row['game']} at {step['action']}"
+            assert seen.text == step["text"], where
+            assert list(seen.actions) == step["commands"], where
+            assert (seen.done, seen.reward) == (step["done"], float(step.get("reward") or 0)), where
+            assert world.observe(json.loads(json.dumps(session))) == seen, where
+        assert len(json.dumps(session)) < 3000
+
+
+@needs_data
+def test_walkthroughs_win(valid):
+    assert {split: len(names) for split, names in valid.splits.items()} == {
+        "valid_seen": 140, "valid_unseen": 134,
+    }  # fmt: skip
+    for name in valid.games[::5]:
+        session, seen = valid.reset({"game": name})
+        for command in valid.walkthrough(name):
+            assert not seen.done
+            session, seen = valid.step(session, command)
+        assert seen.done, name
+
+
+@needs_data
+def test_the_goals_of_all_sorts_are_read(valid):
+    for name in valid.games[::3]:
+        sort, thing, _, target, _ = name.split("/")[1].split("-")
+        goal = goal_of(valid.instruction(valid.reset({"game": name})[0]))
+        target = name.split("/")[1].split("-")[3].lower()
+        assert (goal.thing, goal.target) == (thing.lower(), target), name
+        assert goal.is_light == ("light" in sort)
+        assert goal.count == (2 if "two" in sort else 1)
+        assert goal.state == next((s for s in ("clean", "heat", "cool") if s in sort), "")
+
+
+# The sample ----------------------------------------------------------------------
+
+
+def test_the_sample_has_games_of_every_sort_and_each_can_be_won(sample):
+    assert {split: len(names) for split, names in sample.splits.items()} == {
+        "train": 60, "valid_seen": 20, "valid_unseen": 20,
+    }  # fmt: skip
+    sorts = {name.split("/")[1].split("-")[0] for name in sample.games}
+    assert sorts == {"place", "two", "wash", "heat", "cool", "light"}
+    for name in sample.games:
+        session, seen = sample.reset({"game": name})
+        assert not seen.done
+        for command in sample.walkthrough(name):
+            assert not seen.done
+            assert command in seen.actions, name
+            session, seen = sample.step(session, command)
+        assert seen.done, name
+
+
+def test_unseen_rooms_are_not_the_rooms_of_training(sample):
+    def rooms(split):
+        return {
+            sample.reset({"game": name})[1].text.split("\n")[2] for name in sample.splits[split]
+        }
+
+    assert rooms("valid_seen") & rooms("train")
+    assert not rooms("valid_unseen") & rooms("train")
+
+
+def test_the_generator_remakes_what_ships(sample):
+    games = dict(invent(SEED, {"train": 3}))
+    assert set(games) <= set(sample.games)
+    name = next(iter(games))
+    shipped = json.loads(sample._library.text(name))
+    assert shipped["pddl_problem"] == games[name]["pddl_problem"]
+    assert set(dict(invent(99, {"train": 3}))) != set(games)
+
+
+def test_more_games_are_written_as_files(tmp_path):
+    make(["--seed", "3", "--count", "5", "--out", str(tmp_path)])
+    world = AlfWorld.load(tmp_path)
+    assert {split: len(names) for split, names in world.splits.items()} == {"valid_unseen": 5}
+    for name in world.games:
+        session, seen = world.reset({"game": name})
+        for command in world.walkthrough(name):
+            session, seen = world.step(session, command)
+        assert seen.done
+
+
+def test_steps_are_pure_and_a_won_game_stays_as_it_is(sample):
+    name = sample.games[0]
+    session, _ = sample.reset({"game": 0})
+    assert session["game"] == name
+    kept = json.dumps(session)
+    for command in sample.walkthrough(name):
+        one, two = sample.step(session, command), sample.step(session, f"  {command} ")
+        assert one == two
+        session = one[0]
+    assert json.dumps(sample.reset({"game": name})[0]) == kept
+    again, seen = sample.step(session, "look")
+    assert (again, seen.done, seen.reward) == (session, True, 0.0)
+    assert sample.observe(session).reward == 1.0
+
+
+def test_what_cannot_be_done_changes_nothing(sample):
+    session, first = sample.reset({"game": 3})
+    for action in ("dance", "LOOK", "take jug 1 from moon 1", "", "go to"):
+        after, seen = sample.step(session, action)
+        assert seen.text == "Nothing happens."
+        assert seen.actions == first.actions
+        assert after["changes"] == session["changes"]
+    with pytest.raises(UserError, match="an action is text"):
+        sample.step(session, 3)
+
+
+def test_the_searching_expert_wins_where_it_can_look_everywhere(sample):
+    for name in sample.games[::10]:
+        session, seen = sample.reset({"game": name})
+        asked, events = sample.instruction(session), [("", seen.text)]
+        for _ in range(60):
+            known = knowledge_of(events, seen.text, seen.actions)
+            action, _ = decide(asked, known, seen.actions)
+            session, seen = sample.step(session, action)
+            events.append((action, seen.text))
+            if seen.done:
+                break
+        assert seen.done, name
+
+
+# Errors ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "problem"),
+    [
+        ({"game": "train/none/none"}, "no game 'train/none/none'"),
+        ({"game": 100}, "no game 100: there are games 0 to 99"),
+        ({"game": -1}, "no game -1"),
+        ({"game": True}, "a name or a number"),
+        ({"game": 0, "split": "moon"}, "no split 'moon'"),
+        ({}, "an ALFWorld task is"),
+        ({"game": 0, "room": 3}, "an ALFWorld task is"),
+    ],
+)
+def test_unknown_tasks_are_told_in_one_line(sample, task, problem):
+    with pytest.raises(UserError, match=problem) as caught:
+        sample.reset(task)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        {}, {"game": 3}, [], {"game": "x", "changes": [], "last": None},
+        {"game": 0, "changes": [["+", "lies", "moon 1"]], "last": None},
+        {"game": 0, "changes": [["?", "lies", "jug 1"]], "last": None},
+        {"game": 0, "changes": [], "last": ["fly"]}, {"game": 0, "changes": 3, "last": None},
+        {"game": 0, "changes": [["+"]], "last": None}, {"game": 0, "changes": [], "last": "go"},
+    ],
+)  # fmt: skip
+def test_foreign_sessions_are_told_in_one_line(sample, session):
+    with pytest.raises(UserError):
+        sample.observe(session)
+
+
+def _file(sample, **changes):
+    return json.dumps({**json.loads(sample._library.text(sample.games[0])), **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pddl_domain": ""}, {"pddl_domain": "(define (domain x)"}, {"pddl_domain": "x)"},
+        {"pddl_domain": "(define (problem x))"}, {"pddl_domain": "(define (domain x))"},
+        {"pddl_problem": "(define (problem x) (:objects a - thing) (:init (lies a b)) (:goal ()))"},
+        {"pddl_problem": "(define (problem x) (:objects) (:init))"}, {"pddl_problem": None},
+        {"pddl_problem": "(define (problem x) (:objects) (:init) (:goal (flies ?x)))"},
+        {"grammar": "action look {"}, {"grammar": "nothing"}, {"grammar": 3},
+        {"grammar": 'grammar :: """{"intro": [{"rhs": 3}]}""";'},
+        {"grammar": 'grammar :: """{"intro": [{"rhs": "{__import__(1)}"}]}""";'},
+        {"grammar": 'grammar :: """{"intro": [{"rhs": "x", "condition": "a("}]}""";'},
+    ],
+)  # fmt: skip
+def test_malformed_games_are_told_in_one_line(sample, changes):
+    with pytest.raises(UserError) as caught:
+        Game.read(_file(sample, **changes))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_broken_game_is_named_and_the_others_are_played(sample, tmp_path):
+    good = tmp_path / "train" / "put-cup" / "trial_1"
+    bad = tmp_path / "train" / "put-cup" / "trial_2"
+    for folder, text in ((good, _file(sample)), (bad, "{")):
+        folder.mkdir(parents=True)
+        (folder / "game.tw-pddl").write_text(text)
+    world = AlfWorld.load(tmp_path)
+    assert world.games == ("train/put-cup/trial_1", "train/put-cup/trial_2")
+    assert not world.reset({"game": 0})[1].done
+    with pytest.raises(UserError, match="game 'train/put-cup/trial_2': the game file is no JSON"):
+        world.reset({"game": 1})
+
+
+def test_folders_without_games_and_damaged_archives(tmp_path, cache):
+    with pytest.raises(UserError, match="there is no folder"):
+        AlfWorld.load(tmp_path / "none")
+    with pytest.raises(UserError, match="stategate data alfworld"):
+        AlfWorld.load(tmp_path)
+    (tmp_path / "train.tar.xz").write_bytes(b"no archive")
+    with pytest.raises(UserError, match="give an undamaged copy"):
+        AlfWorld.load(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["tar.xz", "zip"])
+def test_archives_are_read_once_and_again_when_they_change(sample, tmp_path, cache, form):
+    def pack(count):
+        path = tmp_path / f"games.{form}"
+        entries = {
+            f"json_2.1.1/train/task/trial_{i}/game.tw-pddl": _file(sample) for i in range(count)
+        }
+        entries["json_2.1.1/train/movable-task/trial_0/game.tw-pddl"] = _file(sample)
+        entries["json_2.1.1/train/task/trial_x/game.tw-pddl"] = _file(sample, solvable=False)
+        entries["json_2.1.1/train/task/trial_0/traj_data.json"] = "{}"
+        if form == "zip":
+            with zipfile.ZipFile(path, "w") as packed:
+                for name, text in entries.items():
+                    packed.writestr(name, text)
+            return
+        with tarfile.open(path, "w:xz") as packed:
+            for i, (name, text) in enumerate(entries.items()):
+                (tmp_path / f"member{i}").write_text(text)
+                packed.add(tmp_path / f"member{i}", name)
+
+    pack(2)
+    assert len(AlfWorld.load(tmp_path).games) == 2
+    assert not AlfWorld.load(tmp_path).reset({"game": 1})[1].done
+    pack(3)
+    assert len(AlfWorld.load(tmp_path).games) == 3
+
+
+def test_fetching_from_a_folder_checks_what_it_copies(sample, tmp_path, cache):
+    from envs.alfworld.data import fetch, read_manifest
+
+    source = tmp_path / "source"
+    game = source / "json_2.1.1" / "train" / "task" / "trial_0" / "game.tw-pddl"
+    game.parent.mkdir(parents=True)
+    game.write_text(_file(sample))
+    _, games = fetch(tmp_path / "kept", source)
+    assert games == {"train": 1}
+    assert AlfWorld.load(tmp_path / "kept").games == ("train/task/trial_0",)
+    game.write_text("{}")
+    with pytest.raises(UserError, match="has no pddl_domain"):
+        fetch(tmp_path / "kept", source)
+    assert AlfWorld.load(tmp_path / "kept").games == ("train/task/trial_0",)  # stays as it was
+    assert read_manifest(tmp_path) == []
+    with pytest.raises(UserError, match="there is no folder"):
+        fetch(tmp_path / "kept", tmp_path / "none")
+
+
+# Rules ----------------------------------------------------------------------
+
+_DOMAIN = """(define (domain tiny) (:types ball box - toy cat)
+ (:predicates (in ?b - ball ?x - box) (red ?t) (shut ?x - box) (fed ?c - cat))
+ (:action roll :parameters (?b - ball ?x - box)
+   :precondition (and (in ?b ?x) (or (red ?b) (forall (?c - cat) (fed ?c))) (not (shut ?x)))
+   :effect (and (not (in ?b ?x)) (forall (?o - ball) (when (in ?o ?x) (red ?o)))))
+ (:action feed :parameters (?c - cat) :precondition () :effect (fed ?c))
+ (:action stay :parameters (?x - box) :precondition (shut ?x) :effect (shut ?x)))"""
+_PROBLEM = """(define (problem p) (:domain tiny)
+ (:objects b1 b2 - ball x1 x2 - box tom - cat)
+ (:init (in b1 x1) (in b2 x1) (shut x2) (= (total-cost) 0))
+ (:goal (exists (?b - ball) (and (red ?b) (not (exists (?x - box) (in ?b ?x)))))))"""
+_GRAMMAR = """
+action roll { template :: "roll {b} out of {x}"; feedback :: "#roll.said#"; }
+action feed { template :: "feed {c}"; feedback :: "The {c.name or c.id} eats."; }
+action stay { template :: "stay {x}"; feedback :: "x"; }
+grammar :: \"\"\"{"intro": [{"rhs": "Play."}], "list_empty": [{"rhs": "none"}],
+ "list_separator": [{"rhs": ", "}], "list_last_separator": [{"rhs": " and "}],
+ "roll.said": [{"condition": "not_in(b:ball, x:box) & red(o:ball)",
+  "rhs": "Out of {x}, red [{o | red(o:ball)}]."},
+               {"rhs": "Left: [{o | in(o:ball, x:box)}]."}]}\"\"\";
+"""
+
+
+def test_adl_conditions_effects_and_wording():
+    domain_ = read_domain(_DOMAIN)
+    game = Game(domain_, read_problem(_PROBLEM, domain_), read_grammar(_GRAMMAR))
+    state = game.start
+    # Nothing is red, the cat is not fed; to stay would change nothing.
+    assert list(game.commands(state)) == ["feed tom"]
+    state = game.after(state, game.commands(state)["feed tom"])
+    assert list(game.commands(state)) == ["feed tom", "roll b1 out of x1", "roll b2 out of x1"]
+    move = game.commands(state)["roll b1 out of x1"]
+    after = game.after(state, move)
+    # Conditions of effects are read before the step: both balls were in the box.
+    assert game.answer(after, move) == "Out of x1, red b2."
+    assert game.has_won(after)
+    assert not game.has_won(state)
+    assert game.state(json.loads(json.dumps(game.changes(after)))) is after
+    assert game.changes(game.start) == ()
+
+
+def test_an_undeclared_type_has_no_members():
+    strange = read_domain(_DOMAIN.replace("forall (?c - cat)", "exists (?c - dog, ?y - box)"))
+    action = next(action for action in strange.actions if action.name == "roll")
+    assert isinstance(action.precondition, And)
+    game = Game(strange, read_problem(_PROBLEM, strange), read_grammar(_GRAMMAR))
+    fed = game.after(game.start, game.commands(game.start)["feed tom"])
+    assert list(game.commands(fed)) == ["feed tom"]
+
+
+def test_imply_and_forall_become_what_they_mean():
+    read = read_domain(_DOMAIN.replace("(not (shut ?x))", "(imply (shut ?x) (red ?b))"))
+    last = read.actions[0].precondition.parts[-1]
+    assert last.parts == (Not(Atom("shut", ("?x",))), Atom("red", ("?b",)))
+
+
+def test_the_domain_that_ships_reads():
+    assert {action.name for action in read_domain(domain()).actions} >= {"walk", "grasp", "leave"}
+
+
+# Reading ----------------------------------------------------------------------
+
+
+def test_commands_of_both_wordings():
+    assert command_of("move mug 1 to desk 2") == command_of("put mug 1 in/on desk 2")
+    assert command_of("take mug 1 from desk 2").place == "desk 2"
+    assert command_of("slice apple 1 with knife 2").place == "knife 2"
+    assert command_of("fly away").verb == "other"
+
+
+def test_lists_of_things():
+    page = "The drawer 1 is open. In it, you see a pen 2, a pencil 1, and a mug 1."
+    assert things_in(page) == ["pen 2", "pencil 1", "mug 1"]
+    assert place_in(page) == "drawer 1"
+    assert things_in("On the desk 1, you see nothing.") == []
+    assert held_by(["examine mug 1", "go to desk 1", "look"], "You arrive at bed 1.") == "mug 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("put a clean mug in cabinet.", ("mug", "cabinet", "clean", 1, False)),
+        ("cool some pan and put it on the stoveburner", ("pan", "stoveburner", "cool", 1, False)),
+        ("find two cd and put them in safe.", ("cd", "safe", "", 2, False)),
+        ("look at alarmclock under the desklamp.", ("alarmclock", "desklamp", "", 1, True)),
+        ("examine the pen with the floorlamp.", ("pen", "floorlamp", "", 1, True)),
+        ("", ("", "", "", 1, False)),
+    ],
+)
+def test_what_is_asked(text, goal):
+    read = goal_of(text)
+    assert (read.thing, read.target, read.state, read.count, read.is_light) == goal
+
+
+def test_gymnasium_plays_it():
+    import gymnasium
+
+    env = gymnasium.make("stategate/ALFWorld-v0", split="train")
+    text, info = env.reset(options={"game": 0})
+    assert "Your task is to:" in text
+    assert "look" in info["actions"]
+    _, reward, done, cut, info = env.step("look")
+    assert (reward, done, cut) == (0.0, False, False)
+    assert env.reset(seed=5)[0] == env.reset(seed=5)[0]
+
+
+def test_the_view_says_what_is_known(sample):
+    from envs.alfworld.view import AlfWorldView
+    from stores.traces import Event
+
+    session, seen = sample.reset({"game": sample.games[0]})
+    view, events = AlfWorldView(), [Event("OBS", seen.text, 0)]
+    assert dict(view.known(events, seen))["in hand"] == "nothing"
+    for t, command in enumerate(sample.walkthrough(sample.games[0])[:-1]):
+        events.append(Event("ACT", command, t))
+        session, seen = sample.step(session, command)
+        events.append(Event("OBS", seen.text, t + 1))
+    known = dict(view.known(events[:-1], seen))
+    taken = next(e.text for e in events if e.text.startswith("take "))
+    assert known["in hand"] == command_of(taken).thing
+    assert "not seen" in known.values()

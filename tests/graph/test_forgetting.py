@@ -1,0 +1,111 @@
+"""Forgetting: what is erased is in no store, what was derived goes too, what others told stays."""
+
+import json
+
+import numpy as np
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+
+from graph.checkpoints import open_saver
+from graph.forgetting import Places, forget_everywhere, search_everywhere
+from nodes.models.embedders import HashingEmbedder
+from nodes.retrieval.remember import Memory
+from stores.bank.bank import Bank, Entry, Row
+from stores.embeddings import embedding_cache
+from stores.memory.records import Namespace, Turn
+from stores.traces import Event
+from stores.traces.store import TraceStore
+
+SECRET = "The door code of the cellar is 4711-Zebra."
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    return Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="ana")
+
+
+@pytest.fixture
+def places(tmp_path, memory):
+    """Return stores that all hold the secret of episode e1, thread t1, and something of e2, t2."""
+    traces = TraceStore(tmp_path / "traces.sqlite")
+    for episode, thread, text in (("e1", "t1", SECRET), ("e2", "t2", "The sky is blue.")):
+        memory.remember_all([{"text": text, "thread": thread, "id": episode, "speaker": "Ana"}])
+        traces.write_step(episode, 0, [Event("OBS", text, 0)], thread_id=thread, instruction=text)
+        where = str(tmp_path / "checkpoints.sqlite")
+        saver = open_saver(where)
+        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        checkpoint = {**empty_checkpoint(), "channel_values": {"events": text}}
+        saver.put(config, checkpoint, {}, {"events": 1})
+        saver.conn.close()
+    bank = Bank(tmp_path / "bank", "state", {}, create=True)
+    rows = [Row("a", "x", 1.0, {"said": SECRET}), Row("b", "x", 1.0, {"said": "The sky is blue."})]
+    bank.add([Entry(row) for row in rows])
+    bank.close()
+    embedding_cache().put("m", [SECRET], np.ones((1, 3), np.float32))
+    return Places(traces.path, where, (tmp_path / "bank",))
+
+
+@pytest.mark.parametrize("named", ["ids", "thread", "user"])
+def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, named):
+    assert {hit.store for hit in search_everywhere([SECRET], memory.store, places)} >= {
+        "file",
+        "memory",
+    }
+    fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.question)
+    how = {"ids": {"ids": [fact.id]}, "thread": {"thread": "t1"}, "user": {}}[named]
+    report = forget_everywhere(memory.store, memory.namespace, places=places, **how)
+    assert search_everywhere([SECRET, "4711-Zebra"], memory.store, places) == []
+    expected = {"trace steps": 1, "checkpoints": 1, "bank rows": 1, "cached vectors": 1}
+    if named != "user":
+        assert expected.items() <= report.counts.items()
+        assert search_everywhere(["The sky is blue."], memory.store, places)
+        assert [f.question for f in memory.store.facts(memory.namespace)] == ["The sky is blue."]
+
+
+def test_a_source_is_forgotten_and_another_users_memory_is_not(memory, tmp_path):
+    other = Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="bo")
+    for one in (memory, other):
+        one.remember("Prices fell in the north.", source="tool:news")
+        one.remember("I like the north.")
+    assert memory.forget(source="tool:news") == 1
+    assert [f.question for f in memory.store.facts(memory.namespace)] == ["I like the north."]
+    assert len(other.store.facts(other.namespace)) == 2
+
+
+def test_what_was_made_from_a_fact_goes_with_it_and_is_trusted_no_more(memory):
+    base = memory.remember("The web says the mill is haunted.", source="tool:web").fact
+    vector = HashingEmbedder().embed(["x"])[0]
+    turn = Turn("t", "e9", 0, "Is it haunted?", "Yes, it is.", vector, vector, "hashing/256",
+                source="agent", lineage=(base,))  # fmt: skip
+    derived = memory.store.write(Namespace("ana"), turn)
+    [fact] = [f for f in memory.store.facts(memory.namespace) if f.id == derived]
+    assert fact.trust == pytest.approx(0.2)
+    assert memory.forget(ids=[base]) == 2
+    assert memory.store.facts(memory.namespace) == []
+
+
+def test_forgetting_what_closed_a_state_opens_it_again(memory):
+    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
+    new = memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana").fact
+    memory.forget(ids=[new])
+    [fact] = memory.recall("Where does Ana live?")
+    assert (fact.question, fact.valid_to) == ("I live in Oslo.", None)
+
+
+def test_a_merged_fact_stays_with_the_words_of_the_turn_that_stays(memory):
+    memory.remember_all([{"text": "The well is deep.", "thread": "t1", "at": 1.0}])
+    memory.remember_all([{"text": "The well is deep!", "thread": "t2", "at": 2.0}])
+    memory.forget(thread="t1")
+    [fact] = memory.store.facts(memory.namespace)
+    assert (fact.question, [t["thread_id"] for t in fact.turns]) == ("The well is deep!", ["t2"])
+    assert memory.recall("How deep is the well?")
+
+
+def test_exports_are_named_and_found(memory, places, tmp_path):
+    target = tmp_path / "out.jsonl"
+    memory.store.export_turns(memory.namespace, target)
+    assert json.loads(target.read_text().splitlines()[0])["question"] == SECRET
+    report = forget_everywhere(memory.store, memory.namespace, places=places)
+    assert report.exports == [str(target)]
+    assert {h.store for h in search_everywhere([SECRET], memory.store, places)} == {"export"}

@@ -1,0 +1,347 @@
+"""The middleware in a real ``create_agent``: what one call reads changes, the user's state does not."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import Field
+
+from graph.middleware import ContextMiddleware
+
+
+class Recorder(BaseChatModel):
+    """A fake model that asks for ``calls`` pages, then ends; it keeps every prompt that it read."""
+
+    calls: int = 12
+    prompts: list[list[BaseMessage]] = Field(default_factory=list)
+    tool: str = "read_page"
+
+    @property
+    def _llm_type(self) -> str:
+        return "recorder"
+
+    def bind_tools(self, tools: Sequence[Any], **extra: Any) -> Any:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
+        self.prompts.append(list(messages))
+        number = sum(isinstance(m, AIMessage) for m in messages)
+        if number < self.calls:
+            call = {"name": self.tool, "args": {"number": number}, "id": f"call_{number}"}
+            reply = AIMessage("", tool_calls=[call])
+        else:
+            reply = AIMessage("done")
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+@tool
+def read_page(number: int) -> str:
+    """Return a page of the book."""
+    lines = [f"Line {i} of page {number} says that item {number}-{i} is blue." for i in range(60)]
+    return "\n".join(lines)
+
+
+def agent_of(model: BaseChatModel, middleware: Sequence[Any], **extra: Any) -> Any:
+    return create_agent(model, [read_page], middleware=list(middleware), **extra)
+
+
+ASK = {"messages": [{"role": "user", "content": "Read the book. What colour is item 3-7?"}]}
+
+
+def audits_of(events: Any) -> list[dict[str, Any]]:
+    return [event for event in events if event["type"] == "stategate.context"]
+
+
+def size_of(messages: Sequence[BaseMessage]) -> int:
+    return sum(len(str(m.content)) for m in messages)
+
+
+@pytest.mark.parametrize("kind", ["compress", "window", "full"])
+def test_a_call_reads_less_and_the_state_keeps_everything(kind: str) -> None:
+    model = Recorder()
+    agent = agent_of(model, [ContextMiddleware(kind=kind, budget=4000)])
+    out = agent.invoke(ASK)
+    results = [m for m in out["messages"] if isinstance(m, ToolMessage)]
+    assert len(results) == 12
+    assert all(m.text == read_page.invoke({"number": i}) for i, m in enumerate(results))
+    assert size_of(model.prompts[-1]) < 0.6 * size_of(out["messages"])
+    assert "stategate" not in out  # private
+
+
+def test_async_reads_the_same() -> None:
+    prompts = []
+    for is_async in (False, True):
+        model = Recorder(prompts=[])
+        agent = agent_of(model, [ContextMiddleware(budget=4000)])
+        asyncio.run(agent.ainvoke(ASK)) if is_async else agent.invoke(ASK)
+        prompts.append([[str(m.content) for m in prompt] for prompt in model.prompts])
+    # Names in notes derive from ids, which differ from run to run.
+    sizes = [[sum(map(len, prompt)) for prompt in run] for run in prompts]
+    assert sizes[0] == sizes[1]
+
+
+def test_what_was_shown_is_shown_again_until_a_cut() -> None:
+    model = Recorder(calls=20, prompts=[])
+    agent = agent_of(
+        model, [ContextMiddleware(budget=6000, fresh=3000)], checkpointer=InMemorySaver()
+    )
+    config = {"configurable": {"thread_id": "t"}}
+    audits = audits_of(agent.stream(ASK, config=config, stream_mode="custom"))
+    assert [a["type"] for a in audits] == ["stategate.context"] * 21
+    cuts = [a["is_cut"] for a in audits]
+    assert 2 <= sum(cuts) <= 6
+    for (before, after), is_cut in zip(
+        zip(model.prompts, model.prompts[1:], strict=False), cuts[1:], strict=False
+    ):
+        begins = [repr(m) for m in after[: len(before)]] == [repr(m) for m in before]
+        assert begins is not is_cut
+    assert all(a["tokens_after"] <= 6000 and not a["over_by"] for a in audits)
+
+
+def test_decisions_survive_resume_and_forks() -> None:
+    model = Recorder(calls=12, prompts=[])
+    saver = InMemorySaver()
+    config = {"configurable": {"thread_id": "t"}}
+    agent_of(model, [ContextMiddleware(budget=4000)], checkpointer=saver).invoke(ASK, config)
+    last = model.prompts[-1]
+    agent = agent_of(model, [ContextMiddleware(budget=4000)], checkpointer=saver)  # a new process
+    more = {"messages": [{"role": "user", "content": "And item 5-5?"}]}
+    agent.invoke(more, config)
+    resumed = model.prompts[-1]
+    assert [repr(m) for m in resumed[: len(last)]] == [repr(m) for m in last]
+    back = next(
+        s for s in agent.get_state_history(config) if len(s.values.get("messages", ())) == 1 + 2 * 8
+    )
+    read = len(model.prompts)
+    agent.invoke(None, back.config)  # go on from eight calls ago
+    assert [repr(m) for m in model.prompts[read]] == [repr(m) for m in model.prompts[8]]
+
+
+def test_tokens_stream_through() -> None:
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+
+    model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
+    agent = create_agent(model, [], middleware=[ContextMiddleware(budget=4000, recall=False)])
+    chunks = [c.content for c, _ in agent.stream(ASK, stream_mode="messages") if c.content]
+    assert "".join(str(c) for c in chunks) == "one two three"
+    assert len(chunks) > 2
+
+
+def _breaks(request: Any) -> Any:
+    raise RuntimeError("no such thing")
+
+
+def _hangs(request: Any) -> Any:
+    import time
+
+    time.sleep(1.0)
+
+
+@pytest.mark.parametrize(
+    ("builder", "says"), [(_breaks, "no such thing"), (_hangs, "within 0.2 s")]
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_builder_that_fails_never_stops_the_agent(
+    builder: Any, says: str, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Recorder(calls=4, prompts=[])
+    middleware = ContextMiddleware(budget=1200, timeout=0.2)
+    monkeypatch.setattr(middleware.context, "_builder", builder)
+    agent = agent_of(model, [middleware])
+
+    async def run() -> list[Any]:
+        return [event async for event in agent.astream(ASK, stream_mode="custom")]
+
+    audits = asyncio.run(run()) if is_async else audits_of(agent.stream(ASK, stream_mode="custom"))
+    assert len(model.prompts) == 5  # each call reached the model, once
+    assert any(says in audit["problem"] for audit in audits)
+    assert size_of(model.prompts[-1]) > 4 * 2000  # untouched
+
+
+def test_a_missing_checkpoint_leaves_the_messages_alone() -> None:
+    model = Recorder(calls=4, prompts=[])
+    middleware = ContextMiddleware("retrieve", 1200, checkpoint="nowhere", updater="gru")
+    agent = agent_of(model, [middleware])
+    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
+    assert any("nowhere" in a["problem"] or "torch" in a["problem"] for a in audits)
+    assert len(model.prompts) == 5
+
+
+def test_wrong_settings_are_told_at_once() -> None:
+    from stores.errors import UserError
+
+    with pytest.raises(UserError, match="known kinds"):
+        ContextMiddleware("compres")
+    with pytest.raises(UserError, match="top_j"):
+        ContextMiddleware("query_rag", top_j=3)
+    with pytest.raises(UserError, match="budget"):
+        ContextMiddleware(budget=0)
+
+
+class Recaller(Recorder):
+    """Reads six pages, then recalls the first result that it sees shortened."""
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
+        import re
+
+        notes = [n for m in messages for n in re.findall(r"recall (\w{5})\]", str(m.content))]
+        done = any(isinstance(m, ToolMessage) and m.name == "recall" for m in messages)
+        if not notes or done:
+            if done:
+                self.calls = 0
+            return super()._generate(messages)
+        self.prompts.append(list(messages))
+        call = {"name": "recall", "args": {"id": notes[0]}, "id": "again"}
+        message = AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def test_a_shortened_result_comes_back_whole() -> None:
+    model = Recaller(calls=30, prompts=[])
+    agent = agent_of(model, [ContextMiddleware(budget=4000, fresh=3000)])
+    out = agent.invoke(ASK)
+    back = next(m for m in out["messages"] if isinstance(m, ToolMessage) and m.name == "recall")
+    assert back.text in [read_page.invoke({"number": i}) for i in range(30)]
+    assert back in model.prompts[-1]  # and is shown whole
+
+
+def test_recall_finds_words_and_says_what_there_is() -> None:
+    from graph.recall_tool import recalled
+
+    messages = [
+        HumanMessage("x"), AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
+        ToolMessage("The vault is at pier nine.\nThe cook is Ann.", tool_call_id="1", id="t"),
+    ]  # fmt: skip
+    assert "pier nine" in recalled("where is the vault", messages, 200)
+    assert "cook" not in recalled("where is the vault", messages, 200)
+    assert "no earlier result" in recalled("zebra", messages, 200)
+
+
+class Listener(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.metadata: list[dict[str, Any]] = []
+
+    def on_chat_model_start(self, *args: Any, metadata: Any = None, **extra: Any) -> None:
+        self.metadata.append(dict(metadata or {}))
+
+
+def test_traces_carry_the_numbers_of_their_own_call() -> None:
+    listener = Listener()
+    agent = agent_of(Recorder(calls=6, prompts=[]), [ContextMiddleware(budget=3000, fresh=2000)])
+    agent.invoke(ASK, config={"callbacks": [listener]})
+    before = [m["stategate_tokens_before"] for m in listener.metadata]
+    assert before == sorted(set(before))
+    assert len(before) == 7
+    assert any(m["stategate_cut"] for m in listener.metadata)
+
+
+def test_a_graph_made_by_hand() -> None:
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode, tools_condition
+
+    from graph.middleware import build_messages
+
+    model = Recorder(calls=10, prompts=[])
+
+    def call_model(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [model.invoke(build_messages(state["messages"], budget=4000))]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", call_model)
+    builder.add_node("tools", ToolNode([read_page]))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    out = builder.compile().invoke(ASK)
+    assert len(out["messages"]) == 22
+    assert size_of(model.prompts[-1]) < 0.6 * size_of(out["messages"])
+
+
+def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> None:
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode, tools_condition
+
+    class State(MessagesState):
+        llm_input_messages: list[Any]
+        stategate: dict[str, Any]
+
+    model = Recorder(calls=14, prompts=[])
+    builder = StateGraph(State)
+    builder.add_node("shorten", ContextMiddleware(budget=4000, fresh=3000, recall=False).hook)
+    builder.add_node("model", lambda s: {"messages": [model.invoke(s["llm_input_messages"])]})
+    builder.add_node("tools", ToolNode([read_page]))
+    builder.add_edge(START, "shorten")
+    builder.add_edge("shorten", "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "shorten")
+    out = builder.compile().invoke(ASK)
+    assert out["stategate"]["cuts"] >= 2
+    same = [
+        [repr(m) for m in b[: len(a)]] == [repr(m) for m in a]
+        for a, b in zip(model.prompts, model.prompts[1:], strict=False)
+    ]
+    assert sum(same) >= len(same) - out["stategate"]["cuts"]
+
+
+def test_one_tool_s_results_are_shortened_before_they_are_kept() -> None:
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode
+
+    from graph.recall_tool import recalled
+    from graph.tool_results import shorten_results
+
+    call = {"name": "read_page", "args": {"number": 3}, "id": "c"}
+    builder = StateGraph(MessagesState)
+    builder.add_node("tools", ToolNode([read_page], wrap_tool_call=shorten_results(200)))
+    builder.add_edge(START, "tools")
+    asked = [HumanMessage("What colour is item 3-7?"), AIMessage("", tool_calls=[call])]
+    out = builder.compile().invoke({"messages": asked})
+    result = out["messages"][-1]
+    assert len(result.text) < 1000
+    assert "item 3-7 is blue" in result.text
+    name = result.text.rpartition("recall ")[2].rstrip("]")
+    assert recalled(name, out["messages"], 5000) == read_page.invoke({"number": 3})
+
+
+def test_recalled_parts_come_at_the_end() -> None:
+    model = Recorder(calls=14, prompts=[])
+    agent = agent_of(model, [ContextMiddleware("recall", 4000, tail=300, extractor="rules")])
+    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
+    assert not any(a["problem"] for a in audits)
+    assert any(a["tail"] for a in audits)
+    assert any(
+        a["tail"] and a["tail"] in str(p[-1].content)
+        for a, p in zip(audits, model.prompts, strict=True)
+    )
+
+
+class Billed(Recorder):
+    """Names a model of the public list, and says what its server counted."""
+
+    model_name: str = "claude-sonnet-4-5"
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
+        result = super()._generate(messages)
+        details = {"cache_read": 600, "cache_creation": 300}
+        result.generations[0].message.usage_metadata = {  # type: ignore[attr-defined]
+            "input_tokens": 1000, "output_tokens": 50, "total_tokens": 1050,
+            "input_token_details": details,
+        }  # fmt: skip
+        return result
+
+
+def test_the_bill_counts_cache_reads_and_writes() -> None:
+    agent = agent_of(Billed(calls=1, prompts=[]), [ContextMiddleware(budget=4000)])
+    bills = [e for e in agent.stream(ASK, stream_mode="custom") if e["type"] == "stategate.bill"]
+    assert len(bills) == 2
+    rates = {"fresh": 3.0, "read": 0.3, "write": 3.75, "out": 15.0}  # dollars a million tokens
+    dollars = 100 * rates["fresh"] + 600 * rates["read"] + 300 * rates["write"] + 50 * rates["out"]
+    assert bills[0]["dollars"] == pytest.approx(dollars / 1e6)

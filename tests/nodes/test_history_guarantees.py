@@ -1,0 +1,185 @@
+"""What must hold of every call, whatever the history: pairs, roles, budget, order, no rewriting."""
+
+import os
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.utils import convert_to_openai_messages
+
+from envs.messages.history import calls_of, tokens_of
+from nodes.build_context.messages.context import HistoryContext
+from nodes.build_context.messages.decisions import Decisions, Shown
+from stores.tokens import count_tokens
+from tests.nodes.histories import histories
+
+KINDS = st.sampled_from(["compress", "full", "window"])
+BUDGETS = st.sampled_from([60, 200, 500, 1500, 6000])
+often = settings(
+    max_examples=int(os.environ.get("STATEGATE_EXAMPLES", "100")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+_CONTEXTS: dict[Any, HistoryContext] = {}
+
+
+def context_of(kind: str, budget: int, **extra: Any) -> HistoryContext:
+    key = (kind, budget, *extra.items())
+    if key not in _CONTEXTS:
+        _CONTEXTS[key] = HistoryContext(kind, budget, **extra)
+    return _CONTEXTS[key]
+
+
+def size_of(messages: Any) -> int:
+    return sum(tokens_of(message, count_tokens) for message in messages)
+
+
+def open_calls(messages: list[BaseMessage]) -> set[str]:
+    """Return the calls of the last AI message if only results follow it."""
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            return set(calls_of(message))
+        if not isinstance(message, ToolMessage):
+            return set()
+    return set()
+
+
+def check_pairs(shown: list[BaseMessage]) -> None:
+    waiting: set[str] = set()
+    for message in shown:
+        if isinstance(message, ToolMessage):
+            assert message.tool_call_id in waiting, "a result without its call"
+            waiting.remove(message.tool_call_id)
+        else:
+            assert not waiting, "a call without its result"
+            waiting = set(calls_of(message))
+    assert waiting <= open_calls(shown)
+
+
+def check_openai(shown: list[BaseMessage]) -> None:
+    waiting: set[str] = set()
+    for row in convert_to_openai_messages(shown):
+        assert row["role"] in ("system", "user", "assistant", "tool")
+        if row["role"] == "tool":
+            assert row["tool_call_id"] in waiting
+            waiting.remove(row["tool_call_id"])
+        else:
+            assert not waiting
+            waiting = {call["id"] for call in row.get("tool_calls", ())}
+
+
+def check_anthropic(shown: list[BaseMessage]) -> None:
+    """Check the rules of its Messages API on what its own client would send."""
+    from langchain_anthropic.chat_models import _format_messages
+
+    _, rows = _format_messages(shown, model="claude-sonnet-4-5")
+    assert rows[0]["role"] == "user"
+    waiting: set[str] = set()
+    for row in rows:
+        blocks = row["content"] if isinstance(row["content"], list) else []
+        answered = [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]
+        asked = [b["id"] for b in blocks if b["type"] == "tool_use"]
+        if row["role"] == "user":
+            assert set(answered) == waiting, "tool_use must be answered in the next message"
+            assert [b["type"] == "tool_result" for b in blocks] == sorted(
+                (b["type"] == "tool_result" for b in blocks), reverse=True
+            ), "results come first"
+            waiting = set()
+        else:
+            assert not waiting
+            waiting = set(asked)
+
+
+def decided(kind: str, budget: int, messages: list[BaseMessage], **extra: Any) -> Shown:
+    return context_of(kind, budget, **extra)(messages, Decisions())
+
+
+@often
+@given(histories(), KINDS, BUDGETS)
+def test_calls_and_results_stand_or_go_together(messages: Any, kind: str, budget: int) -> None:
+    check_pairs(list(decided(kind, budget, messages).messages))
+
+
+@often
+@given(histories(valid=True), KINDS, BUDGETS)
+def test_roles_stay_valid_for_openai_and_anthropic(messages: Any, kind: str, budget: int) -> None:
+    shown = list(decided(kind, budget, messages).messages)
+    check_openai(shown)
+    if not open_calls(messages) or messages[-1].type == "tool":
+        check_anthropic(shown)
+
+
+@often
+@given(histories(), KINDS, BUDGETS)
+def test_the_budget_holds_or_the_audit_says_by_how_much_not(
+    messages: Any, kind: str, budget: int
+) -> None:
+    result = decided(kind, budget, messages)
+    assert result.audit.tokens_after == size_of(result.messages)
+    assert result.audit.over_by == max(size_of(result.messages) - budget, 0)
+    if result.audit.over_by:  # then nothing is left that may go
+        people = [m for m in result.messages if isinstance(m, HumanMessage)]
+        rounds = [m for m in result.messages if isinstance(m, AIMessage)]
+        assert len(people) <= 1 + (result.messages[0].type == "human" and len(people) == 1)
+        assert len(rounds) <= 1
+        for message in result.messages:
+            if isinstance(message, ToolMessage) and isinstance(message.content, str):
+                assert count_tokens(message.content) <= 20
+
+
+@often
+@given(histories(), KINDS, BUDGETS)
+def test_order_ids_and_what_was_said_last_stay(messages: Any, kind: str, budget: int) -> None:
+    before = deepcopy(messages)
+    shown = decided(kind, budget, messages).messages
+    assert messages == before
+    ids = [m.id for m in shown if not str(m.id).startswith("stategate-tail-")]
+    order = iter(m.id for m in messages)
+    assert all(any(name == other for other in order) for name in ids)
+    people = [m for m in messages if isinstance(m, HumanMessage)]
+    assert people[-1] in shown
+    if open_calls(messages):
+        last = next(m for m in reversed(messages) if isinstance(m, AIMessage))
+        assert last in shown
+
+
+@often
+@given(histories(), KINDS, BUDGETS)
+def test_doing_it_twice_changes_nothing(messages: Any, kind: str, budget: int) -> None:
+    once = decided(kind, budget, messages)
+    again = context_of(kind, budget)(list(once.messages), Decisions())
+    assert list(again.messages) == list(once.messages)
+    same = context_of(kind, budget)(messages, once.decisions or Decisions())
+    if not same.audit.is_cut:
+        assert list(same.messages) == list(once.messages)
+
+
+@often
+@given(histories(valid=True, most=20), KINDS, BUDGETS)
+def test_between_cuts_a_prompt_begins_with_the_one_before(
+    messages: Any, kind: str, budget: int
+) -> None:
+    decisions = Decisions()
+    last: list[BaseMessage] = []
+    for end in range(1, len(messages) + 1):
+        if isinstance(messages[end - 1], AIMessage):
+            continue  # a model is called when people or tools have spoken
+        if end < len(messages) and isinstance(messages[end], ToolMessage):
+            continue
+        result = context_of(kind, budget)(messages[:end], Decisions.of(decisions.plain()))
+        shown = list(result.messages)
+        if not result.audit.is_cut:
+            assert [repr(m) for m in shown[: len(last)]] == [repr(m) for m in last]
+        last, decisions = shown, result.decisions or Decisions()
+        texts = sum(count_tokens(text) for _, text in decisions.frozen.values())
+        assert texts <= budget or result.audit.over_by
+
+
+@pytest.mark.parametrize("budget", [300, 3000])
+def test_a_large_budget_shows_the_messages_themselves(budget: int) -> None:
+    messages = [HumanMessage("hello", id="h"), AIMessage("hi", id="a"), HumanMessage("so?", id="g")]
+    shown = decided("compress", budget, messages).messages
+    assert all(a is b for a, b in zip(shown, messages, strict=True))

@@ -1,0 +1,160 @@
+"""Earlier steps as candidates: which builders show what of them, and that nothing else changes."""
+
+import pytest
+
+from envs.alfworld import AlfWorld
+from envs.alfworld.expert import decide, knowledge_of
+from envs.alfworld.view import AlfWorldView
+from nodes.act.seeker import seek
+from nodes.build_context.baselines import Full, QueryRag, Window
+from nodes.build_context.compress import Compress
+from nodes.conformance import check_built
+from nodes.models.embedders import Hashing
+from nodes.protocols import ContextRequest
+from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
+from nodes.retrieval.past import ARROW, DONE, WithPast, past_chunks
+from stores.text import one_line
+from stores.traces import Event
+
+VIEW = AlfWorldView()
+
+
+@pytest.fixture(scope="module")
+def resources():
+    return Resources(None, Hashing())
+
+
+@pytest.fixture(scope="module")
+def moments():
+    """The requests of a whole game that the searching expert plays, and the right next commands."""
+    world = AlfWorld.load("sample")
+    session, seen = world.reset({"game": 8})
+    asked, pairs, events, found = world.instruction(session), [("", seen.text)], [], []
+    for t in range(40):
+        known = knowledge_of(pairs, seen.text, seen.actions)
+        action, _ = decide(asked, known, seen.actions)
+        found.append((asked, seen, tuple(events), action))
+        events += [Event("OBS", VIEW.gist(seen.text), t), Event("ACT", action, t)]
+        session, seen = world.step(session, action)
+        pairs.append((action, seen.text))
+        if seen.done:
+            return found
+    raise AssertionError("the expert did not win")
+
+
+def request(moment, resources, budget):
+    asked, seen, events, _ = moment
+    page = PageSource(VIEW, seen, lambda: resources.embedder)
+    source = WithPast(page, past_chunks(events), VIEW, lambda: resources.embedder)
+    return ContextRequest(asked, seen, source, events, budget, None, VIEW)
+
+
+KINDS = [
+    Full(), Window(events=2), Window(events=0), QueryRag(top_k=6), Compress(allocator="uniform"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("params", KINDS, ids=lambda p: f"{p.kind}{getattr(p, 'events', '')}")
+@pytest.mark.parametrize("budget", [60, 150, 300, 3000])
+def test_the_audit_holds_with_a_past(params, budget, moments, resources):
+    build = params.build(resources)
+    for moment in moments[::3]:
+        asked = request(moment, resources, budget)
+        check_built(build(asked), asked, params.kind)
+
+
+def test_a_step_is_a_line_with_what_came_of_it():
+    events = [
+        Event("OBS", "A hall.", 0), Event("ACT", "go north", 0),
+        Event("OBS", "A\nwood.", 1), Event("ACT", "look", 1),
+    ]  # fmt: skip
+    start, first, last = past_chunks(events)
+    assert (start.text, start.id) == ("Start => A hall.", "event:start")
+    assert (first.text, first.role) == ("1. go north => A wood.", "past")
+    assert last.text == "2. look"  # what came of it is the page
+    assert past_chunks([Event("OBS", "A hall.", 0)]) == []
+    later = past_chunks(events[2:])  # the first were forgotten
+    assert [chunk.text for chunk in later] == ["2. look"]
+
+
+def lines(context):
+    return [one_line(p.text) for p in context.pieces if p.kind == "event" and p.text]
+
+
+def test_full_shows_every_step_and_window_the_last(moments, resources):
+    asked = request(moments[-1], resources, 3000)
+    every = lines(Full().build(resources)(asked))
+    assert len(every) == len(moments)  # the first page, and each step but the one that is due
+    for count in (0, 2, 6):
+        assert lines(Window(events=count).build(resources)(asked)) == every[len(every) - count :]
+
+
+def test_too_many_steps_lose_the_oldest_not_the_commands(moments, resources):
+    asked = request(moments[-1], resources, 300)
+    context = Full().build(resources)(asked)
+    every = lines(Full().build(resources)(request(moments[-1], resources, 3000)))
+    assert not context.dropped_actions
+    assert 0 < len(lines(context)) < len(every)
+    assert lines(context) == every[-len(lines(context)) :]
+
+
+def test_compress_keeps_what_is_needed_where_a_window_of_the_size_does_not(moments, resources):
+    compress = Compress(allocator="uniform").build(resources)
+    window = Window(events=2).build(resources)
+    agree = {"compress": 0, "window": 0}
+    for moment in moments:
+        shown = window(request(moment, resources, 3000))
+        squeezed = compress(request(moment, resources, shown.tokens))
+        assert squeezed.tokens <= shown.tokens or squeezed.over_budget
+        assert not squeezed.dropped_actions
+        agree["compress"] += seek(squeezed, 0).action == moment[3]
+        agree["window"] += seek(shown, 0).action == moment[3]
+    assert agree["compress"] > agree["window"]
+
+
+def test_compress_marks_places_that_were_seen_and_says_what_is_in_hand(moments, resources):
+    build = Compress(allocator="uniform").build(resources)
+    for asked, seen, events, action in moments[1:]:
+        context = build(request((asked, seen, events, action), resources, 200))
+        done = {e.text for e in events if e.kind == "ACT" and e.text.startswith("go to ")}
+        for command in seen.actions:
+            if command.startswith("go to "):
+                kind, _, number = command.removeprefix("go to ").rpartition(" ")
+                piece = next(p for p in context.pieces if p.id == f"places:{kind}")
+                is_marked = f" {number}{DONE}" in piece.text
+                assert is_marked == (command in done), command
+        holds = [a for a in seen.actions if a.startswith("move ")]
+        if holds:
+            assert f"In hand: {holds[0].removeprefix('move ').partition(' to ')[0]}" in context.text
+
+
+def test_more_room_never_shows_less(moments, resources):
+    build = Compress(allocator="uniform").build(resources)
+    before: set[str] = set()
+    for budget in range(120, 600, 20):
+        context = build(request(moments[-1], resources, budget))
+        words = {
+            (piece.id, word)
+            for piece in context.pieces
+            if piece.kind != "past"  # its header says what marks mean, where there are any
+            for word in piece.text.replace(DONE, "").split()
+        }
+        assert before <= words
+        before = words
+
+
+def test_the_nearest_steps_are_found_among_all_candidates(moments, resources):
+    asked = request(moments[-1], resources, 3000)
+    vector = resources.embedder.embed([asked.instruction])[0]
+    found = asked.source.search(vector, len(asked.source.all()))
+    assert {chunk.id for chunk, _ in found} == {chunk.id for chunk in asked.source.all()}
+    scores = [score for _, score in found]
+    assert scores == sorted(scores, reverse=True)
+    assert any(chunk.role == "past" for chunk, _ in found[:10])
+
+
+def test_a_seeker_reads_shortened_lines(moments, resources):
+    context = Full().build(resources)(request(moments[-1], resources, 3000))
+    assert seek(context, 0).action == moments[-1][3]
+    assert ARROW in context.text

@@ -1,0 +1,169 @@
+"""What memory does with time and change: dates, statements, closing, trust, reasons, small talk."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from nodes.models.embedders import HashingEmbedder
+from nodes.retrieval.remember import Memory, seconds
+from stores.errors import UserError
+from stores.memory.recall import Limits
+from stores.memory.stated import stated
+from stores.memory.times import resolved, spans
+
+SAID = datetime(2023, 5, 25, 13, 14, tzinfo=UTC).timestamp()  # a Thursday
+
+
+@pytest.fixture
+def memory(tmp_path):
+    return Memory(str(tmp_path / "m.sqlite"), embedder=HashingEmbedder(), user="ana")
+
+
+def words(facts):
+    return [fact.question for fact in facts]
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("yesterday", "2023-05-24"), ("last Friday", "2023-05-19"), ("two weeks ago", "2023-05-11"),
+        ("in 3 months", "2023-08"), ("last weekend", "2023-05-20 to 2023-05-21"),
+        ("last week", "2023-05-15 to 2023-05-21"), ("next month", "2023-06"), ("last year", "2022"),
+        ("on 8 May, 2022", "2022-05-08"), ("May 8th", "2023-05-08"), ("since 2016", "2016"),
+        ("a couple of days ago", "2023-05-23"), ("the day after tomorrow", "2023-05-27"),
+        ("2023-05-07", "2023-05-07"), ("next Tuesday", "2023-05-30"), ("in January", "2023-01"),
+    ],
+)  # fmt: skip
+def test_times_are_resolved_against_the_day_they_were_said(text, day):
+    [span] = spans(f"It happened {text}, I think.", SAID)
+    assert span.shown() == day
+
+
+@pytest.mark.parametrize(
+    "text", ["She may come.", "I march on.", "the 31st of Juneau", "a second one"]
+)
+def test_what_is_no_time_is_none(text):
+    assert spans(text, SAID) == []
+
+
+def test_a_relative_time_is_shown_with_its_day():
+    assert resolved("We met last week.", SAID) == "We met last week (2023-05-15 to 2023-05-21)."
+
+
+def test_statements_know_states_denials_and_times():
+    [moved, sister] = stated("I moved to Oslo last week, and my sister is a nurse.", "Ana", SAID)
+    assert (moved.subject, moved.relation, moved.value, moved.is_state) == (
+        "Ana",
+        "lives in",
+        "Oslo",
+        True,
+    )
+    assert datetime.fromtimestamp(moved.valid_from, UTC).day == 15
+    assert (sister.relation, sister.value) == ("sister", "a nurse")
+    [denied] = stated("I don't eat meat any more.", "Ana", SAID)
+    assert denied.negated
+    assert denied.value == "meat"
+    assert stated("Do you live in Oslo?", "Ana", SAID) == []
+
+
+def test_a_newer_state_closes_the_older_one_and_loses_nothing(memory):
+    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
+    written = memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana")
+    assert len(written.closed) == 1
+    new, old = memory.recall("Where does Ana live?")
+    assert (new.question, new.valid_to) == ("I moved to Bergen.", None)
+    assert (old.question, old.valid_to, old.closed_by) == (
+        "I live in Oslo.",
+        seconds("2024-06-01"),
+        new.id,
+    )
+
+
+def test_as_of_a_day_only_what_was_known_and_held_then_is_recalled(memory):
+    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
+    memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana")
+    for day, text in (("2024-03-01", "I live in Oslo."), ("2024-06-01", "I moved to Bergen.")):
+        assert words(memory.recall("Where does Ana live?", as_of=day)) == [text]
+    assert memory.recall("Where does Ana live?", as_of="2023-01-01") == []
+
+
+def test_turns_that_are_written_late_do_not_close_what_came_after(memory):
+    memory.remember("I live in Bergen.", at="2024-06-01", speaker="Ana")
+    memory.remember("I live in Oslo.", at="2024-01-01", speaker="Ana")
+    facts = {fact.question: fact for fact in memory.recall("Where does Ana live?")}
+    assert facts["I live in Bergen."].valid_to is None
+    assert facts["I live in Oslo."].valid_to == seconds("2024-06-01")
+
+
+def test_giving_something_up_closes_it_in_other_words(memory):
+    memory.remember("My favourite drink is green tea.", at="2024-01-01", speaker="Ana")
+    memory.remember("I gave up green tea.", at="2024-02-01", speaker="Ana")
+    facts = {fact.question: fact for fact in memory.recall("favourite drink green tea")}
+    assert facts["My favourite drink is green tea."].valid_to == seconds("2024-02-01")
+
+
+def test_what_others_say_closes_nothing_that_the_user_said(memory):
+    memory.remember("Ana lives in Oslo.", at="2024-01-01")
+    other = memory.remember("Ana lives in Paris.", at="2024-02-01", source="tool:web")
+    assert (other.outcome, other.closed) == ("stored", ())
+    facts = {fact.question: fact for fact in memory.recall("Where does Ana live?")}
+    assert facts["Ana lives in Oslo."].valid_to is None
+    assert facts["Ana lives in Paris."].trust == pytest.approx(0.2)
+    trusted = memory.recall("Where does Ana live?", limits=Limits(min_trust=0.5))
+    assert words(trusted) == ["Ana lives in Oslo."]
+
+
+def test_every_candidate_says_why_it_was_left_out(memory):
+    memory.remember("The boat is called Pelican.", at="2024-01-01")
+    memory.remember("The boat is called Heron, says the web.", at="2024-01-02", source="tool:web")
+    memory.remember("The boat has a very long mast of old wood and needs paint.", at="2024-01-03")
+    memory.remember("The boat was sold.", at="2024-01-04")
+    limits = Limits(facts=2, min_trust=0.5)
+    facts, candidates = memory.explain(
+        "What is the boat called?", as_of="2024-01-03", limits=limits
+    )
+    reasons = {c.text.split()[-1]: c.left_out.partition(":")[0] for c in candidates}
+    assert reasons == {"Pelican.": "", "web.": "trust", "paint.": "", "sold.": "later"}
+    _, candidates = memory.explain("What is the boat called?", limits=Limits(facts=9, tokens=20))
+    assert [c for c in candidates if c.left_out.startswith("budget")]
+    assert set(candidates[0].signals) >= {"words", "meaning", "beside", "speaker", "when", "age"}
+    assert len(facts) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["Hey, how are you?", "Thanks, that's great!", "Bye, see you soon!", "Haha yes."]
+)
+def test_small_talk_is_refused_with_its_reason(memory, text):
+    written = memory.remember(text, speaker="Ana")
+    assert (written.outcome, written.fact) == ("refused", None)
+    assert written.reason.startswith("small talk")
+
+
+@pytest.mark.parametrize("text", ["It's Pixel.", "On 8 May.", "Yes, in Rome!", "42", "A vet."])
+def test_short_answers_are_no_small_talk(memory, text):
+    assert memory.remember(text, speaker="Ana").outcome == "stored"
+
+
+def test_near_duplicates_are_merged_and_what_differs_is_not(memory):
+    first = memory.remember("The key is under the blue pot.", speaker="Ana")
+    assert memory.remember("The key is under the blue pot!", speaker="Ana").fact == first.fact
+    for other in ("The key is not under the blue pot.", "The key 2 is under the blue pot."):
+        assert memory.remember(other, speaker="Ana").outcome == "stored"
+    assert memory.remember("The key is under the blue pot.", speaker="Bo").outcome == "stored"
+
+
+def test_remembering_needs_a_text_and_a_time_that_is_one(memory):
+    for wrong in ({"text": " "}, {"text": "x", "at": "soon"}):
+        with pytest.raises(UserError):
+            memory.remember_all([wrong])
+
+
+def test_a_turn_is_found_by_the_turn_it_replies_to(memory):
+    rows = [
+        {"text": "What did you call the new kitten?", "speaker": "Bo", "thread": "t", "at": 1.0},
+        {"text": "Marmalade, after the jam.", "speaker": "Ana", "thread": "t", "at": 2.0},
+        *({"text": f"We painted wall number {i} grey.", "speaker": "Ana", "thread": f"u{i}"}
+          for i in range(20)),
+    ]  # fmt: skip
+    memory.remember_all(rows)
+    assert "Marmalade, after the jam." in words(memory.recall("What is Ana's kitten called?"))[:2]

@@ -1,0 +1,1 @@
+"""Training on ALFWorld: the searching expert's episodes."""

@@ -1,0 +1,79 @@
+"""The searching expert's episodes to learn from, as JSON lines: ``stategate data trajectories``.
+
+``train.jsonl`` are games of ``train``, ``heldout.jsonl`` of ``valid_seen``; of ``valid_unseen`` none
+is played. Now and then the expert is made to do something else that is possible, so that a learner sees
+how one comes back. ``collect.json`` says how often it won, and in how many steps.
+"""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from envs.alfworld import AlfWorld
+from envs.alfworld.expert import decide, knowledge_of
+from stores.files import write_json
+from stores.traces import Event
+from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
+
+STEPS = 50  # an episode's at most, as in the published results
+
+
+def play(
+    world: AlfWorld, game: str, rng: random.Random, stray: float = 0.0, limit: int = STEPS
+) -> Trajectory:
+    """Play a game; each step is, with the chance ``stray``, any possible command instead."""
+    session, seen = world.reset({"game": game})
+    asked = world.instruction(session)
+    past, events = [("", seen.text)], [Event("OBS", seen.text, 0)]
+    actions, strayed = [seen.actions], 0
+    for t in range(limit):
+        action, _ = decide(asked, knowledge_of(past, seen.text, seen.actions), seen.actions)
+        if not action or rng.random() < stray:
+            action, strayed = rng.choice(seen.actions), strayed + 1
+        session, seen = world.step(session, action)
+        events.append(Event("ACT", action, t))
+        past.append((action, seen.text))
+        if seen.done:
+            events += [Event("REWARD", str(seen.reward), t), Event("OBS", seen.text, t)]
+            events.append(Event("DONE", "", t))
+            break
+        events.append(Event("OBS", seen.text, t + 1))
+        actions.append(seen.actions)
+    sort, *_, room = game.split("/")[-2].split("-")
+    agent = {"kind": "expert", "strayed": strayed, "sort": sort, "room": room}
+    return Trajectory(
+        game, tuple(events), seen.reward, asked, {"env": "alfworld", "game": game}, agent,
+        tuple(actions),
+    )  # fmt: skip
+
+
+def collect(
+    data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0, stray: float = 0.1
+) -> dict[str, Any]:
+    """Play games of both splits, drawn evenly; return what ``collect.json`` says."""
+    world = AlfWorld.load(data)
+    summary: dict[str, Any] = {"seed": seed, "stray": stray, "splits": {}}
+    summary["data"] = {"sha256": world.fingerprint}
+    for name, split, count in (("train", "train", n), ("heldout", "valid_seen", heldout)):
+        rng = random.Random(f"{seed} {name}")
+        games = list(world.splits[split])
+        drawn = rng.sample(games, min(count, len(games)))
+        played = [play(world, game, rng, stray) for game in tqdm(drawn, name, disable=None)]
+        write_trajectories(out / f"{name}.jsonl", played)
+        sha256 = file_hash(out / f"{name}.jsonl")
+        summary["splits"][name] = {**_counted(played), "sha256": sha256}
+    write_json(out / "collect.json", summary, indent=1)
+    return summary
+
+
+def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:
+    n = len(played)
+    return {
+        "episodes": n,
+        "success": sum(t.reward == 1.0 for t in played) / n,
+        "steps": sum(sum(e.kind == "ACT" for e in t.events) for t in played) / n,
+        "strayed": sum(int(t.agent["strayed"]) for t in played) / n,
+    }
