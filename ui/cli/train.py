@@ -11,9 +11,8 @@ from ui.cli.output import command_group, console, examples, opt
 #: The module of each trainer, and what it makes.
 _TRAINERS = {
     "aligner": (
-        "What an instruction asks, excludes or leaves open, however it is said.",
         "trainers.webshop.alignment",
-        "--set data=sample --set checkpoint=runs/aligner",
+        "What an instruction asks, excludes or leaves open, however it is said.",
     ),
     "state": (
         "trainers.state.model",
