@@ -135,8 +135,10 @@ def _best_of_thread(index: NamespaceIndex, own: Scores) -> Scores:
 
 def _names(name: str, question: str) -> bool:
     """Say whether the question (lower case, between spaces) names ``name`` or its first word."""
-    first = name.lower().split()[0]
-    return any(f" {first}{end}" in question for end in (" ", "'", "’", "?", ",", ".", "!"))
+    first = next(iter(name.lower().split()), "")
+    return bool(first) and any(
+        f" {first}{end}" in question for end in (" ", "'", "’", "?", ",", ".", "!")
+    )
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ _K1 = 1.5
 _COLUMNS = (
     "at", "start", "end", "success", "content", "before", "after", "speaker", "thread",
 )  # fmt: skip
+_READ = 2000  # letters in which a first time is looked for
 _ROOM = 256  # rows that a growing matrix gets at once, at least
 
 
@@ -110,7 +111,7 @@ class NamespaceIndex:
         thread = row.thread_id or ""
         text = f"{row.question} {row.answer}".strip()
         at = row.updated if row.at is None else row.at
-        named = spans(text, at)
+        named = spans(text[:_READ], at)
         times = (named[0].start, named[0].end) if named else (0.0, 0.0)
         self.known.append(Known(row.id, text, row.speaker, thread, at, row.trust))
         self.place[row.id] = place

@@ -8,7 +8,7 @@ people take one back. The chat model's extractor (``nodes.retrieval.statements``
 import re
 from collections.abc import Iterator, Sequence
 
-from stores.memory.names import FUNCTION_WORDS, sentences, word_list
+from stores.memory.names import FUNCTION_WORDS, LETTERS, sentences, word_list
 from stores.memory.records import Statement
 from stores.memory.times import Span, spans
 
@@ -71,7 +71,7 @@ _LONGEST = 14  # words of a value
 def stated(text: str, speaker: str, at: float) -> list[Statement]:
     """Return what ``speaker`` states in ``text``, said at ``at`` (Unix seconds), in order."""
     found: list[Statement] = []
-    for sentence in sentences(text):
+    for sentence in sentences(text[:LETTERS]):
         if sentence.rstrip().endswith("?"):
             continue
         subject = ""

@@ -167,3 +167,18 @@ def test_a_turn_is_found_by_the_turn_it_replies_to(memory):
     ]  # fmt: skip
     memory.remember_all(rows)
     assert "Marmalade, after the jam." in words(memory.recall("What is Ana's kitten called?"))[:2]
+
+
+def test_odd_texts_are_kept_and_recalled(memory):
+    rows = [
+        "x" * 50_000,
+        "I live in " * 5_000,
+        "\x00\ud800 'quoted' %s {}",
+        "我住在奥斯陆。",
+        "¿Dónde?",
+    ]
+    for text in rows:
+        assert memory.remember(text, speaker=" ").outcome in ("stored", "refused")
+    assert memory.recall("I live in") != []
+    memory.recall("")  # nothing is asked: nothing breaks
+    assert memory.recall("何処 ' %s", as_of="1970-01-01") == []
