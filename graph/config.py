@@ -88,7 +88,7 @@ def load_config(
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise UserError(f"config: {first_problem(error)}") from None
+        raise UserError(f"config: {first_problem(error, Config.model_fields)}") from None
 
 
 def presets() -> list[str]:
@@ -100,6 +100,16 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise UserError(f"config: {value!r} is not a plain value")
+
+
+class _Plain(yaml.SafeLoader):
+    """A safe loader without aliases: a few lines of them stand for billions of values."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose anything but an alias."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("write values out: aliases (*name) are not read")
+        return super().compose_node(parent, index)
 
 
 def _read(source: str) -> dict[str, Any]:
@@ -114,8 +124,12 @@ def _read(source: str) -> dict[str, Any]:
                     f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
                 )
             text = files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        values = yaml.load(text, _Plain)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"no YAML in line {mark.line + 1}" if mark is not None else str(error)
+        raise UserError(f"cannot read config '{source}': {where}: correct it there") from None
+    except (UnicodeDecodeError, OSError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"cannot read config '{source}': {problem}") from None
     if not isinstance(values, dict):

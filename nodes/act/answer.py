@@ -14,7 +14,7 @@ from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
-from nodes.retrieval.page import unquote
+from nodes.retrieval.quoting import unquote
 from stores.corpus.lexical import words
 from stores.states.documents import Dtype
 
@@ -84,7 +84,7 @@ class Extract(ActorParams):
             texts = list(reversed(sentences))
             if not texts:
                 return unanswered(resources, context, "the context holds nothing to answer from")
-            about = " ".join(_ABOUT.findall(context.text)[-1:])
+            about = " ".join(_ABOUT.findall(context.part("question"))[-1:])
             embedder = resources.embedder
             rows = embedder.embed([f"{sentences[text]}{text}" for text in texts])
             near = rows @ embedder.embed([f"{about} {question}".strip()])[0]

@@ -15,6 +15,7 @@ from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.corpus.documents import files_in, read_folder
 from stores.errors import UserError
+from stores.loopback import from_environment
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -75,13 +76,19 @@ class QaEnv(EnvParams):
 
     def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import CorpusIndex
+        from nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
 
         corpus, embedder = self.open(), resources.embedder
         key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
         index: CorpusIndex = resources.once(
             (*key, embedder.name),
-            lambda: CorpusIndex(corpus, Chunking.parse(self.chunking), embedder, self.vectors),
+            lambda: CorpusIndex(
+                corpus,
+                Chunking.parse(self.chunking),
+                embedder,
+                None if self.vectors is None else from_environment(self.vectors),
+                lazy_from=LAZY_FROM if corpus.name.startswith("folder-") else None,
+            ),
         )
         index.sync()
         return index

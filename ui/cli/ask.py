@@ -1,6 +1,7 @@
 """``stategate ask`` and ``stategate chat``: questions to the QA agent, its answer as it is written."""
 
 import uuid
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,13 +41,15 @@ def ask(
     name = thread or f"ask-{uuid.uuid4().hex[:10]}"
     session = open_session(config, corpus, user, overrides, name, thread is not None)
     out = output.console(stderr=json_target == "-")
+    open_corpus(session)
     result = speak(session, question, out)
     titles = _titles(session) if show or json_target is not None else {}
     if show:
         out.print(result.context.text, markup=False, style="dim")
         output.show_scores(out, result.context.pieces, titles)
     if json_target is not None:
-        output.write_json(json_target, _as_json(question, session, result, titles))
+        reply = _as_json(question, session, result, titles)
+        output.write_json(json_target, {**reply, "thread": name})
 
 
 def chat(
@@ -61,6 +64,7 @@ def chat(
     session = open_session(config, corpus, user, overrides, name, True)
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")
+    open_corpus(session)
     while True:
         try:
             question = input("> ").strip()
@@ -86,27 +90,47 @@ def open_session(
     from graph.session import Session
     from stores.errors import UserError
     from ui.cli.run import durable
-    from ui.memory import of_user
+    from ui.memory import of_user, thread_of
 
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
     if not settled.env.conversational:
         raise UserError(f"config '{config}' is no conversation: use one whose env is qa")
     settled = of_user(settled, user) if user is not None else settled
-    return Session(build_graph(durable(settled) if is_kept else settled), thread)
+    graph = build_graph(durable(settled) if is_kept else settled)
+    return Session(graph, thread_of(settled, thread))
+
+
+def open_corpus(session: "Session") -> None:
+    """Read and index what the session answers from, saying so where it takes time."""
+    env = session.agent.config.env
+    if not hasattr(env, "index"):
+        return
+    output.say(f"reading {getattr(env, 'corpus', 'the documents')} …", "dim", stderr=True)
+    index = env.index(session.agent.resources)
+    if not index.passages:
+        output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
 
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
     """Put one question, print the answer while it is written, return the step."""
+    from graph.session import BROKEN
     from ui.memory import put_question
 
     written: list[str] = []
+    thinking = out.status("thinking …") if out.is_terminal else None
 
     def show(text: str) -> None:
-        written.append(text)
+        if thinking is not None:
+            thinking.stop()
+        if text == BROKEN:
+            written.clear()
+        else:
+            written.append(text)
         out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
-    result = put_question(session, question, show)
+    with thinking or nullcontext():
+        result = put_question(session, question, show)
     final = _answer_of(result)
     if "".join(written).strip() != final:
         out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
@@ -141,7 +165,6 @@ def _as_json(
     return {
         "question": question,
         "answer": _answer_of(result),
-        "thread": session.thread_id,
         "pieces": [{**vars(p), **t} for p, t in zip(result.context.pieces, titled, strict=True)],
         "tokens": result.tokens,
         "decision": pack_decision(result.decision),
