@@ -12,6 +12,7 @@ al., 2021):
 """
 
 import json
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -70,6 +71,7 @@ class Game:
         self.start = State(self._extents(problem, read))
         self._goal = problem.goal
         self._states: OrderedDict[Any, State] = OrderedDict()
+        self._lock = threading.Lock()
         self._commands: dict[Move, str] = {}
 
     @classmethod
@@ -94,8 +96,7 @@ class Game:
         key = tuple(map(tuple, changes))
         known = self._states.get(key)
         if known is not None:
-            self._states.move_to_end(key)
-            return known
+            return self._keep(key, known)
         added: dict[str, set[Row]] = {}
         removed: dict[str, set[Row]] = {}
         for word, predicate, *names in key:
@@ -130,15 +131,16 @@ class Game:
                         for row in sorted(members)
                     ]
             state.memo["changes"] = tuple(rows)
-            self._keep(state.memo["changes"], state)
         changes: tuple[tuple[str, ...], ...] = state.memo["changes"]
         return changes
 
     def _keep(self, key: Any, state: State) -> State:
         state.memo["changes"] = key
-        self._states[key] = state
-        if len(self._states) > _STATES:
-            self._states.popitem(last=False)
+        with self._lock:
+            self._states[key] = state
+            self._states.move_to_end(key)
+            if len(self._states) > _STATES:
+                self._states.popitem(last=False)
         return state
 
     def has_won(self, state: State) -> bool:
@@ -248,7 +250,8 @@ class Game:
             if not self._read_by[action] & changed.keys()
         }
         fresh = State({**state.extents, **changed}, {"bindings": bindings})
-        return self._states.get(self.changes(fresh), fresh)
+        key = self.changes(fresh)
+        return self._keep(key, self._states.get(key, fresh))
 
     @cached_property
     def _effect_rows(self) -> list[list[Any]]:

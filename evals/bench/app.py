@@ -44,14 +44,18 @@ def webshop(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
 
 
 @bench_app.command(epilog=_EXAMPLES)
-def alfworld(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
-    """Load ALFWorld's games and walk them at random; play every walkthrough."""
+def alfworld(
+    out: _Out,
+    data: _Data = "sample",
+    seed: _Seed = 0,
+    walkthroughs: Annotated[bool, typer.Option(help="Play the games' own walkthroughs.")] = False,
+) -> None:
+    """Load ALFWorld's games and walk them at random, or play every walkthrough."""
     from evals.alfworld.speed import measure_games, play_walkthroughs
 
-    parts = {
-        "speed": lambda: measure_games(data, seed=seed),
-        "walkthroughs": lambda: play_walkthroughs(data),
-    }
+    parts = {"speed": lambda: measure_games(data, seed=seed)}
+    if walkthroughs:
+        parts = {"walkthroughs": lambda: play_walkthroughs(data)}
     _run("alfworld", parts, out, data=data, seed=seed)
 
 

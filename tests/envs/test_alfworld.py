@@ -170,6 +170,28 @@ def test_steps_are_pure_and_a_won_game_stays_as_it_is(sample):
     assert sample.observe(session).reward == 1.0
 
 
+def test_threads_share_a_game(sample, monkeypatch):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from envs.alfworld import game
+
+    monkeypatch.setattr(game, "_STATES", 4)  # situations are forgotten all the time
+    name = sample.games[5]
+
+    def play(_):
+        session, seen = sample.reset({"game": name})
+        pages = [seen.text]
+        for command in sample.walkthrough(name):
+            session, seen = sample.step(session, command)
+            pages.append(seen.text)
+        return pages, seen.done
+
+    with ThreadPoolExecutor(8) as pool:
+        plays = list(pool.map(play, range(64)))
+    assert all(played == plays[0] for played in plays)
+    assert plays[0][1]
+
+
 def test_what_cannot_be_done_changes_nothing(sample):
     session, first = sample.reset({"game": 3})
     for action in ("dance", "LOOK", "take jug 1 from moon 1", "", "go to"):
