@@ -17,15 +17,18 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
 	@echo "setting up $(VENV): a minute or two, the first time"
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(sed -n 's/^# \(torch==.*\)/\1/p' requirements.lock)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "[1/4] an empty environment" && $(PYTHON) -m venv $(VENV)
+	@echo "[2/4] torch (200 MB)"
+	@$(BIN)/python -m pip install --progress-bar on --disable-pip-version-check "$$(sed -n 's/^# \(torch==.*\)/\1/p' requirements.lock)"
+	@echo "[3/4] the libraries that requirements.lock names"
+	@$(BIN)/python -m pip install --progress-bar on --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@echo "[4/4] stategate itself"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@rm -rf *.egg-info  # what it says of entry points would outlive the next installation
 	@touch $@
 
-demo: setup ## run one real episode with the learned policy on the sample catalogue
-	$(BIN)/stategate run demo --goal 3
+demo: setup ## play one task with three memories at the same budget, and show where they part
+	$(BIN)/stategate demo
 
 # A browser and its server need both cores for themselves: beside other tests a redraw swallows clicks.
 test: setup check ## check, then every test: on two cores, those in a browser by themselves

@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,11 +23,11 @@ from graph.state import (
     turns_before,
     unpack_vector,
 )
-from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, Source, StepRecord
+from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import WithPast, past_chunks
+from nodes.retrieval.past import candidates
 from stores.errors import MissingExtra, UserError
 from stores.text import storable
 from stores.traces import Event
@@ -228,22 +228,17 @@ class BoundAgent:
         observation, resources = self.observation(state), self.resources
         source = self.config.env.source(observation, resources)
         if source is None:
-            source = self._candidates(observation, read_events(state))
+            page = PageSource(resources.view, observation, lambda: resources.embedder)
+            source = candidates(
+                page, read_events(state), getattr(self.config.context, "past", "world"),
+                resources.view, lambda: resources.embedder,
+            )  # fmt: skip
         request = ContextRequest(
             self.world.instruction(state["session"]), observation, source, read_events(state),
             self.config.context.budget, unpack_vector(state.get("recurrent")), resources.view,
         )  # fmt: skip
         context: BuiltContext = resources.get(self.config.context)(request)
         return context
-
-    def _candidates(self, observation: Observation, events: Sequence[Event]) -> Source:
-        """Return the page's chunks, and earlier steps where the page does not tell of them."""
-        view, resources = self.resources.view, self.resources
-        page = PageSource(view, observation, lambda: resources.embedder)
-        past = getattr(self.config.context, "past", "world")
-        if past == "events" or (past == "world" and view.recalls):
-            return WithPast(page, past_chunks(events), view, lambda: resources.embedder)
-        return page
 
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the world will take ``action``."""

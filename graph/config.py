@@ -88,7 +88,7 @@ def load_config(
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise UserError(f"config: {first_problem(error)}") from None
+        raise UserError(f"config: {first_problem(error, Config.model_fields)}") from None
 
 
 def presets() -> list[str]:
@@ -125,7 +125,11 @@ def _read(source: str) -> dict[str, Any]:
                 )
             text = files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
         values = yaml.load(text, _Plain)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"no YAML in line {mark.line + 1}" if mark is not None else str(error)
+        raise UserError(f"cannot read config '{source}': {where}: correct it there") from None
+    except (UnicodeDecodeError, OSError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"cannot read config '{source}': {problem}") from None
     if not isinstance(values, dict):

@@ -8,6 +8,7 @@ its ``kind`` default decide where it goes.
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -69,19 +70,30 @@ class Registry:
             failed = [(name, why) for name, why in self.broken.items() if kind in name]
             broken = "".join(f"; '{name}' did not load ({why})" for name, why in failed)
             raise UserError(f"unknown {slot} kind '{kind}': the known kinds are {names}{broken}")
+        cls = self.slots[slot][kind].cls
         try:
-            return self.slots[slot][kind].cls.model_validate(dict(values))
+            return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise UserError(f"{slot} {kind}: {first_problem(error)}") from None
+            known = cls.model_fields
+            raise UserError(f"{slot} {kind}: {first_problem(error, known)}") from None
 
 
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem of a pydantic error in one line."""
+def first_problem(error: ValidationError, known: Iterable[str] = ()) -> str:
+    """Return the first problem of a pydantic error in one line; ``known`` are the model's fields."""
     problem = error.errors(include_url=False)[0]
+    if problem["type"] == "extra_forbidden" and known and len(problem["loc"]) == 1:
+        return _unknown_name(str(problem["loc"][0]), known)
     where = ".".join(str(part) for part in problem["loc"]) or "value"
     shown = repr(problem.get("input"))
     got = f" (got {shown[:60]})" if problem["type"] != "missing" else ""
     return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
+
+
+def _unknown_name(name: str, known: Iterable[str]) -> str:
+    """Say that nothing is called ``name``, and what was probably meant."""
+    near = get_close_matches(name, sorted(known), n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
+    return f"there is no '{name}' ({hint})"
 
 
 def load(points: Iterable[EntryPoint]) -> Registry:

@@ -6,6 +6,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from stores.errors import UserError
 from stores.sqlite import is_in_use
 
 #: The user's own, by name in its folder.
@@ -22,7 +23,8 @@ CACHE = (
 def home() -> Path:
     """Return the folder of banks, memories, traces, corpora and checkpoints, made if missing.
 
-    It is ``$STATEGATE_HOME``, else this system's place for the data of programs.
+    Raises ``UserError`` where it cannot be. It is ``$STATEGATE_HOME``, else this system's
+    place for the data of programs.
     """
     from platformdirs import user_data_path
 
@@ -44,7 +46,13 @@ def _folder(usual: Path, names: tuple[str, ...]) -> Path:
         folder = Path(named).expanduser()
     else:
         folder = _moved(Path.home() / ".cache" / "stategate", usual, names)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot make the folder '{folder}' ({error.strerror}): "
+            "set STATEGATE_HOME to one that you may write to"
+        ) from None
     return folder
 
 

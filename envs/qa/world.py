@@ -90,7 +90,9 @@ class QA:
 
     def _drawn(self, session: Session, reward: float) -> Observation:
         done = self._is_over(session)
-        info = {"turn": session["turn"], "answer": session["last"]}
+        info: dict[str, Any] = {"turn": session["turn"], "answer": session["last"]}
+        if not any(question.get("answer") for question in session["questions"]):
+            info["scored"] = False  # nobody said what is right
         if done:
             return Observation(str(session["last"]), (), reward, True, info)
         return Observation(self.instruction(session), (ANSWER,), reward, False, info)

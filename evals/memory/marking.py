@@ -114,12 +114,17 @@ def run_statements(
     """Measure readers of statements, merging and the gate; return the summary."""
     turns = marked_turns(split)
     args = {**provenance(command), "experiment": "statements", "split": split, "turns": len(turns)}
+    nothing = {"read": 0, "hits": 0, "timed": 0}
     samples = {
-        **{name: [Sample({"item": t.text}, t) for t in turns] for name in agents},
-        "merge": [
-            Sample({"item": f"{a} / {b}"}, (mark, a, b)) for mark, a, b in pairs("duplicates")
-        ],
-        "gate": [Sample({"item": text}, (mark, text)) for mark, text in pairs("small_talk")],
+        **{
+            name: [
+                Sample({"item": t.text}, t, [{"marked": len(t.statements), **nothing}])
+                for t in turns
+            ]
+            for name in agents
+        },
+        "merge": [_pair(f"{a} / {b}", mark, a, b) for mark, a, b in pairs("duplicates")],
+        "gate": [_pair(text, mark, text) for mark, text in pairs("small_talk")],
     }
 
     def solver(name: str) -> Solver:
@@ -134,6 +139,10 @@ def run_statements(
         [*agents, "merge", "gate"], lambda name: samples[name], solver, _summary, "turns", "turn"
     )
     return run_task(task, out, args)
+
+
+def _pair(item: str, mark: str, *texts: str) -> Sample:
+    return Sample({"item": item}, (mark, *texts), [{"mark": mark, "done": False}])
 
 
 def _reading(state: State) -> Solver:
@@ -183,7 +192,7 @@ def _gating(embedder: Embedder | None) -> Solver:
 def _summary(rows: Sequence[Row]) -> Summary:
     table = []
     for name in dict.fromkeys(row["agent"] for row in rows):
-        own = [row for row in rows if row["agent"] == name and "error" in row and not row["error"]]
+        own = [row for row in rows if row["agent"] == name]
         if name in ("merge", "gate"):
             wanted = "same" if name == "merge" else "refuse"
             right = [float(r["done"]) for r in own if r["mark"] == wanted]

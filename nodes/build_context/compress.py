@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
+_WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _LAST = 2  # actions that an actor cannot do without
 
 
@@ -75,7 +76,12 @@ class Compress(FramedContext):
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
             if isinstance(request.source, HistorySource):
-                weights = allocate(request, chunks)
+                near = chunks
+                if self.allocator == "learned" and len(chunks) > _WEIGHED:
+                    by_words = relevance(request, chunks)  # embedding a part takes milliseconds
+                    near = sorted(chunks, key=lambda chunk: -by_words[chunk.id])[:_WEIGHED]
+                weights = dict.fromkeys((chunk.id for chunk in chunks), _LEAST)
+                weights |= allocate(request, near)
                 frame = count_tokens(f"{INSTRUCTION}{one_line(request.instruction)}\n")
                 return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)

@@ -70,7 +70,7 @@ class ConversationContext(ContextParams):
     """What every builder of a conversation's prompt shares: all but the choice of passages."""
 
     retrieval: Retrieval = Field(
-        default="parent",
+        default="hybrid",
         description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
         "the document's best",
     )
@@ -109,7 +109,7 @@ class ConversationContext(ContextParams):
             memory: Sequence[Piece] = ()
             if self.memory is not None and store is not None:
                 room = min(left // 2, self.memory.tokens)
-                memory = _remembered(self.memory, store, resources, query, room)
+                memory = remembered_pieces(self.memory, store, resources, query, room)
                 left -= _size(memory)
             ranked, shown = find(request, query)
             passages = _passages(request.view, ranked, shown, left, best_last)
@@ -209,7 +209,7 @@ def _passages(
     return pieces[::-1] if best_last else pieces
 
 
-def _remembered(
+def remembered_pieces(
     reader: MemoryReader, store: "LongTerm", resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""

@@ -76,7 +76,7 @@ class QaEnv(EnvParams):
 
     def index(self, resources: Resources) -> "CorpusIndex":
         """Return the corpus's index under this chunking and the configured embedder, up to date."""
-        from nodes.retrieval.corpus import CorpusIndex
+        from nodes.retrieval.corpus import LAZY_FROM, CorpusIndex
 
         corpus, embedder = self.open(), resources.embedder
         key = ("index", corpus.name, str(corpus.folder), self.chunking, str(self.vectors))
@@ -87,6 +87,7 @@ class QaEnv(EnvParams):
                 Chunking.parse(self.chunking),
                 embedder,
                 None if self.vectors is None else from_environment(self.vectors),
+                lazy_from=LAZY_FROM if corpus.name.startswith("folder-") else None,
             ),
         )
         index.sync()

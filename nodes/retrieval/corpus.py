@@ -28,6 +28,9 @@ from stores.errors import UserError
 Retrieval = Literal["hybrid", "parent", "rrf", "dense"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are read.
 POOL, NEAR = 100, 24
+#: Passages of a folder that was not ingested from which only those are embedded that share words with
+#: a question: at some 20 a second the rest would take minutes before the first answer.
+LAZY_FROM, LAZY_POOL = 1500, 40
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -46,7 +49,7 @@ class PassageIndex(ABC):
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
 
     def find(
-        self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
+        self, query: str, k: int, how: Retrieval = "hybrid", where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
 
@@ -61,7 +64,7 @@ class PassageIndex(ABC):
         if how == "dense":
             return self.nearest(vector, k, where)
         pool = max(POOL, k)
-        dense = dict(self.nearest(vector, pool, where))
+        dense = self._dense(query, vector, pool, where)
         # A filter is Chroma's to apply: words then rank only what it let through.
         words = dict(self._lexical.search(query, len(self.passages) if where else pool))
         if where:
@@ -78,6 +81,12 @@ class PassageIndex(ABC):
         if how == "parent":
             ranked = self._with_parents(ranked)
         return ranked[:k]
+
+    def _dense(
+        self, query: str, vector: Vector, k: int, where: Mapping[str, Any] | None
+    ) -> dict[int, float]:
+        """Return the cosines of the passages that may matter for ``query``, by place."""
+        return dict(self.nearest(vector, k, where))
 
     def _with_parents(self, ranked: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
         """Add to each passage's score the best one of its document: one good passage speaks for all."""
@@ -140,8 +149,19 @@ class CorpusIndex(PassageIndex):
     """The passages of one corpus under one chunking and one embedder, ready to be searched."""
 
     def __init__(
-        self, corpus: Corpus, chunking: Chunking, embedder: Embedder, where: str | None = None
+        self,
+        corpus: Corpus,
+        chunking: Chunking,
+        embedder: Embedder,
+        where: str | None = None,
+        *,
+        lazy_from: int | None = None,
     ) -> None:
+        """Open the index; :meth:`sync` fills it.
+
+        With more than ``lazy_from`` passages that are not embedded, words choose what is embedded
+        (each passage once), until something needs them all.
+        """
         where = where or str(corpus.folder / "chroma")
         super().__init__(embedder)
         self.corpus = corpus
@@ -152,6 +172,9 @@ class CorpusIndex(PassageIndex):
         name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
         self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
         self._lock = threading.RLock()
+        self._lazy_from = lazy_from
+        #: The mark to set once everything is embedded; None where that is so already.
+        self._pending: str | None = None
         self._fingerprint = ""
         self._place: dict[str, int] = {}
 
@@ -169,7 +192,11 @@ class CorpusIndex(PassageIndex):
                 passages, lexical = prepare(self.corpus, self.chunking, key)
                 # Documents that changed meanwhile: what was cut is of neither state, so no mark.
                 is_settled = self.corpus.fingerprint() == fingerprint
-                new, gone = self._fill(passages, key if is_settled else "")
+                mark = key if is_settled else ""
+                is_lazy = self._lazy_from is not None and len(passages) > self._lazy_from
+                is_lazy = is_lazy and not (key and self._vectors.mark() == key)
+                new, gone = (0, 0) if is_lazy else self._fill(passages, mark)
+                self._pending = mark if is_lazy else None
             self.passages = passages
             self._place = {passage.id: i for i, passage in enumerate(passages)}
             self._lexical = lexical
@@ -199,8 +226,22 @@ class CorpusIndex(PassageIndex):
         self, vector: Vector, k: int, where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
+        with self._lock:
+            if self._pending is not None:
+                with FileLock(str(self.corpus.folder / "index.lock")):
+                    self._fill(self.passages, self._pending)
+                self._pending = None
         near = self._vectors.search(vector, k, where)
         return [(self._place[id_], score) for id_, score in near if id_ in self._place]
+
+    def _dense(
+        self, query: str, vector: Vector, k: int, where: Mapping[str, Any] | None
+    ) -> dict[int, float]:
+        if self._pending is None or where:
+            return super()._dense(query, vector, k, where)
+        places = [place for place, _ in self._lexical.search(query, LAZY_POOL)]
+        rows = self.embedder.embed([titled(self.passages[place]) for place in places])
+        return dict(zip(places, map(float, rows @ vector), strict=True))
 
 
 def sentences_of(text: str) -> list[str]:
@@ -225,7 +266,7 @@ class CorpusSource:
         near = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
         return [(self._chunk(place), score) for place, score in near]
 
-    def find(self, query: str, k: int, how: Retrieval = "parent") -> list[tuple[Chunk, float]]:
+    def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""
         return [(self._chunk(place), score) for place, score in self._index.find(query, k, how)]
 

@@ -2,7 +2,7 @@
 
 import re
 import time
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,10 @@ from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
 from nodes.retrieval.memory import MemoryPlace
 from nodes.retrieval.statements import StatementKind, statements_of
-from stores.text import words_of
+from stores.text import one_line, words_of
+
+if TYPE_CHECKING:
+    from stores.memory.records import Turn
 
 #: The share of an answer's words from which a remembered fact is what it was made from, where the
 #: passages hold fewer.
@@ -47,7 +50,11 @@ class LongTermMemory(MemoryParams):
 
         def write_memory(record: StepRecord) -> None:
             said = answered(record.decision.action)
-            if said is None or record.decision.fallback is not None:
+            if said is None:
+                for turn in settled(record, resources):
+                    store.add(self.place.namespace, turn)
+                return
+            if record.decision.fallback is not None:
                 return
             from nodes.build_context.follow_up import subject
             from nodes.retrieval.remember import texts_of
@@ -73,6 +80,36 @@ class LongTermMemory(MemoryParams):
             store.add(self.place.namespace, turn, gated=self.gate)
 
         return write_memory
+
+
+def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
+    """Return what an episode that ended has settled, as its world's view marks it, a turn a line.
+
+    "Chosen: shade = teal" is what this user wanted of this thing: another task's choice does not end
+    it. Nothing is kept of an episode that is not done, or that earned nothing.
+    """
+    if not record.outcome.done or not record.outcome.reward:
+        return []
+    from stores.memory.records import Statement, Turn
+
+    view, page, now = resources.view, record.observation, time.time()
+    lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
+    texts = [f"{line} (when asked: {one_line(record.instruction)})" for line in lines]
+    if not texts:
+        return []
+    vectors = resources.embedder.embed(texts)
+    turns = []
+    for place, (line, text) in enumerate(zip(lines, texts, strict=True)):
+        name, equals, value = line.partition(": ")[2].partition(" = ")
+        states = (Statement("user", name, value),) if equals else ()
+        turns.append(
+            Turn(
+                record.thread_id, f"{record.episode_id}#{place}", record.step, text, "",
+                vectors[place], None, resources.embedder.name, at=now, source="agent",
+                statements=states,
+            )
+        )  # fmt: skip
+    return turns
 
 
 def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:

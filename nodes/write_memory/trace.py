@@ -39,7 +39,7 @@ class TraceWriter:
             thread_id=record.thread_id,
             task=record.task,
             instruction=record.instruction,
-            reward=record.outcome.reward,
+            reward=record.outcome.reward if _is_scored(record) else None,
             done=record.outcome.done,
             pieces=pieces_of(record),
         )
@@ -57,11 +57,16 @@ def events_of(record: StepRecord) -> list[Event]:
         events.append(Event("ERROR", record.decision.fallback, t))
     pieces = record.context.pieces if record.context is not None else ()
     events += [Event("ERROR", piece.id, t) for piece in pieces if piece.kind == "fallback"]
-    if record.outcome.reward or record.outcome.done:
+    if (record.outcome.reward or record.outcome.done) and _is_scored(record):
         events.append(Event("REWARD", str(record.outcome.reward), t))
     if record.outcome.done:
         events += [Event("OBS", record.outcome.text, t), Event("DONE", "", t)]
     return events
+
+
+def _is_scored(record: StepRecord) -> bool:
+    """Say whether the world has a reward for this task; one that has none says so in its info."""
+    return record.outcome.info.get("scored") is not False
 
 
 def pieces_of(record: StepRecord) -> list[ContextPiece]:

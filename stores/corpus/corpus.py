@@ -129,6 +129,11 @@ class Corpus:
         """Say whether no document was ever kept here."""
         return self.fingerprint() == "empty"
 
+    def remove(self) -> None:
+        """Delete the corpus with all that was made of it."""
+        self._file.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def content(self) -> str:
         """Return a hash of what the documents say: the same texts, whenever and wherever ingested."""
         total = hashlib.sha256()

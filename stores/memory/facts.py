@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from stores.memory import database as tables
 from stores.memory.database import key_of
+from stores.memory.names import CALENDAR, FUNCTION_WORDS
 from stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
 from stores.memory.search import NamespaceIndex, packed
 
@@ -18,7 +19,7 @@ SAME_QUESTION, SAME_ANSWER, SAME_TOLD = 0.92, 0.9, 0.93
 TOP_SALIENCE = 0.7
 _ASKING = re.compile(r"\b(?:who|whom|whose|when|where|why|how|which|what)\b")
 _NEGATION = re.compile(
-    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|without)\b|n['’]t\b", re.I
+    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|without|cannot)\b|\b\w*n['’]t\b", re.I
 )
 _ORDINAL = re.compile(
     r"\b(?:first|second|third|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
@@ -204,11 +205,24 @@ def _agree(row: Any, turn: Turn) -> bool:
 
 
 def says_the_same(one: str, other: str) -> bool:
-    """Say whether two texts that are near in meaning differ in nothing that embeddings overlook.
+    """Say whether two texts that are near in meaning say the same, in what embeddings overlook.
 
-    That is numbers, days and orders, names, and whether it is denied.
+    They have the same words of content (in one order, where they name two), the same tense of "be",
+    "have" and "do", and both or neither deny it. What says the same in other words stays apart: a fact
+    too many is outranked, a wrong merger is a loss.
     """
-    return all(read(one) == read(other) for read in (_numbers, _names, _denials, _orders))
+    first, second = _content(one), _content(other)
+    names = _names(one)
+    if len(names - CALENDAR) < 2:
+        first, second = sorted(first), sorted(second)
+    alike = first == second and names - CALENDAR == _names(other) - CALENDAR
+    return alike and all(read(one) == read(other) for read in (_denials, _past, _orders))
+
+
+def _content(text: str) -> list[str]:
+    words = re.findall(r"\w+(?:['’]\w+)?", text.lower())
+    bare = (re.sub(r"['’](?:s|m|re|ve|d|ll)$", "", word) for word in words)
+    return [w for w in bare if w not in FUNCTION_WORDS and not _NEGATION.fullmatch(w)]
 
 
 def _names(text: str) -> set[str]:
@@ -221,6 +235,10 @@ def _names(text: str) -> set[str]:
 
 def _denials(text: str) -> int:
     return len(_NEGATION.findall(text)) % 2
+
+
+def _past(text: str) -> bool:
+    return bool(re.search(r"\b(?:was|were|had|did|used to)\b", text.lower()))
 
 
 def _orders(text: str) -> set[str]:

@@ -58,7 +58,7 @@ class TraceStore:
         task: Mapping[str, Any] | None = None,
         instruction: str = "",
         agent: Mapping[str, Any] | None = None,
-        reward: float = 0.0,
+        reward: float | None = 0.0,
         done: bool = False,
         pieces: Sequence[ContextPiece] = (),
     ) -> None:

@@ -232,7 +232,7 @@ def test_eval_live_compares_agents(agent, tmp_path):
 def test_traces_are_listed_shown_and_exported(agent, tmp_path):
     assert "no episodes" in call("traces", "list").output
     call("run", agent, "--goal", 3)
-    rows = json.loads(call("traces", "list", "--json").output)
+    rows = json.loads(call("traces", "list", "--json", "-").output)
     assert [row["task"]["goal"] for row in rows] == [3]
     episode = rows[0]["episode_id"]
     assert episode in call("traces", "list").output
@@ -251,10 +251,10 @@ def test_kinds_lists_every_kind_with_parameters_and_what_is_broken(monkeypatch):
     for told in ("window", "budget: int = 2000", "'text' | 'rich'", "actions: list of str"):
         assert told in result.output
     assert "stranger: odd: ImportError: no luck" in result.output
-    found = json.loads(call("kinds", "--json").output)
+    found = json.loads(call("kinds", "--json", "-").output)
     assert {kind["kind"] for kind in found["slots"]["context"]} >= {"full", "window", "query_rag"}
     assert found["broken"] == {"stranger: odd": "ImportError: no luck"}
-    only = json.loads(call("kinds", "actor", "--json").output)
+    only = json.loads(call("kinds", "actor", "--json", "-").output)
     assert list(only["slots"]) == ["actor"]
 
 
@@ -274,7 +274,7 @@ def test_doctor_names_a_package_that_hides_one_of_our_folders(tmp_path, monkeypa
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: othergraph\nVersion: 1.0\n")
     (info / "RECORD").write_text("graph/__init__.py,,\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    result = call("doctor", "--json")
+    result = call("doctor", "--json", "-")
     assert result.exit_code == 1
     wrong = [f["text"] for f in json.loads(result.output)["findings"] if f["ok"] is False]
     assert len(wrong) == 1
@@ -285,7 +285,7 @@ def test_doctor_names_a_package_that_hides_one_of_our_folders(tmp_path, monkeypa
 def test_doctor_names_a_folder_that_is_no_packages(tmp_path, monkeypatch):
     (tmp_path / "configs.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert "leave it off the path" in call("doctor", "--json").output
+    assert "leave it off the path" in call("doctor", "--json", "-").output
 
 
 def test_the_app_without_its_part_is_one_line():
@@ -304,7 +304,7 @@ def test_doctor_is_well_here_and_says_what_is_wrong(monkeypatch):
     assert result.exit_code == 0, result.output
     assert "all is well" in result.output
     monkeypatch.setitem(registry().broken, "stranger: odd", "ImportError: no luck")
-    sick = call("doctor", "--json")
+    sick = call("doctor", "--json", "-")
     assert sick.exit_code == 1
     wrong = [f["text"] for f in json.loads(sick.output)["findings"] if f["ok"] is False]
     assert wrong == ["stranger: odd: ImportError: no luck"]
@@ -313,7 +313,7 @@ def test_doctor_is_well_here_and_says_what_is_wrong(monkeypatch):
 def test_doctor_names_a_cache_folder_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "file"))
-    result = call("doctor", "--json")
+    result = call("doctor", "--json", "-")
     assert result.exit_code == 1
     told = {finding["what"]: finding["text"] for finding in json.loads(result.output)["findings"]}
     assert "set STATEGATE_HOME" in told["cache"]
@@ -335,7 +335,7 @@ def test_the_process_refuses_without_a_traceback(agent):
 
 
 def test_a_reader_that_leaves_is_no_error():
-    words = [sys.executable, "-m", "ui.cli.main", "kinds", "--json"]
+    words = [sys.executable, "-m", "ui.cli.main", "kinds", "--json", "-"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
     assert process.stderr.read() == ""

@@ -29,14 +29,14 @@ def folder(tmp_path_factory):
 
 
 def rows_of(bank):
-    shown = json.loads(call("bank", "show", bank, "--json").stdout)
+    shown = json.loads(call("bank", "show", bank, "--json", "-").stdout)
     return shown["shown"]
 
 
 def test_a_bank_is_shown_and_searched(folder):
     assert "q " in call("bank", "show", folder / "state").output
     for kind in ("state", "trace"):
-        words = ("bank", "search", folder / kind, "Find me a lamp", "-k", 2, "--json", *HASHED)
+        words = ("bank", "search", folder / kind, "Find me a lamp", "-k", 2, "--json", "-", *HASHED)
         hits = json.loads(call(*words).stdout)
         assert len(hits) == 2
         assert hits[0]["score"] >= hits[1]["score"]

@@ -90,19 +90,19 @@ def test_ingest_reads_updates_and_removes(notes):
 def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_path):
     for question in ("What is the boat called?", "Where does the cat sleep?"):
         call("ask", question, "--corpus", notes, *EXTRACT)
-    listed = json.loads(call("memory", "list", "--json"))
+    listed = json.loads(call("memory", "list", "--json", "-"))
     assert [fact["question"] for fact in listed] == [
         "What is the boat called?", "Where does the cat sleep?",
     ]  # fmt: skip
     assert listed[0]["turns"][0]["step"] == 0
-    found = json.loads(call("memory", "search", "boat", "--embedder", "hashing", "--json"))
+    found = json.loads(call("memory", "search", "boat", "--embedder", "hashing", "--json", "-"))
     assert found[0]["id"] == listed[0]["id"]
     target = tmp_path / "memory.jsonl"
     assert "2 turns" in call("memory", "export", target)
     assert "forgot 1" in call("memory", "forget", listed[0]["id"])
-    assert len(json.loads(call("memory", "list", "--json"))) == 1
+    assert len(json.loads(call("memory", "list", "--json", "-"))) == 1
     call("memory", "forget", "--all")
-    assert json.loads(call("memory", "list", "--json")) == []
+    assert json.loads(call("memory", "list", "--json", "-")) == []
     assert "2 new turns" in call("memory", "import", target, "--embedder", "hashing")
     assert "Albatros" in call("memory", "list")
 

@@ -21,6 +21,7 @@ from ui.app.tabs.common import App, asset
 from ui.app.tabs.compare import CompareTab
 from ui.app.tabs.episode import EpisodeTab
 from ui.app.tabs.memory import MemoryTab
+from ui.app.tabs.messages import MessagesTab
 from ui.app.tabs.qa import QaTab
 from ui.app.tabs.runs import RunsTab
 from ui.app.tabs.settings import SettingsTab
@@ -69,8 +70,8 @@ def make_theme() -> Any:
     )  # fmt: skip
 
 
-def make_app(config: Config, agents: Agents) -> gr.Blocks:
-    """Return the app for agents that start as ``config``."""
+def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
+    """Return the app for agents that start as ``config``; ``messages`` names a thread to open."""
     tabs = TabSessions(home() / "ui" / "tabs")
     tabs.prune()
     app = App(Workspaces(config, agents, tabs))
@@ -79,7 +80,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
         with gr.Row(elem_classes="sg-top"):
             gr.HTML(macros("frame").head(), scale=3, min_width=300)
             pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
-        with gr.Tabs(elem_id="sg-tabs") as places:
+        first = "messages" if messages else "episode"
+        with gr.Tabs(selected=first, elem_id="sg-tabs") as places:
             with gr.Tab("Episode", id="episode"):
                 episode = EpisodeTab(app, pipeline)
             with gr.Tab("Fork and compare", id="compare") as compare_tab:
@@ -93,6 +95,9 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
                 MemoryTab(app, talks, lambda: agents.resources.embedder).wire(memory_tab)
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
+            with gr.Tab("Messages", id="messages"):
+                thread = MessagesTab(app, messages)
+                thread.wire()
             with gr.Tab("Settings", id="settings") as settings_tab:
                 SettingsTab(app, episode.show, episode.outputs).wire(settings_tab)
         compare.wire(
@@ -106,6 +111,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             for update in episode.load(tab):
                 yield {app.tab: tab, **update}
 
+        if messages:
+            thread.load(blocks)
         blocks.load(
             open_page, [app.tab], [app.tab, *episode.outputs],
             js=asset("tab.js"), show_progress="hidden", api_visibility="private",
@@ -120,6 +127,7 @@ def serve(
     port: int | None = None,
     auth: tuple[str, str] | Callable[[str, str], bool] | None = None,
     block: bool = True,
+    messages: str = "",
 ) -> str:
     """Serve the app and return its address; ``block`` waits until it is interrupted.
 
@@ -132,7 +140,7 @@ def serve(
     os.environ.setdefault("LANGSMITH_TRACING", "false")
     bound_to(host)
     agents = Agents(config)
-    blocks = make_app(config, agents)
+    blocks = make_app(config, agents, messages)
     threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
@@ -143,8 +151,10 @@ def serve(
             max_file_size="50mb",
         )  # fmt: skip
     except OSError as error:
+        if port is not None and "empty port" in str(error):
+            raise UserError(f"port {port} is taken or not allowed: choose another --port") from None
         where = f"port {port}" if port else "a port from 7860 on"
-        problem = " ".join(str(error).split())
+        problem = error.strerror or "none is free"
         raise UserError(f"cannot listen on {host}, {where} ({problem}): choose another") from None
     if block:
         blocks.block_thread()

@@ -1,6 +1,7 @@
 """``stategate ask`` and ``stategate chat``: questions to the QA agent, its answer as it is written."""
 
 import uuid
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,6 +41,7 @@ def ask(
     name = thread or f"ask-{uuid.uuid4().hex[:10]}"
     session = open_session(config, corpus, user, overrides, name, thread is not None)
     out = output.console(stderr=json_target == "-")
+    open_corpus(session)
     result = speak(session, question, out)
     titles = _titles(session) if show or json_target is not None else {}
     if show:
@@ -62,6 +64,7 @@ def chat(
     session = open_session(config, corpus, user, overrides, name, True)
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")
+    open_corpus(session)
     while True:
         try:
             question = input("> ").strip()
@@ -98,21 +101,36 @@ def open_session(
     return Session(graph, thread_of(settled, thread))
 
 
+def open_corpus(session: "Session") -> None:
+    """Read and index what the session answers from, saying so where it takes time."""
+    env = session.agent.config.env
+    if not hasattr(env, "index"):
+        return
+    output.say(f"reading {getattr(env, 'corpus', 'the documents')} …", "dim", stderr=True)
+    index = env.index(session.agent.resources)
+    if not index.passages:
+        output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
+
+
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
     """Put one question, print the answer while it is written, return the step."""
     from graph.session import BROKEN
     from ui.memory import put_question
 
     written: list[str] = []
+    thinking = out.status("thinking …") if out.is_terminal else None
 
     def show(text: str) -> None:
+        if thinking is not None:
+            thinking.stop()
         if text == BROKEN:
             written.clear()
         else:
             written.append(text)
         out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
-    result = put_question(session, question, show)
+    with thinking or nullcontext():
+        result = put_question(session, question, show)
     final = _answer_of(result)
     if "".join(written).strip() != final:
         out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ import typer
 
 from stores.errors import UserError
 from ui.cli.evaluating import Ray, Workers
-from ui.cli.output import AsJson, Limit, Overrides, command, command_group, opt, say, write_json
+from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -134,7 +134,7 @@ def show(
     folder: _Folder,
     limit: Annotated[int, opt("Rows to show, those of most worth.", min=0)] = 5,
     episode: Annotated[str | None, opt("Only rows of this episode.")] = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Show what a bank holds: numbers, what it was made with, and its rows of most worth."""
     from collections import Counter
@@ -155,8 +155,8 @@ def show(
         "used": sum(row.uses for row in rows),
     }
     best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[:limit]
-    if as_json:
-        write_json("-", {**facts, "shown": [_plain(row) for row in best]})
+    if json_target is not None:
+        write_json(json_target, {**facts, "shown": [_plain(row) for row in best]})
         return
     for key, value in facts.items():
         shown = f"{value:.2f}" if isinstance(value, float) else value
@@ -174,7 +174,7 @@ def search(
     k: Annotated[int, opt("How many rows.", "-k", min=1, max=100)] = 5,
     config: _Config = "webshop",
     overrides: Overrides = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Find the rows nearest to a text."""
     if not text.strip():
@@ -183,8 +183,8 @@ def search(
 
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
-    if as_json:
-        write_json("-", [{"score": hit.score, **_plain(hit.row)} for hit in hits])
+    if json_target is not None:
+        write_json(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits])
         return
     for hit in hits:
         _print(hit.row, hit.score)

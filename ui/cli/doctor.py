@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from ui.cli.output import AsJson, console, write_json
+from ui.cli.output import JsonFile, console, write_json
 
 _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 _MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
@@ -24,7 +24,7 @@ class Finding:
     text: str
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(json_target: JsonFile = None) -> None:
     """Check the installation: versions, assets, cache folder, loopback, plug-ins. Fetches nothing.
 
     Exit code 1 if something is wrong.
@@ -34,8 +34,10 @@ def doctor(as_json: AsJson = False) -> None:
 
     results = list(findings())
     wrong = sum(finding.ok is False for finding in results)
-    if as_json:
-        write_json("-", {"ok": not wrong, "findings": [vars(finding) for finding in results]})
+    if json_target is not None:
+        write_json(
+            json_target, {"ok": not wrong, "findings": [vars(finding) for finding in results]}
+        )
     else:
         out = console()
         table = Table.grid("", "", "", padding=(0, 2))

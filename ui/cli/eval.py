@@ -21,6 +21,7 @@ eval_app.command(epilog=evidence.LOCOMO)(evidence.locomo)
 eval_app.command(epilog=evidence.LONGMEMEVAL)(evidence.longmemeval)
 eval_app.command(epilog=evidence.DIALOGUES)(evidence.dialogues)
 eval_app.command(epilog=evidence.STATEMENTS)(evidence.statements)
+eval_app.command(epilog=evidence.REMEMBERED)(evidence.remembered)
 
 _Out = Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")]
 _Agent = Annotated[

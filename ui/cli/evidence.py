@@ -27,6 +27,9 @@ STATEMENTS = examples(
     "stategate eval statements --out runs/statements",
     "stategate eval statements --agents rules,model --set llm.kind=embedded --out runs/s2",
 )
+REMEMBERED = examples(
+    "stategate eval remembered --set env.data=official --goals 0-49 --out runs/remembered",
+)
 
 _File = Annotated[
     str, typer.Argument(metavar="FILE", help="The published JSON; or home, work: made by rule.")
@@ -153,3 +156,19 @@ def statements(
     embedder = resources().embedder
     how = (names(agents), split, embedder, resources, command_line())
     measure(out, json_target, lambda: run_statements(out, *how))
+
+
+def remembered(
+    out: _Out,
+    goals: Annotated[str, typer.Option(help="Numbers of the world's tasks, five a user.")] = "0-49",
+    config: _Config = "webshop",
+    overrides: Overrides = None,
+    seed: _Seed = 0,
+    json_target: JsonFile = None,
+) -> None:
+    """Ask again for what a user settled on in a world, without saying it, and see if memory knows."""
+    from evals.memory.worlds import run_remembered
+    from ui.cli.evaluating import command_line, measure
+
+    how = (goals, config, list(overrides or ()), seed, command_line())
+    measure(out, json_target, lambda: run_remembered(out, *how))

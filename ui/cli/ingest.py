@@ -34,23 +34,33 @@ def ingest(
     from graph.config import load_config
     from nodes.observe.qa import QaEnv
     from nodes.resources import Resources
-    from stores.corpus.corpus import Corpus
+    from stores.corpus.corpus import Corpus, corpus_names
+    from stores.corpus.web_pages import is_web
 
     chosen = [f"embedder.kind={embedder}", *(overrides or ())]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
+    is_known = corpus in corpus_names()
     target = Corpus(corpus)
-    changes = _read(target, sources, fresh, int(max_mb * 1e6))
+    try:
+        changes = _read(target, sources, fresh, int(max_mb * 1e6))
+    except BaseException:
+        if not is_known and target.is_new():  # a failed beginning leaves nothing behind
+            target.remove()
+        raise
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
     index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     if json_target is not None:
         skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
         write_json(json_target, {**counts, "skipped": skipped, "passages": len(index.passages)})
-        return
-    for document in changes.skipped:
-        say(f"skipped {document.id}: {document.why}", "yellow")
-    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
-    say(f"corpus {corpus}: {summary}; {len(index.passages)} passages ({chunking})")
+    else:
+        for document in changes.skipped:
+            say(f"skipped {document.id}: {document.why}", "yellow")
+        summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+        say(f"corpus {corpus}: {summary}; {len(index.passages)} passages ({chunking})")
+    # A file of a folder may be skipped; what was asked for by name was to be read.
+    if {s.id for s in changes.skipped} & {name for name in sources if is_web(name)}:
+        raise typer.Exit(2)
 
 
 def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> "Changes":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import AsJson, console, opt, write_json
+from ui.cli.output import JsonFile, console, opt, write_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def kinds(
     slot: Annotated[str | None, typer.Argument(help="One slot, such as context; else all.")] = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
     as_markdown: Annotated[bool, opt("Write a table for a README.", "--markdown")] = False,
 ) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
@@ -30,8 +30,8 @@ def kinds(
     if slot is not None and slot not in SLOTS:
         raise UserError(f"no slot '{slot}': the slots are {', '.join(SLOTS)}")
     described = catalogue(registry(), SLOTS if slot is None else (slot,))
-    if as_json:
-        write_json("-", described)
+    if json_target is not None:
+        write_json(json_target, described)
     elif as_markdown:
         typer.echo(markdown(described))
     else:

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from ui.cli import ask as cli_ask
 from ui.cli import backup as cli_backup
+from ui.cli import demo as cli_demo
 from ui.cli import doctor as cli_doctor
 from ui.cli import ingest as cli_ingest
 from ui.cli import kinds as cli_kinds
@@ -66,11 +67,31 @@ def problem(error: BaseException) -> str | None:
         return f"{one_line(message())} (see --help)"
     if isinstance(error, UserError):
         return one_line(str(error))
+    if isinstance(error, OSError) and _is_of_home(error):
+        why = f"cannot write '{error.filename}' ({error.strerror})"
+        return f"{why}: set STATEGATE_HOME to a folder that you may write to"
     if isinstance(error, ValidationError):
         from nodes.registry import first_problem
 
         return one_line(first_problem(error))
     return None
+
+
+def _is_of_home(error: OSError) -> bool:
+    """Say whether a file of ours could not be written: a read-only or a full disk."""
+    import errno
+    from pathlib import Path
+
+    from stores.errors import UserError
+    from stores.home import cache, home
+
+    refusals = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+    if error.errno not in refusals or not isinstance(error.filename, str | Path):
+        return False
+    try:
+        return any(Path(error.filename).is_relative_to(place()) for place in (home, cache))
+    except UserError:
+        return False
 
 
 def _close_quietly() -> None:
@@ -87,7 +108,7 @@ app = typer.Typer(
     cls=Commands,
     add_completion=False,
     rich_markup_mode="rich",
-    epilog=examples("stategate run demo --goal 3", "stategate kinds", "stategate doctor"),
+    epilog=examples("stategate demo", "stategate run demo", "stategate kinds", "stategate doctor"),
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -113,12 +134,13 @@ def stategate(
         typer.echo(context.get_help())
 
 
+command(app, *cli_demo.EXAMPLES)(cli_demo.demo)
 command(app, *cli_run.EXAMPLES)(cli_run.run)
 command(app, *cli_ask.ASK_EXAMPLES)(cli_ask.ask)
 command(app, *cli_ask.CHAT_EXAMPLES)(cli_ask.chat)
 command(app, *cli_ingest.EXAMPLES)(cli_ingest.ingest)
 app.add_typer(memory_app, name="memory")
-command(app, "stategate kinds context", "stategate kinds --json")(cli_kinds.kinds)
+command(app, "stategate kinds context", "stategate kinds --json -")(cli_kinds.kinds)
 app.add_typer(data_app, name="data")
 app.add_typer(train_app, name="train")
 app.add_typer(eval_app, name="eval")
@@ -130,7 +152,7 @@ command(app, *cli_backup.RESTORE_EXAMPLES)(cli_backup.restore)
 command(app, *cli_rank.EXAMPLES)(cli_rank.rank)
 command(app, *cli_ui.EXAMPLES)(cli_ui.ui)
 command(app, *cli_mcp.EXAMPLES)(cli_mcp.mcp)
-command(app, "stategate doctor --json")(cli_doctor.doctor)
+command(app, "stategate doctor --json -")(cli_doctor.doctor)
 
 
 def main() -> None:

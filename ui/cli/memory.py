@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.text import one_line
-from ui.cli.output import AsJson, command_group, console, opt, say, write_json
+from ui.cli.output import JsonFile, command_group, console, opt, say, write_json
 
 if TYPE_CHECKING:
     from nodes.protocols import Embedder
@@ -37,11 +37,14 @@ _Agent = Annotated[str, opt("Which agent's memory.")]
 
 @memory_app.command("list")
 def list_(
-    db: _Db = None, user: _User = "default", agent: _Agent = "stategate", as_json: AsJson = False
+    db: _Db = None,
+    user: _User = "default",
+    agent: _Agent = "stategate",
+    json_target: JsonFile = None,
 ) -> None:
     """List every fact, oldest first, with the turns it came from."""
     place = _place(db, user, agent)
-    _show(place.open().facts(place.namespace), as_json)
+    _show(place.open().facts(place.namespace), json_target)
 
 
 @memory_app.command()
@@ -53,13 +56,13 @@ def search(
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
     from stores.memory.recall import Limits
 
     memory = _memory(db, user, agent, embedder)
-    _show(memory.recall(words, as_of=as_of, limits=Limits(facts=k)), as_json)
+    _show(memory.recall(words, as_of=as_of, limits=Limits(facts=k)), json_target)
 
 
 @memory_app.command()
@@ -74,7 +77,7 @@ def why(
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Show every candidate for a question: its score by signal, and why it was left out."""
     from stores.memory.recall import SIGNALS, Limits
@@ -83,8 +86,8 @@ def why(
     limits = Limits(k, tokens, 0.0, min_trust)
     _, candidates = memory.explain(words, as_of=as_of, limits=limits)
     others = [n for n in memory.store.namespaces() if n != memory.namespace]
-    if as_json:
-        write_json("-", [{**vars(c), "signals": dict(c.signals)} for c in candidates])
+    if json_target is not None:
+        write_json(json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates])
         return
     from rich.markup import escape
     from rich.table import Table
@@ -103,13 +106,16 @@ def why(
 
 @memory_app.command()
 def timeline(
-    db: _Db = None, user: _User = "default", agent: _Agent = "stategate", as_json: AsJson = False
+    db: _Db = None,
+    user: _User = "default",
+    agent: _Agent = "stategate",
+    json_target: JsonFile = None,
 ) -> None:
     """Show what was stated of whom, from when to when, and which fact ended it."""
     place = _place(db, user, agent)
     rows = place.open().timeline(place.namespace)
-    if as_json:
-        write_json("-", rows)
+    if json_target is not None:
+        write_json(json_target, rows)
         return
     from rich.markup import escape
     from rich.table import Table
@@ -140,13 +146,13 @@ def remember(
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Keep a text, and say what became of it: stored, merged or refused, and what it closed."""
     memory = _memory(db, user, agent, embedder)
     written = memory.remember(text, at=at, source=source, speaker=speaker, thread=thread)
-    if as_json:
-        write_json("-", {**vars(written), "closed": list(written.closed)})
+    if json_target is not None:
+        write_json(json_target, {**vars(written), "closed": list(written.closed)})
         return
     said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
@@ -165,7 +171,7 @@ def forget(
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Erase facts, their turns and what came of them: memory, traces, checkpoints, banks, vectors."""
     from graph.forgetting import Places, forget_everywhere
@@ -180,8 +186,8 @@ def forget(
     )  # fmt: skip
     if not report.erased and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
-    if as_json:
-        write_json("-", {"forgotten": report.counts, "exported_to": report.exports})
+    if json_target is not None:
+        write_json(json_target, {"forgotten": report.counts, "exported_to": report.exports})
         return
     gone = report.counts["facts"]
     other = ", ".join(f"{n} {what}" for what, n in report.counts.items() if n and what != "facts")
@@ -203,15 +209,15 @@ def prove_forgotten(
     traces: _Traces = None,
     checkpoints: _Checkpoints = None,
     db: _Db = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Search every store for words, byte by byte; exit code 1 where they still stand."""
     from graph.forgetting import Places, search_everywhere
     from stores.memory.long_term import open_long_term
 
     hits = search_everywhere(texts, open_long_term(db), Places.here(traces, checkpoints))
-    if as_json:
-        write_json("-", [vars(hit) for hit in hits])
+    if json_target is not None:
+        write_json(json_target, [vars(hit) for hit in hits])
     else:
         for hit in hits:
             say(f"{hit.store}: {hit.where} holds '{hit.text}'", "red")
@@ -271,9 +277,9 @@ def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
     return MemoryPlace(url=db, user=user, agent=agent)
 
 
-def _show(facts: "list[Fact]", as_json: bool) -> None:
-    if as_json:
-        write_json("-", [_plain(fact) for fact in facts])
+def _show(facts: "list[Fact]", json_target: str | None) -> None:
+    if json_target is not None:
+        write_json(json_target, [_plain(fact) for fact in facts])
         return
     from rich.padding import Padding
     from rich.text import Text

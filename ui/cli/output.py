@@ -34,7 +34,6 @@ Overrides = Annotated[
 ]
 Config = Annotated[str, opt("A preset or a YAML file.")]
 JsonFile = Annotated[str | None, opt("Write all of it; - is stdout.", "--json", metavar="FILE")]
-AsJson = Annotated[bool, opt("Write JSON to stdout.", "--json")]
 Limit = Annotated[int | None, opt("Only the first so many.", min=1)]
 
 

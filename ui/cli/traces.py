@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import AsJson, command, command_group, console, opt, say, write_json
+from ui.cli.output import JsonFile, command, command_group, console, opt, say, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,13 +26,13 @@ Database = Annotated[
 _BEST, _ID = 5, 10  # pieces of a context that a line names, and characters of their ids
 
 
-@command(traces_app, "stategate traces list --min-reward 1 --json", name="list")
+@command(traces_app, "stategate traces list --min-reward 1 --json -", name="list")
 def list_traces(
     db: Database = None,
     min_reward: Annotated[float | None, opt("Only episodes with at least this.")] = None,
     env: Annotated[str | None, opt("Only episodes in this world.")] = None,
     limit: Annotated[int, opt("The newest so many.", min=1)] = 20,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """List recorded episodes, newest first."""
     import time
@@ -43,15 +43,15 @@ def list_traces(
     from ui.actions import task_in_words
 
     episodes = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
-    if as_json:
-        write_json("-", episodes)
+    if json_target is not None:
+        write_json(json_target, episodes)
         return
     if not episodes:
         say("no episodes are recorded yet: stategate run demo --goal 3")
         return
     table = Table("when", "reward", "steps", "task", "episode", box=None, pad_edge=False)
     for row in episodes:
-        reward = f"{row['reward']:.2f}" if row["done"] else "–"
+        reward = f"{row['reward']:.2f}" if row["done"] and row["reward"] is not None else "–"
         when = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
         told = (when, reward, str(row["steps"]), Text(task_in_words(row["task"])))
         table.add_row(*told, row["episode_id"], style="" if row["done"] else "dim")
@@ -62,15 +62,15 @@ def list_traces(
 def show(
     episode: Annotated[str, typer.Argument(help="An episode id, or the beginning of one.")],
     db: Database = None,
-    as_json: AsJson = False,
+    json_target: JsonFile = None,
 ) -> None:
     """Show the events of one episode, and what its contexts were made of."""
     from rich.text import Text
 
     store = _open(db)
     row = _find(store, episode)
-    if as_json:
-        write_json("-", store.exported(row))
+    if json_target is not None:
+        write_json(json_target, store.exported(row))
         return
     contexts = _contexts(store.pieces(row["episode_id"]))
     out = console()

@@ -32,6 +32,9 @@ def ui(
     new_account: Annotated[
         str | None, opt("Print a line for the accounts file, and end.", metavar="USER")
     ] = None,
+    messages: Annotated[
+        str, opt("An agent's thread to look into.", metavar="FILE|DATABASE#THREAD")
+    ] = "",
 ) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""
     from graph.config import load_config
@@ -41,6 +44,10 @@ def ui(
         return
     settled = load_config(config, overrides or ())
     login = parse_auth(auth)
+    if messages:
+        from graph.exported import read_messages
+
+        read_messages(messages)  # a wrong file is told here, not in the browser
     if host not in _LOOPBACK:
         how = "over plain HTTP" if login else "without a password (add --auth user:password)"
         typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
@@ -48,7 +55,7 @@ def ui(
         from ui.app.web import serve
 
     typer.echo("starting …", err=True)
-    url = serve(settled, host=host, port=port, auth=login, block=False)
+    url = serve(settled, host=host, port=port, auth=login, block=False, messages=messages)
     typer.echo(f"Stategate is at {url} (stop it with Ctrl-C)")
     wait()
 
