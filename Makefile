@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 export ANONYMIZED_TELEMETRY := False
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check faults ui lock clean
+.PHONY: help setup demo test check faults audit ui lock clean
 
 help: ## what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -44,6 +44,12 @@ check: setup ## ruff, mypy strict and deptry
 faults: setup ## kill every scenario at each of its writes and at 200 moments (an hour or two)
 	for scenario in $$(ls tests/faults/scenarios | sed -n 's/^\([a-z]*\)\.py$$/\1/p'); do \
 	  $(BIN)/python -m tests.faults.killing $$scenario --every 1 --random 200 || exit 1; done
+
+audit: setup ## known holes in what is installed (asks a public database), and all licences
+	$(BIN)/python -m pip check
+	$(BIN)/python -c "from importlib.metadata import distributions as d; \
+	  print(*sorted({f'{x.name}: {x.metadata.get(\"License-Expression\") or (x.metadata.get(\"License\") or \"see its files\").splitlines()[0][:60]}' for x in d()}), sep='\n')"
+	$(BIN)/uv tool run pip-audit --disable-pip --require-hashes -r requirements.lock
 
 ui: setup ## open the Gradio app on this machine
 	$(BIN)/stategate ui

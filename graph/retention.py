@@ -73,8 +73,8 @@ def prune(
         gone += _prune_thread(saver, thread.thread_id, keep_last)
     if isinstance(saver, SqliteCheckpoints) and gone:
         with saver.lock, contextlib.suppress(sqlite3.OperationalError):  # others are at it: later
-            saver.conn.execute("pragma wal_checkpoint(truncate)")
             saver.conn.execute("vacuum")
+            saver.conn.execute("pragma wal_checkpoint(truncate)")
     return gone, gone_threads
 
 

@@ -359,7 +359,7 @@ class Session:
 
     def _advance(self, on_text: Callable[[str], Any] | None = None, **where: Any) -> dict[str, Any]:
         entry = {"task": self._task} if self._task is not None else None
-        if entry is None and "session" not in self.values:
+        if entry is None and not {"session", "task"} & self.values.keys():
             raise UserError('no task yet: session.start({"goal": 3})')
         seen: dict[str, Any] = {}
         speaking: str | None = None

@@ -68,6 +68,20 @@ def step(out: _Out, data: _Data = "sample", seed: _Seed = 0) -> None:
 
 
 @bench_app.command(epilog=_EXAMPLES)
+def workers(
+    out: _Out,
+    goals: Annotated[int, typer.Option(help="Episodes to play.", min=1)] = 40,
+    count: Annotated[int, typer.Option("--workers", help="Processes.", min=2)] = 2,
+    config: Annotated[str, typer.Option(help="A preset or a YAML file.")] = "webshop",
+    seed: _Seed = 0,
+) -> None:
+    """Play the same episodes in one process and in several, and give out jobs that do nothing."""
+    from evals.bench.workers import worker_parts
+
+    _run("workers", worker_parts(config, goals, count), out, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
 def bank(
     out: _Out,
     bank: Annotated[str, typer.Option(metavar="FOLDER", help="A state bank to take vectors from.")],

@@ -44,7 +44,7 @@ class TraceWriter:
             pieces=pieces_of(record),
         )
 
-    def fork(self, source: str, target: str, steps: int, thread_id: str) -> None:
+    def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
         """Give the new episode ``target``, on thread ``thread_id``, the first steps of ``source``."""
         self.store.fork(source, target, steps, thread_id)
 

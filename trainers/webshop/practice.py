@@ -3,19 +3,21 @@
 stategate bank practice --goals train --set env.data=official --out runs/train.sqlite
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from envs.webshop import WebShop
-from graph.agent import Agent
 from graph.build import Graph, build_graph
 from graph.config import load_config
 from nodes.resources import Resources
 from stores.errors import UserError
 from stores.traces.store import TraceStore
+from stores.workers import Crew, work
 from trainers.webshop.goals import goals_of
 
 STYLES: Mapping[str, Sequence[str]] = {
@@ -35,29 +37,67 @@ def practise(
     out: str | Path,
     overrides: Sequence[str] = (),
     styles: Sequence[str] = tuple(STYLES),
+    crew: Crew | None = None,
 ) -> int:
     """Play the goals of ``split`` in each style; returns the episodes played now.
+
+    A ``crew`` shares them; on other machines its workers need the store ``out`` on a shared disk.
 
     Episodes that the store has already are not played again, so a killed run goes on.
     """
     unknown = sorted(set(styles) - set(STYLES))
     if unknown:
         raise UserError(f"no style '{unknown[0]}': the styles are {', '.join(STYLES)}")
+    graphs = _graphs(config, str(out), overrides, styles)
+    agent = next(iter(graphs.values())).agent if graphs else None  # type: ignore[attr-defined]
+    world = agent.bound().world if agent is not None else None
+    if not isinstance(world, WebShop):
+        raise UserError("practice plays WebShop, in a style or more: name a config of that world")
+    there = {row["episode_id"] for row in TraceStore(out).episodes(done=True)}
+    names = [(style, goal) for goal in goals_of(split, world) for style in styles]
+    todo = [(style, goal) for style, goal in names if f"{style}/{goal}" not in there]
+    with tqdm(total=len(todo), unit="episode", disable=None) as bar:
+        if crew is None:
+            for job in todo:
+                _play(graphs, job)
+                bar.update()
+            return len(todo)
+        start = partial(_serve, config, str(Path(out).absolute()), tuple(overrides), tuple(styles))
+        failed = 0
+        for (style, goal), _, problem in work(start, todo, crew):
+            bar.update()
+            if problem is not None:
+                failed += 1
+                tqdm.write(f"{style}/{goal}: {problem}", file=sys.stderr)
+    return len(todo) - failed
+
+
+def _graphs(
+    config: str, out: str, overrides: Sequence[str], styles: Sequence[str]
+) -> dict[str, Graph]:
     memory = f"memory=[{{kind: short_term}}, {{kind: trace, path: '{out}'}}]"
     graphs: dict[str, Graph] = {}
     resources: Resources | None = None
     for style in styles:
         settled = load_config(config, ["updater.kind=none", *overrides, *STYLES[style], memory])
         graphs[style] = build_graph(settled, False, resources)
-        agent: Agent = graphs[style].agent  # type: ignore[attr-defined]
-        resources = agent.resources
-    world = agent.bound().world if graphs else None
-    if not isinstance(world, WebShop):
-        raise UserError("practice plays WebShop, in a style or more: name a config of that world")
-    there = {row["episode_id"] for row in TraceStore(out).episodes(done=True)}
-    names = [(style, goal) for goal in goals_of(split, world) for style in styles]
-    todo = [(style, goal) for style, goal in names if f"{style}/{goal}" not in there]
-    for style, goal in tqdm(todo, unit="episode", disable=None):
-        thread: Any = {"configurable": {"episode_id": f"{style}/{goal}"}}
-        graphs[style].invoke({"task": {"goal": goal}}, thread)
-    return len(todo)
+        resources = graphs[style].agent.resources  # type: ignore[attr-defined]
+    return graphs
+
+
+def _serve(
+    config: str,
+    out: str,
+    overrides: Sequence[str],
+    styles: Sequence[str],
+    serve: Callable[[Callable[[Any], Any]], None],
+) -> None:
+    """Play what is asked for, in a worker. The store keeps an episode that is played again once."""
+    graphs = _graphs(config, out, overrides, styles)
+    serve(partial(_play, graphs))
+
+
+def _play(graphs: Mapping[str, Graph], job: tuple[str, int]) -> None:
+    style, goal = job
+    thread: Any = {"configurable": {"episode_id": f"{style}/{goal}"}}
+    graphs[style].invoke({"task": {"goal": goal}}, thread)
