@@ -106,7 +106,8 @@ def open_corpus(session: "Session") -> None:
     env = session.agent.config.env
     if not hasattr(env, "index"):
         return
-    output.say(f"reading {getattr(env, 'corpus', 'the documents')} …", "dim", stderr=True)
+    if output.console(stderr=True).is_terminal:
+        output.say(f"reading {getattr(env, 'corpus', 'the documents')} …", "dim", stderr=True)
     index = env.index(session.agent.resources)
     if not index.passages:
         output.say("there is no text in it: nothing can be found", "yellow", stderr=True)

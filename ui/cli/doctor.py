@@ -122,14 +122,16 @@ def _home() -> Iterator[Finding]:
     import shutil
     import tempfile
 
+    from stores.errors import UserError
     from stores.home import cache, home
 
     for name, place in (("data", home), ("cache", cache)):
         try:
             folder = place()
             tempfile.TemporaryFile(dir=folder).close()
-        except OSError as error:
-            yield Finding(name, False, f"not writable ({error}): set STATEGATE_HOME")
+        except (OSError, UserError) as error:
+            fix = "" if isinstance(error, UserError) else ": set STATEGATE_HOME"
+            yield Finding(name, False, f"not writable ({error}){fix}")
             continue
         free = shutil.disk_usage(folder).free / 1e9
         yield Finding(name, True, f"{folder} is writable, {free:.0f} GB free")
