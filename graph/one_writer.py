@@ -98,7 +98,10 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Say whether the head of the thread has results beside it, and nothing else to wait for."""
         if self._key(config) is None:
             return False
-        saved = self.checkpointer.get_tuple(config)  # type: ignore[union-attr]
+        try:
+            saved = self.checkpointer.get_tuple(config)  # type: ignore[union-attr]
+        except NotImplementedError:  # a saver of somebody's that is asynchronous only
+            return False
         written = saved is not None and any(
             task != _INPUT and not channel.startswith("__")
             for task, channel, _ in saved.pending_writes or ()
