@@ -118,7 +118,9 @@ def _read(source: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
-        raise UserError(f"cannot read config '{source}': no YAML{where}: correct it there") from None
+        raise UserError(
+            f"cannot read config '{source}': no YAML{where}: correct it there"
+        ) from None
     except (UnicodeDecodeError, OSError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"cannot read config '{source}': {problem}") from None
