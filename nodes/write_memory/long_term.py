@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from envs.protocols import UNKNOWN, answered
+from nodes.act.answer import NOTHING_FOUND
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
@@ -68,7 +69,8 @@ class LongTermMemory(MemoryParams):
             more = [*texts_of(asked, "", statements)[1:], *texts_of(said)[1:]]
             vectors = embedder.embed([*halves, *more])
             entities, relations = extract(f"{about} {asked}\n{said}")
-            success = said.rstrip(". ").lower() != UNKNOWN.rstrip(". ").lower()
+            failures = {text.rstrip(". ").lower() for text in (UNKNOWN, NOTHING_FOUND)}
+            success = said.rstrip(". ").lower() not in failures
             source, lineage = _origin(record, said)
             turn = Turn(
                 record.thread_id, record.episode_id, record.step, asked, said,

@@ -137,6 +137,8 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
         out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
     else:
         out.print()
+    if result.decision.reason:
+        out.print(f"({result.decision.reason})", style="dim", markup=False, soft_wrap=True)
     if result.decision.fallback:
         out.print(f"({result.decision.fallback})", style="yellow", markup=False)
     return result

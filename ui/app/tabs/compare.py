@@ -85,11 +85,12 @@ class CompareTab:
         return render_lanes(lanes, in_words(view, chunks), about, workspace.compared_label)
 
     def choose(self, tab: str, event: gr.EventData) -> Update:
-        """Choose the moment to compare at."""
+        """Choose the moment to compare at; what was compared at another goes."""
         workspace = self.app.of(tab)
         at = str(data_of(event).get("look", "now"))
         workspace.compared_at = int(at) if at.isdigit() else None
-        return {self.trail: self._moments(workspace)}
+        workspace.lanes, workspace.compared_page = [], None
+        return {self.trail: self._moments(workspace), self.lanes: self._drawn(workspace)}
 
     def rest(self, error: BaseException) -> Update:
         """Return what else an error changes: one can compare again."""
@@ -181,7 +182,8 @@ class CompareTab:
 
         opened.select(self.show, [tab], self.outputs, **QUIET)
         self.app.tab.change(self.show, [tab], self.outputs, **QUIET)
-        self.trail.click(self.choose, [tab], [self.trail], **QUIET)
-        self.go.click(self.compare, [tab, self.kinds, self.budget], self.outputs, **QUIET)
+        chosen = self.trail.click(self.choose, [tab], [self.trail, self.lanes], **QUIET)
+        for asked in (chosen.then, self.go.click):  # a moment is compared as it is chosen
+            asked(self.compare, [tab, self.kinds, self.budget], self.outputs, **QUIET)
         self.stop.click(self.halt, [tab], self.outputs, **QUIET)
         self.lanes.click(go_on, [tab], [*places, *self.outputs], **QUIET)

@@ -25,7 +25,7 @@ PACE = 0.5
 #: The task that a tab opens with, so that there is something to see.
 FIRST_TASK = 3
 #: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
-_NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "recall")
+_NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "learned_state", "recall")
 
 
 def quick(slot: str, config: Config) -> list[str]:

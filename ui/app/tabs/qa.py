@@ -19,6 +19,7 @@ from ui.app.tabs.common import QUIET, App, Update, Watch, button, telling
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
+_NAMED = 12  # files of an upload that its summary names
 _EXAMPLE = "Why does a brinicle grow?"
 
 
@@ -185,7 +186,10 @@ class QaTab:
             yield {**self.show(tab), self.status: note("Stopped reading files.", "info")}
             return
         changes, passages = watch.result
-        names = ", ".join([*changes.added, *changes.updated, *changes.unchanged][:5])
+        read = [*changes.added, *changes.updated, *changes.unchanged]
+        names = ", ".join(read[:_NAMED]) + (
+            f" and {len(read) - _NAMED} more" if len(read) > _NAMED else ""
+        )
         skipped = "".join(f"; skipped {s.id}: {s.why}" for s in changes.skipped)
         summary = f"{names} in corpus {talk.settings['corpus']}: {passages} passages{skipped}"
         added = note(summary, "warn" if skipped else "good", "Added.")

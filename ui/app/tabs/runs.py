@@ -19,7 +19,7 @@ from ui.app.tabs.episode_view import address_of, taken_slot
 
 #: Where runs are looked for: this folder's, and the published ones.
 ROOTS = (Path("runs"), Path(__file__).resolve().parents[3] / "docs" / "results" / "runs")
-_OUTCOMES = ["all", "success", "partial", "common.failed", "errors"]
+_OUTCOMES = ["all", "success", "partial", "failed", "errors"]
 _ALL = "all agents"
 _HINT = (
     "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "

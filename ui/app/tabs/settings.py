@@ -97,7 +97,9 @@ class SettingsTab:
         saved.success(None, [self.file], None, js=SAVE_JS)
 
     @telling
-    def _swap(self, draft: Draft, plan: Plan, at: tuple[str, int], kind: str, *raw: Any) -> Update:
+    def _swap(
+        self, draft: Draft, plan: Plan, at: tuple[str, int], kind: str | None, *raw: Any
+    ) -> Update:
         return {self.draft: swapped(_gather(draft, plan, raw), *at, kind), self.status: ""}
 
     @telling
@@ -159,8 +161,13 @@ class SettingsTab:
         self.upload.upload(self.read, [self.upload], [self.draft, self.status], **QUIET)
 
 
-def swapped(draft: Draft, slot: str, place: int, kind: str) -> Draft:
-    """Return the draft with another kind in a slot; a context keeps its budget."""
+def swapped(draft: Draft, slot: str, place: int, kind: str | None) -> Draft:
+    """Return the draft with another kind in a slot; a context keeps its budget.
+
+    A list that was left without a choice (None) changes nothing.
+    """
+    if not kind:
+        return draft
     if slot == "memory":
         old = list(draft.get(slot) or ())
         new = [] if kind == _NOTHING else [{"kind": kind}]

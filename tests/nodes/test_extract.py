@@ -1,0 +1,65 @@
+"""The actor that quotes: what it quotes, from where, and when it declines."""
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from envs.protocols import ANSWER, answered
+from graph.config import load_config
+from nodes.act.answer import NOTED, NOTHING_FOUND, Extract
+from nodes.protocols import BuiltContext, Piece
+from nodes.resources import Resources
+from nodes.retrieval.page import quote
+
+
+def decide(question: str, *pieces: tuple[str, str], **params):
+    made = [Piece(f"p{i}", kind, text, (), 1, 1) for i, (kind, text) in enumerate(pieces)]
+    asked = f"Question: {question}\nAnswer:\n"
+    made.append(Piece("question", "question", asked, (ANSWER,), 1, 1))
+    text = "".join(piece.text for piece in made)
+    context = BuiltContext((HumanMessage(text),), tuple(made), 1)
+    settled = load_config({"env": "qa", "embedder": "hashing", "actor": "extract"})
+    return Extract(**params).build(Resources(None, settled.embedder))(context, 0)
+
+
+PASSAGE = ("passage", quote(1, "The harbour", "The keeper of the lighthouse is Ingrid Solheim."))
+TOLD = ("fact", 'On 2026-01-02 the user said: "My boat is called Halcyon."\n')
+ANSWERED = (
+    "fact",
+    'On 2026-01-02 the user asked (asked 2 times): "Where is the boat?" '
+    "Answer [from document, unverified]: The boat lies in the north harbour.\n",
+)
+
+
+def test_a_passage_is_quoted_and_its_source_named():
+    decision = decide("Who is the keeper of the lighthouse?", PASSAGE, threshold=0)
+    assert "Ingrid Solheim" in answered(decision.action)
+    assert "[1] The harbour" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("question", "fact", "said"),
+    [
+        ("What is my boat called?", TOLD, "My boat is called Halcyon."),
+        ("Where is the boat?", ANSWERED, "The boat lies in the north harbour."),
+    ],
+)
+def test_what_is_remembered_is_quoted_without_bookkeeping(question, fact, said):
+    decision = decide(question, fact, threshold=0)
+    assert answered(decision.action) == said
+    assert "memory of 2026-01-02" in decision.reason
+
+
+def test_a_remembered_question_that_nobody_answered_is_no_answer():
+    line = 'On 2026-01-02 the user asked: "Where is the boat?" Answer: (not answered)\n'
+    assert answered(decide("Where is the boat?", ("fact", line)).action) == NOTHING_FOUND
+
+
+def test_what_is_not_there_is_declined():
+    decision = decide("What is the capital of Peru?", PASSAGE)
+    assert answered(decision.action) == NOTHING_FOUND
+    assert "best score" in decision.reason
+
+
+def test_a_statement_is_acknowledged():
+    told = decide("My name is Zoe and my boat is called Halcyon", PASSAGE)
+    assert answered(told.action) == NOTED
