@@ -1,0 +1,71 @@
+"""Wordings: many families, apart by split; what the goal asks stays in its text."""
+
+import pytest
+
+from envs.asking.request import read_request
+from envs.asking.values import locate
+from envs.webshop import WebShop
+from envs.webshop.wordings import SPLITS, every_pattern, families, names_of, reword
+from evals.core.statistics import cluster_error, paired
+from stores.errors import UserError
+
+CHANGED = ("typos", "units")  # these say values otherwise on purpose
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return WebShop.load("sample")
+
+
+def test_families_are_many_and_apart():
+    assert len(families()) >= 12
+    assert all(len(set(family["patterns"])) >= 20 for family in families().values())
+    assert len(names_of("held-out")) >= 4
+    patterns = [p for family in families().values() for p in family["patterns"]]
+    assert len(set(patterns)) == len(patterns)
+    assert len(every_pattern("held-out")) >= 80
+    with pytest.raises(UserError, match="no wording 'klingon'"):
+        names_of("klingon")
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_value_stays_and_the_limit_is_read(shop, split):
+    goals = [goal for goal in shop.goals[:40] if goal["goal_options"]]
+    for number, (family, pattern) in enumerate(every_pattern(split)):
+        goal = goals[number % len(goals)]
+        product = shop.products[goal["asin"]]
+        said = reword(goal, product, family, "7", pattern)
+        assert said == reword(goal, product, family, "7", pattern)
+        request = read_request(said["instruction_text"])
+        # What is held out is played, not tuned on: its limits need not all be read.
+        if goal["price_upper"] < 1e6 and family not in CHANGED and split != "held-out":
+            assert request.limit is not None, said["instruction_text"]
+        if family in CHANGED:
+            continue
+        for name, value in said["goal_options"].items():
+            excluded = said["excluded"].get(name)
+            found = locate(request, str(value), name).is_whole
+            assert found or excluded, said["instruction_text"]
+
+
+def test_ranges_share_no_product(shop):
+    parts = {name: {shop.goals[i]["asin"] for i in goals} for name, goals in shop.ranges.items()}
+    assert not parts["training"] & parts["test"]
+    assert not parts["clean"] & (parts["test"] | parts["training"])
+
+
+def test_a_wording_is_a_parameter_of_the_world(shop):
+    said = WebShop.load("sample", wording="question")
+    assert [g["asin"] for g in said.goals] == [g["asin"] for g in shop.goals]
+    assert said.goals[3]["instruction_text"] != shop.goals[3]["instruction_text"]
+    assert said.group_of(3) == shop.goals[3]["asin"]
+
+
+def test_values_that_hang_together_make_the_error_larger():
+    values = [1.0] * 10 + [0.0] * 10
+    alone = cluster_error(values, list(range(20)))
+    together = cluster_error(values, [i // 5 for i in range(20)])
+    assert together == pytest.approx(alone * 2.517, rel=0.01)  # by hand: four clusters, not twenty
+    same = [i // 5 for i in range(20)]
+    wide, narrow = paired([0.0] * 20, values, clusters=same), paired([0.0] * 20, values)
+    assert wide.high - wide.low > narrow.high - narrow.low
