@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 export ANONYMIZED_TELEMETRY := False
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check ui lock clean
+.PHONY: help setup demo test check faults ui lock clean
 
 help: ## what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,10 @@ check: setup ## ruff, mypy strict and deptry
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/deptry .
+
+faults: setup ## kill every scenario at each of its writes and at 200 moments (an hour or two)
+	for scenario in $$(ls tests/faults/scenarios | sed -n 's/^\([a-z]*\)\.py$$/\1/p'); do \
+	  $(BIN)/python -m tests.faults.killing $$scenario --every 1 --random 200 || exit 1; done
 
 ui: setup ## open the Gradio app on this machine
 	$(BIN)/stategate ui

@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,12 +23,13 @@ from graph.state import (
     turns_before,
     unpack_vector,
 )
-from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, Source, StepRecord
+from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
-from nodes.retrieval.past import WithPast, past_chunks
+from nodes.retrieval.past import candidates
 from stores.errors import MissingExtra, UserError
+from stores.text import storable
 from stores.traces import Event
 
 
@@ -44,15 +45,22 @@ class Agent:
         """Return the graph's node ``name``: its body, on the agent that the call asks for."""
 
         def node(state: State, runtime: Runtime[Any], config: RunnableConfig) -> dict[str, Any]:
-            thread = (config.get("configurable") or {}).get("thread_id")
-            bound = self.bound(runtime.context, runtime, thread)
+            # A caller who keeps the ledger of its episodes names them, beside the thread.
+            named = config.get("configurable") or {}
+            bound = self.bound(
+                runtime.context, runtime, named.get("thread_id"), named.get("episode_id")
+            )
             update: dict[str, Any] = getattr(bound, name)(state)
             return update
 
         return node
 
     def bound(
-        self, overrides: Any = None, runtime: Runtime[Any] | None = None, thread: Any = None
+        self,
+        overrides: Any = None,
+        runtime: Runtime[Any] | None = None,
+        thread: Any = None,
+        episode: Any = None,
     ) -> "BoundAgent":
         """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied."""
         changes = {slot: getattr(overrides, slot, None) for slot in SLOTS}
@@ -62,19 +70,25 @@ class Agent:
             config = config.model_copy(update=changes)
             require_fit(config)
             resources = resources.with_models(*config.models)
-        return BoundAgent(config, resources, runtime, thread)
+        return BoundAgent(config, resources, runtime, thread, episode)
 
 
 class BoundAgent:
     """Node bodies: state in, update out; everything heavy comes from ``resources``."""
 
     def __init__(
-        self, config: Config, resources: Resources, runtime: Runtime[Any] | None, thread: Any
+        self,
+        config: Config,
+        resources: Resources,
+        runtime: Runtime[Any] | None,
+        thread: Any,
+        episode: Any,
     ) -> None:
         self.config = config
         self.resources = resources
         self._runtime = runtime
         self._thread = thread
+        self._episode = episode
 
     @property
     def world(self) -> World:
@@ -90,15 +104,16 @@ class BoundAgent:
             observation = self.world.observe(state["session"])
             self._tell("observe", state, page=observation.text[:200])
             return {"observation": observation}
-        task = require_task(task, self.config.env)
+        task = thaw(require_task(task, self.config.env))
         session, observation = self.world.reset({k: v for k, v in task.items() if k != "env"})
         episodes = state.get("episodes", 0) + 1
-        thread = str(self._thread or uuid.uuid4().hex)
+        # Of its own, not the thread's: a thread may be named twice, in other processes too.
+        named = self._episode
         started: dict[str, Any] = {
             "task": None,
             "episode": {"env": self.config.env.kind, **task},
             "episodes": episodes,
-            "episode_id": thread if episodes == 1 else f"{thread}#{episodes}",
+            "episode_id": uuid.uuid4().hex if named is None else str(named),
             "session": thaw(session),
             "before": None,
             "recurrent": pack_vector(self._updater.initial()),
@@ -148,6 +163,9 @@ class BoundAgent:
 
     def taken(self, state: State, decision: Decision, context: BuiltContext) -> dict[str, Any]:
         """Return the update that ``decision`` makes (also used for a person's own action)."""
+        decision = replace(
+            decision, action=storable(decision.action), reason=storable(decision.reason)
+        )
         session, outcome = self.world.step(state["session"], decision.action)
         parts = outcome.info.get("reward")
         return {
@@ -210,22 +228,17 @@ class BoundAgent:
         observation, resources = self.observation(state), self.resources
         source = self.config.env.source(observation, resources)
         if source is None:
-            source = self._candidates(observation, read_events(state))
+            page = PageSource(resources.view, observation, lambda: resources.embedder)
+            source = candidates(
+                page, read_events(state), getattr(self.config.context, "past", "world"),
+                resources.view, lambda: resources.embedder,
+            )  # fmt: skip
         request = ContextRequest(
             self.world.instruction(state["session"]), observation, source, read_events(state),
             self.config.context.budget, unpack_vector(state.get("recurrent")), resources.view,
         )  # fmt: skip
         context: BuiltContext = resources.get(self.config.context)(request)
         return context
-
-    def _candidates(self, observation: Observation, events: Sequence[Event]) -> Source:
-        """Return the page's chunks, and earlier steps where the page does not tell of them."""
-        view, resources = self.resources.view, self.resources
-        page = PageSource(view, observation, lambda: resources.embedder)
-        past = getattr(self.config.context, "past", "world")
-        if past == "events" or (past == "world" and view.recalls):
-            return WithPast(page, past_chunks(events), view, lambda: resources.embedder)
-        return page
 
     def accepts(self, action: str, observation: Observation) -> bool:
         """Say whether the world will take ``action``."""
@@ -266,9 +279,14 @@ def require_fit(config: Config) -> None:
 
 
 def thaw(value: Any) -> Any:
-    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints."""
+    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints.
+
+    Its texts are such that every store takes them (see ``stores.text.storable``).
+    """
+    if isinstance(value, str):
+        return storable(value)
     if isinstance(value, Mapping):
-        return {str(key): thaw(item) for key, item in value.items()}
+        return {storable(str(key)): thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [thaw(item) for item in value]
     return value

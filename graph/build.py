@@ -12,17 +12,17 @@ from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import RetryPolicy
 
 from graph.agent import Agent
 from graph.checkpoints import open_saver
 from graph.config import Config, load_config
+from graph.one_writer import TurnGraph
 from graph.state import Input, Output, State, context_schema
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]
+Graph = TurnGraph
 #: Where LangGraph looks for the durability that a caller did not pass.
 _DURABILITY = "__pregel_durability"
 NODES = ("observe", "update_state", "build_context", "act", "write_memory")
@@ -42,7 +42,7 @@ def build_graph(
     settled = config if isinstance(config, Config) else load_config(config)
     agent = Agent(settled, resources and resources.with_models(*settled.models))
     saver = open_saver(settled.checkpoints) if checkpointer is None else checkpointer
-    compiled = make_builder(agent).compile(checkpointer=saver, name="stategate")
+    compiled = TurnGraph(**vars(make_builder(agent).compile(checkpointer=saver, name="stategate")))
     limit = len(NODES) * settled.max_steps + 10
     # In a conversation every node's result is on disk before the next one starts (a caller's own
     # `durability=` wins): a process killed between answer and write would lose the answer otherwise.

@@ -2,16 +2,19 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stores.errors import UserError, needs
+from stores.loopback import from_environment, without_password
 from stores.sqlite import connect
 
 
@@ -44,8 +47,22 @@ class AsyncInThreads(BaseCheckpointSaver[Any]):
         await asyncio.to_thread(self.delete_thread, thread_id)
 
 
+def strict_serde() -> JsonPlusSerializer:
+    """Return a serialiser that makes nothing but plain values, arrays and messages of a checkpoint.
+
+    LangGraph's own default calls whatever function the file names, so that a checkpoint from elsewhere
+    runs code; ``LANGGRAPH_STRICT_MSGPACK`` need not be set here.
+    """
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
 class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
-    """LangGraph's SQLite saver, sync and async."""
+    """LangGraph's SQLite saver, sync and async.
+
+    ``lock_folder`` is where runs of one thread take turns (``graph.one_writer``).
+    """
+
+    lock_folder: Path | None = None
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""
@@ -54,14 +71,16 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
 
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     """Open the saver for a config's ``checkpoints``. Raises ``UserError`` if it cannot."""
+    where = None if where is None else from_environment(where)
     if where is None or where == "memory":
-        return InMemorySaver()
+        return InMemorySaver(serde=strict_serde())
     if where.startswith(("postgresql://", "postgres://")):
         return _postgres(where)
     path = Path(where).expanduser()
     try:
-        saver = SqliteCheckpoints(connect(path))
+        saver = SqliteCheckpoints(connect(path), serde=strict_serde())
         saver.setup()
+        saver.lock_folder = path.with_name(f"{path.name}.locks")
     except sqlite3.Error as error:
         raise UserError(
             f"cannot use '{path}' for checkpoints ({error}): name another file"
@@ -74,16 +93,41 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         from langgraph.checkpoint.postgres import PostgresSaver
         from psycopg import Connection, Error
         from psycopg.rows import dict_row
+        from psycopg_pool import ConnectionPool, PoolTimeout
+
+    class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
+        """LangGraph's PostgreSQL saver, sync and async, over connections that come back."""
+
+        def advisory_lock(self, thread: str) -> Callable[[], None] | None:
+            """Take the turn of ``thread`` on a connection of its own; None where another has it."""
+            connection: Any = Connection.connect(url, autocommit=True)
+            key = f"stategate {thread}"
+            query = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
+            if connection.execute(query, (key.replace("\0", ""),)).fetchone()[0]:
+                return connection.close  # type: ignore[no-any-return]
+            connection.close()
+            return None
+
     try:
-        connection = Connection.connect(url, autocommit=True, row_factory=dict_row)
-
-        class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
-            """LangGraph's PostgreSQL saver, sync and async."""
-
-        saver = PostgresCheckpoints(connection)
+        # The pool itself would try again and again, and log each: one plain try says what is wrong.
+        Connection.connect(url, connect_timeout=10).close()
+        pool = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=16,
+            timeout=30.0,
+            kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0},
+            check=ConnectionPool.check_connection,  # one that the server closed is made anew
+            open=True,
+        )
+        saver = PostgresCheckpoints(pool, serde=strict_serde())  # type: ignore[arg-type]
+        # The pool hands each call a connection of its own.
+        saver.lock = nullcontext()  # type: ignore[assignment]
         saver.setup()
-    except Error as error:
+    except (Error, PoolTimeout) as error:
         problem = " ".join(str(error).split())
-        raise UserError(f"cannot reach the checkpoint database: {problem}") from None
+        raise UserError(
+            f"cannot reach the checkpoint database: {without_password(problem)}"
+        ) from None
     checked: BaseCheckpointSaver[Any] = saver
     return checked

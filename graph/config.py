@@ -102,6 +102,16 @@ def _jsonable(value: Any) -> Any:
     raise UserError(f"config: {value!r} is not a plain value")
 
 
+class _Plain(yaml.SafeLoader):
+    """A safe loader without aliases: a few lines of them stand for billions of values."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose anything but an alias."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("write values out: aliases (*name) are not read")
+        return super().compose_node(parent, index)
+
+
 def _read(source: str) -> dict[str, Any]:
     path = Path(source)
     try:
@@ -114,13 +124,11 @@ def _read(source: str) -> dict[str, Any]:
                     f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
                 )
             text = files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
+        values = yaml.load(text, _Plain)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark is not None else ""
-        raise UserError(
-            f"cannot read config '{source}': no YAML{where}: correct it there"
-        ) from None
+        where = f"no YAML in line {mark.line + 1}" if mark is not None else str(error)
+        raise UserError(f"cannot read config '{source}': {where}: correct it there") from None
     except (UnicodeDecodeError, OSError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"cannot read config '{source}': {problem}") from None

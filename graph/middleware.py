@@ -29,12 +29,14 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langgraph.config import get_config, get_stream_writer
 from langgraph.types import Command
 
+from envs.messages.history import tokens_of
 from graph.recall_tool import recall_tool
 from nodes.build_context.messages.audit import Audit, untouched
 from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import Decisions, Shown
 from nodes.models.asking import cached_of, cost_of, usage_of
 from nodes.protocols import UpdaterParams
+from stores.tokens import count_tokens
 
 _KEY = "stategate"
 
@@ -148,7 +150,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         if isinstance(error, TimeoutError):
             problem = f"no decision within {self.timeout:g} s"
         _warn_once(f"context {self.context.kind}: messages pass untouched: {problem[:300]}")
-        audit = untouched(self.context.kind, self.context.settings.budget, 0, problem[:300])
+        tokens = sum(tokens_of(message, count_tokens) for message in messages)
+        audit = untouched(self.context.kind, self.context.settings.budget, tokens, problem[:300])
         return Shown(tuple(messages), None, audit)
 
     def _tell(self, audit: Audit) -> None:

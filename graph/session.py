@@ -58,6 +58,10 @@ def write_head(
     graph.update_state(config, {**tracked, **changes}, as_node=BEFORE[following])
 
 
+#: What ``on_text`` hears where a model's server broke off and is asked again from the start.
+BROKEN = "\n[the model's server broke off: from the start]\n"
+
+
 @dataclass(frozen=True)
 class StepResult:
     """What happened in one step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
@@ -145,8 +149,12 @@ class Session:
         """Whether the episode is over (done, or the step cap is reached)."""
         if self._task is not None:
             return False
-        values = self.values
-        if "session" not in values:
+        self.graph.settle(self.config)
+        snapshot = self.graph.get_state(self.config)
+        values = snapshot.values
+        # What a kill left: a decision that is not kept yet, or a task that has not begun.
+        is_left = "write_memory" in snapshot.next or (snapshot.next and values.get("task"))
+        if "session" not in values or is_left:
             return False
         return bool(values["done"]) or values["steps"] >= self.agent.config.max_steps
 
@@ -173,9 +181,17 @@ class Session:
         """
         self._require_running()
         started = time.perf_counter()
-        seen = self._half_done()
-        seen.update(self._advance(on_text, interrupt_after=["write_memory"]))
-        return self._result(seen, started)
+        with self.graph.alone(self.config):
+            self.graph.settle(self.config)
+            seen = self._half_done()
+            seen.update(self._advance(on_text, interrupt_after=["write_memory"]))
+            return self._result(seen, started)
+
+    def last(self) -> StepResult:
+        """Return the step taken last, drawn again. Raises ``UserError`` where none was."""
+        if not self.values.get("steps"):
+            raise UserError("no step was taken on this thread")
+        return self._result({}, time.perf_counter())
 
     def run(self) -> list[StepResult]:
         """Take steps until the episode is over; returns those taken."""
@@ -190,16 +206,17 @@ class Session:
         """Take a person's own action instead of the actor's. Raises ``UserError`` if illegal."""
         self._require_running()
         started = time.perf_counter()
-        self._to_act()
-        state = self.values
-        observation = self._bound.observation(state)
-        action = self._settle(action, observation)
-        context = self._bound.context(state)
-        decision = Decision(action, reason="a person's own action")
-        update = self._bound.taken(state, decision, context)
-        self.graph.update_state(self.config, update, as_node="act")
-        self._advance(interrupt_after=["write_memory"])
-        return self._result({"observation": observation, "context": context}, started)
+        with self.graph.alone(self.config):
+            self._to_act()
+            state = self.values
+            observation = self._bound.observation(state)
+            action = self._settle(action, observation)
+            context = self._bound.context(state)
+            decision = Decision(action, reason="a person's own action")
+            update = self._bound.taken(state, decision, context)
+            self.graph.update_state(self.config, update, as_node="act")
+            self._advance(interrupt_after=["write_memory"])
+            return self._result({"observation": observation, "context": context}, started)
 
     def look(
         self, context: Mapping[str, Any] | None = None, step: int | None = None, *, act: bool = True
@@ -265,13 +282,14 @@ class Session:
 
     def back(self, n: int = 1) -> "Session":
         """Undo the last ``n`` steps; the undone ones stay in the checkpoint history."""
-        taken = self.values.get("steps", 0)
-        if n < 1 or taken - n < 0:
-            raise UserError(f"cannot go back {n} steps: {taken} were taken")
-        boundary = self._boundary(taken - n)
-        write_head(self.graph, self.config, boundary.values, boundary.following)
-        self._task = None
-        return self
+        with self.graph.alone(self.config):
+            taken = self.values.get("steps", 0)
+            if n < 1 or taken - n < 0:
+                raise UserError(f"cannot go back {n} steps: {taken} were taken")
+            boundary = self._boundary(taken - n)
+            write_head(self.graph, self.config, boundary.values, boundary.following)
+            self._task = None
+            return self
 
     def fork(
         self,
@@ -292,7 +310,7 @@ class Session:
         snapshot = self.graph.get_state(self.config)
         if "session" not in snapshot.values:
             raise UserError("nothing to fork: start a task first")
-        own = {"episode_id": new.thread_id, "episodes": 1}
+        own = {"episode_id": uuid.uuid4().hex, "episodes": 1}
         last = snapshot.values["steps"] if step is None else step
         heads = [known for number, known in self._boundaries().items() if number < last]
         now = Boundary(cast(State, snapshot.values), (snapshot.next or ("observe",))[0])
@@ -301,7 +319,7 @@ class Session:
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)
             if hasattr(writer, "fork"):
-                writer.fork(snapshot.values["episode_id"], new.thread_id, last)
+                writer.fork(snapshot.values["episode_id"], own["episode_id"], last, new.thread_id)
         return new
 
     def _boundaries(self) -> dict[int, Boundary]:
@@ -344,6 +362,7 @@ class Session:
         if entry is None and "session" not in self.values:
             raise UserError('no task yet: session.start({"goal": 3})')
         seen: dict[str, Any] = {}
+        speaking: str | None = None
         parts: Any = self.graph.stream(
             entry, self.config, context=validated(self.overrides),
             stream_mode=["updates"] if on_text is None else ["updates", "messages"], **where,
@@ -354,6 +373,9 @@ class Session:
                 # A piece of a model's reply, not a whole message.
                 is_written = piece.type == "AIMessageChunk" and piece.text
                 if on_text and about.get("langgraph_node") == "act" and is_written:
+                    if speaking not in (None, piece.id):  # asked again: the first try broke off
+                        on_text(BROKEN)
+                    speaking = piece.id
                     on_text(str(piece.text))
                 continue
             if update.get("__interrupt__"):
@@ -374,14 +396,19 @@ class Session:
         return {"observation": bound.observation(state), "context": bound.context(state)}
 
     def _result(self, seen: Mapping[str, Any], started: float) -> StepResult:
-        values = self.values
+        values, bound = self.values, self._bound
         decision = Decision(**(values["decision"] or {"action": values["action"] or ""}))
+        step = values["steps"] - 1
+        if "context" not in seen or "observation" not in seen:
+            # Nodes that had written before a kill do not run again: their step is drawn once more.
+            state = self._ready(bound, self._boundary(step))
+            seen = {"observation": bound.observation(state), "context": bound.context(state)}
         return StepResult(
-            step=values["steps"] - 1,
+            step=step,
             observation=seen["observation"],
             context=seen["context"],
             decision=decision,
-            outcome=self._bound.world.observe(values["session"]),
+            outcome=bound.world.observe(values["session"]),
             seconds=time.perf_counter() - started,
         )
 

@@ -43,6 +43,10 @@ class Piece:
     reason: str = ""
 
 
+#: Kinds of pieces that are a context's own frame, not the world's text.
+FRAME = frozenset(("instruction", "status", "history", "event", "experience", "question"))
+
+
 @dataclass(frozen=True)
 class BuiltContext:
     """What the model gets to read.
@@ -73,6 +77,20 @@ class BuiltContext:
     def text(self) -> str:
         """The prompt as one string."""
         return "".join(str(message.content) for message in self.messages)
+
+    def part(self, *kinds: str) -> str:
+        """Return the text of the pieces of these kinds: of :data:`FRAME`, or "page" for all others.
+
+        What a page says is never taken for what the frame says. Where no piece is of the frame (a
+        stranger's builder, which says nothing about its lines) it is the whole prompt.
+        """
+        if not any(piece.kind in FRAME for piece in self.pieces):
+            return self.text
+        return "".join(
+            piece.text
+            for piece in self.pieces
+            if (piece.kind if piece.kind in FRAME else "page") in kinds
+        )
 
 
 class Source(Protocol):

@@ -1,7 +1,18 @@
-"""Which URLs point at this machine: a proxy named in the environment must not see those."""
+"""What a URL says: whether it points at this machine, and how it may be shown.
+
+A proxy named in the environment must not see what is meant for this machine.
+"""
 
 import ipaddress
+import os
+import re
 from urllib.parse import urlsplit
+
+from stores.errors import UserError
+
+_PASSWORD = re.compile(r"(?<=://)([^/\s@:]*):([^/\s]*)@")
+_VARIABLE = re.compile(r"\$\{?(STATEGATE_[A-Z_]+)\}?")
+_NAMED = re.compile(r"(?i)\b(password|passwd|api_key|token)=[^&\s'\"]+")
 
 
 def on_loopback(url: str) -> bool:
@@ -13,3 +24,23 @@ def on_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def without_password(text: str) -> str:
+    """Return ``text`` (a URL, or an error that holds one) without the passwords of its URLs."""
+    return _NAMED.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", text))
+
+
+def from_environment(url: str) -> str:
+    """Return ``url``, or what the variable holds that it names: ``$STATEGATE_POSTGRES``.
+
+    So a config, and all that is written down of it, names a database without its password. Raises
+    ``UserError`` where the variable is not set; only names that begin with STATEGATE_ are read.
+    """
+    named = _VARIABLE.fullmatch(url.strip())
+    if named is None:
+        return url
+    value = os.environ.get(named[1], "").strip()
+    if not value:
+        raise UserError(f"the environment variable {named[1]} is not set: set it to a URL")
+    return value

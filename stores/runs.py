@@ -11,19 +11,24 @@ A run that was killed goes on where it stopped: rows that are there are not made
 or a package is another by then, ``args.json`` says so under ``resumed``.
 """
 
+import getpass
+import hashlib
 import json
 import math
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
 from stores.files import write_text
+from stores.loopback import without_password
 
 _PACKAGES = (
     "stategate", "langgraph", "langchain", "langchain-core", "langchain-openai", "torch",
@@ -46,7 +51,7 @@ class RunDirectory:
         try:
             if self._args.exists():
                 _same(json.loads(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
-            elif self.folder.exists() and any(self.folder.iterdir()):
+            elif self.folder.exists() and any(p.suffix != ".part" for p in self.folder.iterdir()):
                 raise UserError(f"'{folder}' holds something else: name a new folder for the run")
             else:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -55,6 +60,29 @@ class RunDirectory:
             raise UserError(
                 f"cannot keep a run in '{folder}' ({error}): name a new folder"
             ) from None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the directory: two writers would write everything twice. Raises ``UserError``."""
+        from filelock import FileLock, Timeout
+
+        name = hashlib.sha256(str(self.folder.resolve()).encode("utf-8", "replace")).hexdigest()
+        place = Path(tempfile.gettempdir()) / f"stategate-runs-{getpass.getuser()}"
+        try:
+            place.mkdir(exist_ok=True)
+            lock = FileLock(place / name[:24])
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(
+                f"another process writes the run '{self.folder}': wait for it, or name another folder"
+            ) from None
+        except OSError:  # a disk that refuses the lock refuses the rows as well
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
 
     def note_resumption(self, args: Mapping[str, Any]) -> None:
         """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
@@ -145,7 +173,7 @@ def shown_config(value: Any) -> Any:
         return {key: shown_config(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [shown_config(item) for item in value]
-    return shown_path(value) if isinstance(value, str) else value
+    return without_password(shown_path(value)) if isinstance(value, str) else value
 
 
 def mean(values: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
+_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 #: Words that say nothing of what a text is about.
 SMALL = frozenset(
     [
@@ -39,3 +40,15 @@ def stem(word: str) -> str:
 def one_line(text: str) -> str:
     """Fold all white space, so that a fact never breaks a format of lines."""
     return " ".join(text.split())
+
+
+def unbroken(text: str) -> str:
+    """Return ``text`` without line breaks of any kind; its other space stays as it is."""
+    return _BREAKS.sub(" ", text)
+
+
+def storable(text: str) -> str:
+    """Return ``text`` as every store takes it: no NUL, no lone surrogate (a broken emoji)."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")

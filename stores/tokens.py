@@ -6,6 +6,9 @@ by a printable character), so lines are counted once and cached: a warm page cos
 
 import hashlib
 import os
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +36,39 @@ def encoding() -> "tiktoken.Encoding":
     return tiktoken.get_encoding("cl100k_base")
 
 
+#: Characters that the tokenizer reads at once where a text has no end of a word, or of a space.
+_STRETCH = 4096
+_RUN = re.compile(r"\s+|\S+")
+
+
+def encode(text: str) -> list[int]:
+    """Return the tokens of any text; runs of thousands of characters are read in stretches.
+
+    The encoder itself panics on a million spaces, with an exception that nothing catches. Raises
+    ``ValueError`` should it ever do so here.
+    """
+    read = encoding().encode_ordinary
+    try:
+        if len(text) <= _STRETCH:
+            return read(text)
+        return [token for stretch in _stretches(text) for token in read(stretch)]
+    except BaseException as error:
+        if not type(error).__module__.startswith("pyo3"):
+            raise
+        raise ValueError("a text that the tokenizer cannot read") from None
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """Yield ``text`` in parts: whole where no run is long, else cut within its long runs."""
+    start = 0
+    for run in _RUN.finditer(text):
+        while run.end() - max(start, run.start()) > _STRETCH:
+            cut = max(start, run.start()) + _STRETCH
+            yield text[start:cut]
+            start = cut
+    yield text[start:]
+
+
 def _place_data_file(target: Path) -> None:
     from importlib.metadata import PackageNotFoundError, files
 
@@ -48,7 +84,7 @@ def _place_data_file(target: Path) -> None:
 
 @lru_cache(maxsize=65536)
 def _count_line(line: str) -> int:
-    return len(encoding().encode_ordinary(line))
+    return len(encode(line))
 
 
 def count_tokens(text: str) -> int:
@@ -64,8 +100,10 @@ def truncate(text: str, budget: int) -> str:
         return ""
     if count_tokens(text) <= budget:
         return text
-    tokens = encoding().encode_ordinary(text)[:budget]
-    cut = encoding().decode(tokens, errors="ignore")
-    while cut and count_tokens(cut) > budget:  # re-encoding a cut can add a token
+    cut = encoding().decode(encode(text)[:budget], errors="ignore")
+    for _ in range(64):  # re-encoding a cut can add a token
+        if not cut or count_tokens(cut) <= budget:
+            return cut
         cut = cut[:-1]
-    return cut
+    fits = bisect_right(range(len(cut)), budget, key=lambda size: count_tokens(cut[:size]))
+    return cut[: max(fits - 1, 0)]  # many lines in one token: each counts

@@ -17,6 +17,7 @@ from nodes.protocols import BuiltContext, ContextRequest, Decision, Params, Step
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
+from nodes.retrieval.past import candidates
 from nodes.write_memory.short_term import ShortTerm
 from stores.errors import UserError
 from stores.traces import Event
@@ -169,8 +170,14 @@ class Walk:
             seen = [] if self._last is None else [Event("ACT", self._last, self.step - 1, asked)]
             seen.append(Event("OBS", observation.text, self.step, asked))
             self._state = self._updater.update(self._state, seen)
+        resources = self._readers.resources
+        source = candidates(
+            self._readers.source(observation), self.events,
+            getattr(self.reader.context, "past", "world"), resources.view,
+            lambda: resources.embedder,
+        )  # fmt: skip
         request = ContextRequest(
-            instruction=asked, observation=observation, source=self._readers.source(observation),
+            instruction=asked, observation=observation, source=source,
             events=self.events, budget=self.reader.budget, state=self._state,
             view=self._readers.resources.view,
         )  # fmt: skip

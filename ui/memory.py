@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from envs.protocols import World
 from graph.config import Config, load_config
@@ -25,6 +26,17 @@ def of_user(config: Config, user: str) -> Config:
     return load_config(values)
 
 
+def thread_of(config: Config, thread: str) -> str:
+    """Return the checkpoints' name of a conversation: equal names of two users are two threads."""
+    place = next((p.place for p in config.memory if hasattr(p, "place")), None)
+    reader = getattr(config.context, "memory", None)
+    place = reader.place if place is None and reader is not None else place
+    user = place.user if place is not None else "default"
+    if user == "default" and not thread.startswith("user="):
+        return thread
+    return f"user={quote(user, safe='')}/{thread}"
+
+
 def put_question(
     session: Session, question: str, on_text: Callable[[str], Any] | None = None
 ) -> StepResult:
@@ -32,14 +44,23 @@ def put_question(
 
     A question that a crash cut short is answered when it is asked again: its turn is written once.
     """
-    values = session.values
-    is_open = False
-    if session.graph.get_state(session.config).next and values.get("session"):
-        world = session.agent.bound().world
-        is_open = world.instruction(values.get("before") or values["session"]) == question
-    if not is_open:
+    with session.graph.alone(session.config):
+        was_cut = session.graph.settle(session.config)
+        values = session.values
+        is_open = bool(session.graph.get_state(session.config).next)
+        if is_open and values.get("task") is not None:
+            asked = (values["task"] or {}).get("question")
+        elif values.get("session"):
+            world = session.agent.bound().world
+            asked = world.instruction(values.get("before") or values["session"])
+        else:
+            asked = None
+        if asked == question and is_open:
+            return session.step(on_text)
+        if asked == question and was_cut:  # answered and written down, but nobody saw it
+            return session.last()
         session.start({"question": question})
-    return session.step(on_text)
+        return session.step(on_text)
 
 
 def nearest_rows(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
+from stores.text import unbroken
 
 SAMPLE = Path(__file__).parent / "sample"
 PRODUCT_FILES = ("items_shuffle_1000.json", "items_shuffle.json")
@@ -104,7 +105,7 @@ def _product(item: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:
     prices, tag = read_price(item.get("pricing"))
     return Product(
         asin=str(item["asin"]),
-        name=str(item["name"]),
+        name=_line(item["name"]),
         category=str(item["category"]),
         query=str(item["query"]).lower().strip(),
         product_category=str(item["product_category"]),
@@ -117,6 +118,11 @@ def _product(item: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:
         instruction=attributes.get("instruction"),
         instruction_attributes=tuple(attributes.get("instruction_attributes") or ()),
     )
+
+
+def _line(value: Any) -> str:
+    """Return a name as one text node of a page: without line breaks and the mark between nodes."""
+    return unbroken(str(value)).replace("[SEP]", "(SEP)")
 
 
 def read_price(pricing: str | None) -> tuple[tuple[float, ...], str]:
@@ -142,6 +148,6 @@ def _options(raw: Any) -> Mapping[str, tuple[str, ...]]:
     options: dict[str, tuple[str, ...]] = {}
     for name, contents in (raw or {}).items():
         if contents is not None:
-            values = (str(c["value"]).strip().replace("/", " | ").lower() for c in contents)
-            options[str(name).lower()] = tuple(values)
+            values = (_line(c["value"]).strip().replace("/", " | ").lower() for c in contents)
+            options[_line(name).lower()] = tuple(values)
     return options

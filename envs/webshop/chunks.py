@@ -85,7 +85,10 @@ def _rich_tokens(observation: Observation) -> Iterable[_Token]:
             continue
         indent, clicked, label = button.group(1), bool(button.group(2)), button.group(3)
         action = f"click[{label.lower()}]"
-        if indent:
+        is_search = label == "Search" and SEARCH in observation.actions
+        if action not in observation.actions and not is_search:
+            yield _Token(line, line.strip(), "text")  # a product's text that looks like a button
+        elif indent:
             yield _Token(line, label, "option", clicked)
         elif label.lower() not in _BUTTONS and action in observation.actions:
             yield _Token(line, label, "product", clicked)

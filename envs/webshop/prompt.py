@@ -6,7 +6,7 @@ is what context builders do: what cannot be read is empty, and nothing here rais
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -91,26 +91,32 @@ class Trail:
         return trail
 
 
-def read(text: str, actions: Sequence[str]) -> Reading:
-    """Read a prompt line by line, beside the readable ``actions``; unknown lines are passed over."""
+def read(text: str, actions: Sequence[str], part: Callable[..., str] | None = None) -> Reading:
+    """Read a prompt line by line, beside the readable ``actions``; unknown lines are passed over.
+
+    ``part`` gives the text of a context's part (see ``nodes.protocols.BuiltContext.part``): what was
+    asked, done and chosen is then read from the frame alone, never from what a page says.
+    """
+    part = part or (lambda *kinds: text)
     legal = {" ".join(action.split()): action for action in actions}
-    instruction, title, number = "", "", 1
+    title, number = "", 1
     price: float | None = None
     products: list[Product] = []
     options: list[tuple[str, tuple[tuple[str, str], ...]]] = []
     detail: list[str] = []
     chosen: dict[str, str] = {}
-    history: list[str] = []
-    acting = numbered = False
-    for line in text.split("\n"):
+    numbered = False
+    after = part("history").partition("Actions so far")[2]
+    history = [acted[2] for line in after.split("\n") if (acted := _ACTED.match(line))]
+    wish = re.search(r"^Instruction: (.*)$", part("instruction"), re.MULTILINE)
+    instruction = wish[1] if wish else ""
+    for line in part("status").split("\n"):
+        if line.startswith("Chosen: "):
+            group, _, value = line.removeprefix("Chosen: ").partition(" = ")
+            chosen[group] = value
+    for line in part("page").split("\n"):
         head, _, rest = line.partition(": ")
-        if line.startswith("Actions so far"):
-            acting = True
-        elif acting and (acted := _ACTED.match(line)):
-            history.append(acted[2])
-        elif head == "Instruction" and not instruction:
-            instruction = rest
-        elif head == "Text":
+        if head == "Text":
             detail.append(rest)
         elif head == "Product":
             title = rest
@@ -118,9 +124,6 @@ def read(text: str, actions: Sequence[str]) -> Reading:
             price = dollars(rest)
         elif head.startswith("Option ") and not any(g == head[7:] for g, _ in options):
             options.append((head[7:], _values(rest, legal)))
-        elif head == "Chosen":
-            group, _, value = rest.partition(" = ")
-            chosen[group] = value
         elif found := _PAGE.match(line):
             number, numbered = int(found[1]), True
         elif (product := _PRODUCT.fullmatch(line)) and f"click[{product[1]}]" in legal:

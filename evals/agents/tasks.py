@@ -146,7 +146,7 @@ def make_task(name: str, seed: int) -> AgentTask:
             attribute = rng.choice(sorted(_ATTRIBUTES))
             records[i] = [_record(rng, entity, attribute)]
             chain[i] = Fact(entity, attribute, records[i][0][1][attribute], i)
-            others = [name for name in _entities(rng, 3) if name != entity]
+            others = [n for n in _entities(rng, 3) if n != entity and n not in entities]
             records[i] += [_record(rng, name, attribute) for name in others]
             entities = list(dict.fromkeys([*entities, entity, *others]))
     need = "; ".join(_need(fact, family.is_reworded) for fact in facts)

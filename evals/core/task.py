@@ -6,17 +6,23 @@ A run that was stopped goes on: what is solved is not solved again, and what a k
 is. A sample whose solving fails is counted with the values of a failure, never dropped.
 """
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from stores.errors import ModelUnavailable, UserError
 from stores.runs import RunDirectory
+from stores.workers import Crew, work
 
+T = TypeVar("T")
 Row = dict[str, Any]
 Summary = tuple[Sequence[Row], Sequence[Row]]  # rows and tests of summary.json
 #: The parts of a benchmark by name: what measures each and returns summary rows.
@@ -45,9 +51,19 @@ class Attempt:
 
     rows: list[Row]
     steps: list[Row] = field(default_factory=list)
+    #: What the runner notes: an error, that the model's server was away, the seconds.
+    problem: str | None = None
+    outage: str | None = None
+    spent: Row = field(default_factory=lambda: {"seconds": 0.0, "cpu_seconds": 0.0})
 
 
 Solver = Callable[[Sample, Attempt], None]
+#: Samples in a row that find the model's server away before a run stops.
+_OUTAGES = 3
+_crew: ContextVar[tuple[Crew, Callable[[], Any]] | None] = ContextVar("crew", default=None)
+_serving: ContextVar[Callable[[Callable[[Any], Any]], None] | None] = ContextVar(
+    "serving", default=None
+)
 
 
 @dataclass(frozen=True)
@@ -72,23 +88,90 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
 
     ``args`` are written to ``args.json``; raises ``UserError`` where ``out`` has others.
     """
-    run = RunDirectory(out, args)
     samples = [[(agent, sample) for sample in task.dataset(agent)] for agent in task.agents]
     todo = [one for turn in zip_longest(*samples) for one in turn if one is not None]
-    done = _clean(run, task.table, todo)
-    left = [(agent, sample) for agent, sample in todo if _identity(agent, sample.key) not in done]
-    if done and left:
-        run.note_resumption(args)
-    solvers: dict[str, Solver] = {}
-    start = len(todo) - len(left)
-    with tqdm(total=len(todo), initial=start, unit=task.unit, disable=None) as bar:
-        for agent, sample in left:
-            bar.set_description(" ".join([agent, *(f"{k} {v}" for k, v in sample.key.items())]))
-            if agent not in solvers:
-                solvers[agent] = task.solver(agent)
-            _solve(run, task.table, solvers[agent], agent, sample)
-            bar.update()
-    return run.summarise(*task.scorer(run.rows(task.table)))
+    players = _Players(task)
+    known = {_identity(agent, sample.key): (agent, sample) for agent, sample in todo}
+    if (serve := _serving.get()) is not None:
+        serve(lambda identity: players.solve(*known[identity]))
+        raise SystemExit  # the driver has all that it wants
+    run = RunDirectory(out, args)
+    with run.alone():
+        done = _clean(run, task.table, todo)
+        left = {identity: one for identity, one in known.items() if identity not in done}
+        if done and left:
+            run.note_resumption(args)
+        start = len(todo) - len(left)
+        away = 0
+        with tqdm(total=len(todo), initial=start, unit=task.unit, disable=None) as bar:
+            for identity, attempt in _attempts(players, left):
+                agent, sample = left[identity]
+                bar.set_description(" ".join([agent, *(f"{k} {v}" for k, v in sample.key.items())]))
+                away = away + 1 if attempt.outage else 0
+                if attempt.outage and away >= _OUTAGES:
+                    raise UserError(
+                        f"stopped: {attempt.outage}; the same command goes on from here"
+                    )
+                if not attempt.outage:
+                    _write(run, task.table, agent, sample, attempt)
+                    bar.update()
+        missing = len(known) - len(_clean(run, task.table, todo))
+        if missing:
+            raise UserError(
+                f"{missing} of {len(known)} wait for the model's server, which was away for a while: "
+                "the same command goes on with them"
+            )
+        order = {identity: place for place, identity in enumerate(known)}
+        names = list(todo[0][1].key) if todo else []
+        # As one process after another writes them, whoever was quicker: same rows, same statistics.
+        rows = sorted(
+            run.rows(task.table),
+            key=lambda row: order.get((row.get("agent"), *(row.get(name) for name in names)), -1),
+        )
+        return run.summarise(*task.scorer(rows))
+
+
+def spread(run: Callable[[], T], crew: Crew | None = None) -> T:
+    """Return what ``run`` returns, an evaluation whose samples the ``crew`` solves.
+
+    ``run`` goes to the workers, which run it up to its samples: it must be picklable (a module's
+    function, or ``functools.partial`` of one), and do nothing before its samples that two could not do
+    at once.
+    """
+    if crew is None or (crew.workers == 1 and crew.ray is None):
+        return run()
+    token = _crew.set((crew, run))
+    try:
+        return run()
+    finally:
+        _crew.reset(token)
+
+
+def _attempts(
+    players: "_Players", left: Mapping[Any, tuple[str, Sample]]
+) -> Iterator[tuple[Any, "Attempt"]]:
+    """Yield what comes of each sample, solved here or by the crew."""
+    if (spreading := _crew.get()) is None:
+        for identity, one in left.items():
+            yield identity, players.solve(*one)
+        return
+    crew, run = spreading
+    for identity, attempt, problem in work(partial(_serve, run), list(left), crew):
+        if attempt is None:
+            failure = left[identity][1].failure
+            attempt = Attempt([{**values, "error": problem} for values in failure])
+            attempt.problem = problem
+        if attempt.problem:
+            tqdm.write(f"{identity}: {attempt.problem}", file=sys.stderr)
+        yield identity, attempt
+
+
+def _serve(run: Callable[[], Any], serve: Callable[[Callable[[Any], Any]], None]) -> None:
+    """Run an evaluation up to its samples, then solve those that are asked for (in a worker)."""
+    _crew.set(None)
+    _serving.set(serve)
+    run()
+    raise UserError("this evaluation has no samples to give to workers: leave --workers out")
 
 
 def run_bench(
@@ -119,27 +202,44 @@ def run_bench(
     return run_task(task, out, args)
 
 
-def _solve(run: RunDirectory, table: str, solver: Solver, agent: str, sample: Sample) -> None:
+class _Players:
+    """The solvers of a task, each made once, when its agent's first sample comes."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._solvers: dict[str, Solver] = {}
+
+    def solve(self, agent: str, sample: Sample) -> Attempt:
+        """Solve one sample; what goes wrong is in the attempt."""
+        if agent not in self._solvers:
+            self._solvers[agent] = self._task.solver(agent)
+        attempt = Attempt([{"error": None} for _ in sample.failure])
+        started, worked = time.perf_counter(), time.process_time()
+        try:
+            self._solvers[agent](sample, attempt)
+        except ModelUnavailable as error:  # nothing of the agent's doing: it is solved later
+            attempt.outage = str(error)
+        except Exception as error:  # one bad sample must not end a long run; it is counted
+            attempt.problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            for row, failure in zip(attempt.rows, sample.failure, strict=True):
+                if not failure.keys() <= row.keys():
+                    row |= {**failure, "error": attempt.problem}
+        count = len(attempt.rows)
+        attempt.spent = {
+            "seconds": round((time.perf_counter() - started) / count, 4),
+            # A model server's own time is not counted.
+            "cpu_seconds": round((time.process_time() - worked) / count, 4),
+        }
+        return attempt
+
+
+def _write(run: RunDirectory, table: str, agent: str, sample: Sample, attempt: Attempt) -> None:
     head = {"agent": agent, **sample.key}
-    attempt = Attempt([{"error": None} for _ in sample.failure])
-    started, worked = time.perf_counter(), time.process_time()
-    try:
-        solver(sample, attempt)
-    except Exception as error:  # one bad sample must not end a long run; it is counted
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        for row, failure in zip(attempt.rows, sample.failure, strict=True):
-            if not failure.keys() <= row.keys():
-                row |= {**failure, "error": problem}
-        run.append("errors", {**head, "step": len(attempt.steps), "error": problem})
-    count = len(attempt.rows)
-    spent = {
-        "seconds": round((time.perf_counter() - started) / count, 4),
-        # A model server's own time is not counted.
-        "cpu_seconds": round((time.process_time() - worked) / count, 4),
-    }
+    if attempt.problem is not None:
+        run.append("errors", {**head, "step": len(attempt.steps), "error": attempt.problem})
     if attempt.steps:
         run.append("steps", *({**head, **step} for step in attempt.steps))
-    run.append(table, *({**head, **spent, **row} for row in attempt.rows))
+    run.append(table, *({**head, **attempt.spent, **row} for row in attempt.rows))
 
 
 def _clean(run: RunDirectory, table: str, todo: Sequence[tuple[str, Sample]]) -> set[Any]:

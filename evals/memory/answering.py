@@ -6,7 +6,7 @@ from envs.protocols import UNKNOWN
 from graph.config import load_config
 from nodes.models.asking import ask
 from nodes.resources import Resources
-from nodes.retrieval.page import quote
+from nodes.retrieval.quoting import quote
 
 _SYSTEM = (
     "You answer a question about past conversations from the quoted turns alone, in as few words as "

@@ -93,7 +93,7 @@ def chosen_tasks(world: Any, goals: Sequence[int] | str) -> dict[int, Mapping[st
     return {number: listed[number] for number in numbers}
 
 
-def _play(graph: Graph, thread_id: str, sample: Sample, attempt: Attempt) -> None:
+def _play(graph: Graph, name: str, sample: Sample, attempt: Attempt) -> None:
     row, before = attempt.rows[0], time.perf_counter()
     counted = {"tokens": 0, "model_tokens": 0, "cost": 0.0, "fallbacks": 0}
     row |= {**counted, "steps": 0, "lost": 0}
@@ -101,7 +101,8 @@ def _play(graph: Graph, thread_id: str, sample: Sample, attempt: Attempt) -> Non
     if set(sample.data) != {"goal"}:
         row["task"] = dict(sample.data)
     context: dict[str, Any] = {}
-    thread: Any = {"configurable": {"thread_id": f"{thread_id}/{sample.key['goal']}"}}
+    # Played again after a kill, it is the same episode: traces and banks hold it once.
+    thread: Any = {"configurable": {"episode_id": f"{name}/{sample.key['goal']}"}}
     for update in graph.stream({"task": dict(sample.data)}, thread, stream_mode="updates"):
         for node, change in update.items():
             if node == "build_context":

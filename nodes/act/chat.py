@@ -127,5 +127,5 @@ def _asked(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
 
 
 def _instruction(context: BuiltContext) -> str:
-    first = context.text.partition("\n")[0]
+    first = context.part("instruction").partition("\n")[0]
     return first.removeprefix("Instruction:").strip() if first.startswith("Instruction:") else ""

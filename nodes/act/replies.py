@@ -100,7 +100,11 @@ def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
 
 def question_in(context: BuiltContext) -> str:
     """Return what the context asks last, "" where it asks nothing that can be answered."""
-    asked = _QUESTION.findall(context.text) if ANSWER in context.actions else []
+    asked = (
+        _QUESTION.findall(context.part("question", "instruction"))
+        if ANSWER in context.actions
+        else []
+    )
     return str(asked[-1]) if asked else ""
 
 

@@ -36,7 +36,7 @@ class Seeker(ActorParams):
 
 def seek(context: BuiltContext, step: int) -> Decision:
     """Choose among the readable commands."""
-    found = ASKED.search(context.text)
+    found = ASKED.search(context.part("instruction", "question"))
     instruction = found[1] if found else ""
     known = knowledge_of(_events(context), _page(context), context.actions)
     for place in _marked(context):

@@ -36,9 +36,9 @@ class Explore(ActorParams):
         safe = resources.view.actions.safe
 
         def act(context: BuiltContext, step: int) -> Decision:
-            found = ASKED.search(context.text)
+            found = ASKED.search(context.part("instruction", "question"))
             asked = found[1] if found else ""
-            taken = Counter(_ACTED.findall(context.text))
+            taken = Counter(_ACTED.findall(context.part("history")))
             scores: dict[str, float] = {}
             for piece in context.pieces:
                 near = overlap(words_of(asked), piece.text) if asked else 0.0

@@ -21,7 +21,7 @@ from pydantic import Field
 from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
 from nodes.retrieval.page import render, text_of
-from stores.text import one_line
+from stores.text import one_line, unbroken
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
@@ -185,7 +185,7 @@ def _tail(
     request: ContextRequest, shown: Sequence[Chunk], history: int, budget: int
 ) -> list[Piece]:
     lines = request.view.status(request.observation, shown)
-    text = "".join(f"{line.text}\n" for line in lines)
+    text = "".join(f"{unbroken(line.text)}\n" for line in lines)
     pieces: list[Piece] = []
     if text and count_tokens(text) <= budget:
         pieces.append(line_piece("status", "status", text, budget))

@@ -22,12 +22,13 @@ from nodes.build_context.detail import (
     plain_ladder,
 )
 from nodes.build_context.whole_parts import fit_parts
-from nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Piece
+from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
 from nodes.retrieval.align import Asked, asked_of
 from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
 from nodes.retrieval.past import LEGEND, done_before, marked
-from stores.text import one_line
+from nodes.retrieval.quoting import shielded
+from stores.text import one_line, unbroken
 from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
+_WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _LAST = 2  # actions that an actor cannot do without
 
 
@@ -74,7 +76,12 @@ class Compress(FramedContext):
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
             if isinstance(request.source, HistorySource):
-                weights = allocate(request, chunks)
+                near = chunks
+                if self.allocator == "learned" and len(chunks) > _WEIGHED:
+                    by_words = relevance(request, chunks)  # embedding a part takes milliseconds
+                    near = sorted(chunks, key=lambda chunk: -by_words[chunk.id])[:_WEIGHED]
+                weights = dict.fromkeys((chunk.id for chunk in chunks), _LEAST)
+                weights |= allocate(request, near)
                 frame = count_tokens(f"{INSTRUCTION}{one_line(request.instruction)}\n")
                 return fit_parts(request.source, request.budget - frame, weights)
             whole = assemble(replace(request, budget=_UNBOUNDED), chunks, history=self.history)
@@ -174,7 +181,7 @@ def _ladder(
         return plain_ladder(piece, tier)
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
-    settled = {line.text for line in lines if line.is_settled}
+    settled = {unbroken(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 1 for x in piece.text.splitlines()))
 
 
@@ -201,6 +208,8 @@ def _shown(
             chunk = chunks[piece.id]
             whole = render(request.view, chunk)
             fragments = marked(fragments, done) if done else fragments
+            if piece.kind not in FRAME:  # what is left of a line may begin as lines of the frame do
+                fragments = list(shielded(fragments))
             shown.append(page_piece(chunk, whole, fragments, weights.get(chunk.id)))
         else:
             text = text_of(fragments)

@@ -111,7 +111,7 @@ def _pieces(advice: Advice, room: int) -> list[Piece]:
     """Return the advice as pieces: its lines (whole ones that fit), then its fallbacks (no text)."""
     pieces: list[Piece] = []
     for i, line in enumerate(advice.lines):
-        text = one_line(line) + "\n"
+        text = one_line(line if line.startswith(LEAD) else LEAD + line) + "\n"
         before = count_tokens(text)
         if before > room:
             text = cut_line(text, room) if i == 0 else ""

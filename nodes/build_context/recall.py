@@ -24,7 +24,8 @@ from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval
 from nodes.retrieval.entities import extractor_of
 from nodes.retrieval.memory import MemoryPlace
-from nodes.retrieval.page import describe, quote, quoted_title
+from nodes.retrieval.page import describe
+from nodes.retrieval.quoting import quote, quoted_title
 from stores.memory.records import TRUSTED
 from stores.memory.times import resolved
 from stores.text import one_line
@@ -69,7 +70,7 @@ class ConversationContext(ContextParams):
     """What every builder of a conversation's prompt shares: all but the choice of passages."""
 
     retrieval: Retrieval = Field(
-        default="parent",
+        default="hybrid",
         description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences, 'parent' also "
         "the document's best",
     )
@@ -224,11 +225,11 @@ def remembered_pieces(
         line_piece(f"fact:{fact.id}", "fact", line_of(fact), score=fact.score) for fact in facts
     ]
     if entities:
-        names = ", ".join(f"{one_line(e.name)} ({e.kind})" for e in entities)
+        names = ", ".join(f"{one_line(e.name)} ({one_line(e.kind)})" for e in entities)
         lines.append(line_piece("entities", "entity", f"Known names: {names}.\n"))
     if relations:
         listed = "; ".join(
-            f"{one_line(r.subject.name)} {r.relation.replace('_', ' ')} {one_line(r.object.name)}"
+            one_line(f"{r.subject.name} {r.relation.replace('_', ' ')} {r.object.name}")
             for r in relations
         )
         lines.append(line_piece("relations", "relation", f"Known relations: {listed}.\n"))
@@ -262,7 +263,7 @@ def line_of(fact: "Fact") -> str:
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
     also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
-    asked = one_line(fact.question)
+    asked = one_line(fact.question).replace('"', "'")
     return f'On {day} the user asked{times}: "{asked}" Answer{also}{until}{source}: {answer}\n'
 
 

@@ -11,20 +11,17 @@ from nodes.build_context.assemble import built
 from nodes.protocols import BuiltContext, Piece
 from nodes.retrieval.history import HistorySource, shown_text
 
+_SMALLEST = 3  # tokens that a part has at least
+
 
 def fit_parts(source: HistorySource, budget: int, weights: Mapping[str, float]) -> BuiltContext:
-    """Return the parts that fit ``budget`` tokens by cost over weight; all of them have a piece."""
+    """Return the parts that fit ``budget`` tokens by cost over weight; others have no piece."""
     taken = _chosen(source, budget, weights)
     pieces: list[Piece] = []
     for chunk in source.all():
-        text, size = shown_text(chunk), int(chunk.data["size"])
-        is_shown = chunk.id in taken and bool(text)
-        pieces.append(
-            Piece(
-                chunk.id, chunk.kind, f"{text}\n" if is_shown else "", (), size,
-                size if is_shown else 0, weights.get(chunk.id),
-            )
-        )  # fmt: skip
+        if chunk.id in taken and (size := int(chunk.data["size"])):
+            text = f"{shown_text(chunk)}\n"
+            pieces.append(Piece(chunk.id, chunk.kind, text, (), size, size, weights[chunk.id]))
     return built(pieces)
 
 
@@ -39,6 +36,8 @@ def _chosen(source: HistorySource, budget: int, weights: Mapping[str, float]) ->
     taken: set[str] = set()
     left = budget
     for _, _, parts, place in order:
+        if left < _SMALLEST:
+            break
         needed = [parts[i] for i in (*parts[place].data["leads"], place)]
         needed = [chunk for chunk in needed if chunk.id not in taken]
         size = sum(chunk.data["size"] for chunk in needed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from nodes.models.faults import guarded
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
@@ -49,13 +50,14 @@ def ask(
     import openai
 
     settings: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
+    form = response_format("reply", schema)
     try:
-        answer = model.invoke(list(messages), **settings, **response_format("reply", schema))
+        answer = guarded(model, lambda: model.invoke(list(messages), **settings, **form))
     except openai.BadRequestError:
         if schema is None:
             raise
         # A server without structured output: the prompt says it too.
-        answer = model.invoke(list(messages), **settings)
+        answer = guarded(model, lambda: model.invoke(list(messages), **settings))
     if usage is not None:
         usage.count(answer)
     return str(answer.text)
@@ -120,16 +122,12 @@ def call_model(resources: Resources, call: "Callable[[BaseChatModel], BaseMessag
 
     model = resources.llm
     try:
-        reply = call(model)
+        reply = guarded(model, lambda: call(model))
         return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
-    except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as e:
-        problem = " ".join(str(e).split())[:160]
+    except ModelUnavailable:
         resources.forget(resources.llm_params)  # a retry starts a dead server anew
-        where = getattr(model, "openai_api_base", None) or "its default address"
-        raise ModelUnavailable(
-            f"the model server at {where} does not answer ({problem}): start it, or set llm.base_url"
-        ) from e
-    except openai.APIStatusError as e:
+        raise
+    except openai.BadRequestError as e:
         problem = " ".join(str(e).split())[:200]
         raise UserError(f"the model server refused the request: {problem}") from e
 

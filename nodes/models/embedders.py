@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field
 
-from nodes.models.llms import OPENAI, key_from, own_client
+from nodes.models.faults import guarded
+from nodes.models.keys import key_from
+from nodes.models.llms import OPENAI, own_client
 from nodes.protocols import Embedder, EmbedderParams, Vector
 from nodes.resources import Resources
 from stores.embeddings import embedding_cache
@@ -108,7 +110,7 @@ class _RemoteEmbedder(_CachedEmbedder):
             max_retries=0,
             # Texts, not token ids: other servers than OpenAI's do not know its tokens.
             check_embedding_ctx_length=False,
-            http_client=own_client(params.base_url),
+            http_client=own_client(params.base_url, params.timeout),
         )
 
     def _compute(self, texts: Sequence[str]) -> Vector:
@@ -116,14 +118,23 @@ class _RemoteEmbedder(_CachedEmbedder):
 
         try:
             # The protocol refuses an empty text.
-            answer = self._client.embed_documents([text or " " for text in texts])
-        except openai.APIConnectionError as error:
+            answer = guarded(
+                self._client,
+                lambda: self._client.embed_documents([text or " " for text in texts]),
+            )
+        except ModelUnavailable as error:
             fix = "start it, or set embedder.base_url"
             raise ModelUnavailable(f"{self._where} does not answer: {fix}") from error
-        except openai.APIStatusError as error:
+        except (openai.BadRequestError, UserError) as error:
+            status = getattr(error.__cause__ or error, "status_code", "")
             fix = "check embedder.model and the key"
-            raise UserError(f"{self._where} refused ({error.status_code}): {fix}") from error
-        rows = np.asarray(answer, dtype=np.float32)
+            raise UserError(f"{self._where} refused ({status}): {fix}") from error
+        try:
+            rows = np.asarray(answer, dtype=np.float32)
+        except (TypeError, ValueError):
+            rows = np.zeros((0, 0), dtype=np.float32)
+        if rows.ndim != 2 or not np.isfinite(rows).all() or not rows.size:
+            raise ModelUnavailable(f"{self._where} returned no vectors: is it an embedding server?")
         if rows.shape != (len(texts), self.dimension):
             size = rows.shape[-1]
             raise UserError(

@@ -1,11 +1,12 @@
 """Chat models: ``embedded`` (llama.cpp in this process), ``openai`` (any server), ``fake``."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from nodes.models.keys import key_from
+from nodes.models.transport import limited_client
 from nodes.protocols import LlmParams
 from nodes.resources import Resources
 from stores.errors import UserError
@@ -16,17 +17,6 @@ if TYPE_CHECKING:
 
 
 OPENAI = "https://api.openai.com/v1"
-
-
-def key_from(variable: str, base_url: str) -> str:
-    """Return the API key in the environment variable ``variable``.
-
-    A server on loopback gets a placeholder where there is none; elsewhere that is a ``UserError``.
-    """
-    key = os.environ.get(variable, "").strip()
-    if not key and not on_loopback(base_url):
-        raise UserError(f"no API key for {base_url}: set the environment variable {variable}")
-    return key or "none"
 
 
 class EmbeddedLlm(LlmParams):
@@ -119,20 +109,16 @@ def _client(base_url: str, key: str, **settings: Any) -> "BaseChatModel":
         base_url=base_url,
         api_key=SecretStr(key),
         use_responses_api=False,
-        http_client=own_client(base_url),
-        http_async_client=own_client(base_url, is_async=True),
+        http_client=own_client(base_url, settings["timeout"]),
+        http_async_client=own_client(base_url, settings["timeout"], is_async=True),
         max_retries=0,  # the graph retries model calls itself
         **settings,
     )
 
 
-def own_client(base_url: str, *, is_async: bool = False) -> Any:
-    """Return an HTTP client for a server on this machine, None elsewhere.
+def own_client(base_url: str, seconds: float, *, is_async: bool = False) -> Any:
+    """Return an HTTP client that waits ``seconds`` for a whole answer.
 
     A proxy named in the environment must not see what is meant for this machine.
     """
-    if not on_loopback(base_url):
-        return None
-    import httpx2
-
-    return (httpx2.AsyncClient if is_async else httpx2.Client)(trust_env=False)
+    return limited_client(seconds, trust_env=not on_loopback(base_url), is_async=is_async)

@@ -15,6 +15,7 @@ from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_corpus
 from stores.corpus.documents import files_in, read_folder
 from stores.errors import UserError
+from stores.loopback import from_environment
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -85,7 +86,7 @@ class QaEnv(EnvParams):
                 corpus,
                 Chunking.parse(self.chunking),
                 embedder,
-                self.vectors,
+                None if self.vectors is None else from_environment(self.vectors),
                 lazy_from=LAZY_FROM if corpus.name.startswith("folder-") else None,
             ),
         )

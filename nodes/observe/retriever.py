@@ -31,7 +31,7 @@ class CorpusRetriever(BaseRetriever):
     corpus: str | Path = "sample"
     chunking: str = "fixed-256-50"
     k: int = Field(default=4, ge=1)
-    retrieval: Retrieval = "parent"
+    retrieval: Retrieval = "hybrid"
     where: dict[str, Any] | None = None
     embedder: EmbedderParams = Field(default_factory=MiniLM)
     vectors: str | None = None

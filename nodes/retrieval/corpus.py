@@ -49,7 +49,7 @@ class PassageIndex(ABC):
         """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
 
     def find(
-        self, query: str, k: int, how: Retrieval = "parent", where: Mapping[str, Any] | None = None
+        self, query: str, k: int, how: Retrieval = "hybrid", where: Mapping[str, Any] | None = None
     ) -> list[tuple[int, float]]:
         """Return the places of the ``k`` best passages for ``query``, with scores, best first.
 
@@ -266,7 +266,7 @@ class CorpusSource:
         near = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
         return [(self._chunk(place), score) for place, score in near]
 
-    def find(self, query: str, k: int, how: Retrieval = "parent") -> list[tuple[Chunk, float]]:
+    def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""
         return [(self._chunk(place), score) for place, score in self._index.find(query, k, how)]
 

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stores.loopback import from_environment
+
 if TYPE_CHECKING:
     from stores.memory.long_term import LongTerm
     from stores.memory.records import Namespace
@@ -24,7 +26,7 @@ class MemoryPlace(BaseModel):
         """Open the memory. Raises ``UserError`` where that fails."""
         from stores.memory.long_term import open_long_term
 
-        return open_long_term(self.url)
+        return open_long_term(None if self.url is None else from_environment(self.url))
 
     @property
     def namespace(self) -> "Namespace":

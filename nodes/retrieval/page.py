@@ -1,10 +1,5 @@
-"""A page's chunks as a source of candidates, and passages quoted in prompts as data.
+"""A page's chunks as a source of candidates."""
 
-The text of a quoted passage is folded to one line and cannot close its own tag, so that a text which
-gives orders stays a quotation.
-"""
-
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -12,7 +7,7 @@ import numpy as np
 
 from envs.protocols import Chunk, Fragment, Observation, View
 from nodes.protocols import Embedder, Vector
-from stores.text import one_line
+from nodes.retrieval.quoting import shielded
 
 
 class PageSource:
@@ -46,7 +41,8 @@ class PageSource:
 @lru_cache(maxsize=4096)
 def render(view: View, chunk: Chunk) -> tuple[Fragment, ...]:
     """Return the prompt line(s) of ``chunk``, ending in a line break (() if there is nothing)."""
-    fragments = past_line(chunk) if chunk.role == "past" else tuple(view.fragments(chunk))
+    own = past_line(chunk) if chunk.role == "past" else view.fragments(chunk)
+    fragments = shielded(own)
     if not any(fragment.text.strip() for fragment in fragments):
         return ()
     return (*fragments, Fragment("\n", role="lead"))
@@ -66,27 +62,3 @@ def text_of(fragments: Sequence[Fragment]) -> str:
 def describe(view: View, chunk: Chunk) -> str:
     """Return ``chunk`` as the text that embedders see: its prompt lines."""
     return text_of(render(view, chunk)).strip() or chunk.text.strip()
-
-
-_TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
-_QUOTED = re.compile(
-    r'<document[^>]*?(?: title="(?P<title>[^"]*)")?>\n(?P<text>.*)\n</document>', re.DOTALL
-)
-
-
-def quote(number: int, title: str, text: str) -> str:
-    """Return the passage between tags, ending in a line break."""
-    body = _TAG.sub("‹", one_line(text))
-    return f'<document number="{number}"{quoted_title(title)}>\n{body}\n</document>\n'
-
-
-def quoted_title(title: str) -> str:
-    """Return what the opening tag says of the title, "" if there is none."""
-    folded = one_line(title).replace('"', "'")
-    return f' title="{_TAG.sub("‹", folded)}"' if folded else ""
-
-
-def unquote(text: str) -> tuple[str, str]:
-    """Return a quoted passage's title and text; of any other text "" and the text in one line."""
-    match = _QUOTED.search(text)
-    return (match["title"] or "", match["text"]) if match else ("", one_line(text))

@@ -69,6 +69,15 @@ class WithPast:
         return sorted(found, key=lambda pair: -pair[1])[:k]
 
 
+def candidates(
+    page: Source, events: Sequence[Event], past: str, view: View, embedder: Callable[[], Embedder]
+) -> Source:
+    """Return ``page``, with earlier steps where ``past`` (see ``FramedContext.past``) asks for them."""
+    if past == "events" or (past == "world" and view.recalls):
+        return WithPast(page, past_chunks(events), view, embedder)
+    return page
+
+
 def done_before(chunks: Sequence[Chunk]) -> frozenset[str]:
     """Return the actions of the earlier steps among ``chunks``."""
     steps = (str(chunk.data["step"]) for chunk in chunks if chunk.role == "past")

@@ -44,9 +44,9 @@ class TraceWriter:
             pieces=pieces_of(record),
         )
 
-    def fork(self, source: str, target: str, steps: int) -> None:
-        """Give the new episode ``target`` the first ``steps`` steps of ``source``."""
-        self.store.fork(source, target, steps)
+    def fork(self, source: str, target: str, steps: int, thread_id: str) -> None:
+        """Give the new episode ``target``, on thread ``thread_id``, the first steps of ``source``."""
+        self.store.fork(source, target, steps, thread_id)
 
 
 def events_of(record: StepRecord) -> list[Event]:

@@ -7,14 +7,12 @@ again or cut another way and its questions still find what answers them (:func:`
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
-from stores.errors import UserError, needs
-from stores.tokens import count_tokens, encoding
+from stores.corpus.recursive import recursive_spans
+from stores.errors import UserError
+from stores.tokens import encode, encoding
 
 _FORM = re.compile(r"(fixed|recursive)-(\d+)-(\d+)")
-_SPACE = re.compile(r"\s*")
 #: The share of an evidence's words that a passage must hold to count as bearing it.
 _SHARE = 0.5
 
@@ -58,10 +56,12 @@ class Chunking:
         """Return the character spans of ``text``'s passages, in order; none for a blank text."""
         if not text.strip():
             return []
-        return self._fixed(text) if self.kind == "fixed" else self._recursive(text)
+        if self.kind == "recursive":
+            return recursive_spans(text, self.size, self.overlap)
+        return self._fixed(text)
 
     def _fixed(self, text: str) -> list[tuple[int, int]]:
-        tokens = encoding().encode_ordinary(text)
+        tokens = encode(text)
         # A character's first token holds its offset, so a window never starts inside a character.
         _, offsets = encoding().decode_with_offsets(tokens)
         spans = []
@@ -71,31 +71,6 @@ class Chunking:
             if stop >= len(tokens):
                 break
         return spans
-
-    def _recursive(self, text: str) -> list[tuple[int, int]]:
-        spans: list[tuple[int, int]] = []
-        first, end = -1, 0
-        for part in _splitter(self.size, self.overlap).split_text(text):
-            # The splitter tells no places. A passage begins after the last one began and leaves at
-            # most space between them; of several such places (text that repeats itself) the last
-            # is right, since an earlier one would lose the end of the document.
-            begin = first + 1
-            latest = _SPACE.match(text, end)
-            first = text.rfind(part, begin, (latest.end() if latest else end) + len(part))
-            first = text.index(part, begin) if first < 0 else first
-            end = first + len(part)
-            spans.append((first, end))
-        return spans
-
-
-@lru_cache(maxsize=8)
-def _splitter(size: int, overlap: int) -> Any:
-    with needs("qa"):
-        from langchain_text_splitters import RecursiveCharacterTextSplitter
-
-    return RecursiveCharacterTextSplitter(
-        chunk_size=size, chunk_overlap=overlap, length_function=count_tokens
-    )
 
 
 def cut(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:

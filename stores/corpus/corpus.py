@@ -10,6 +10,7 @@ same; a hash of all these is the folder's name.
 
 import hashlib
 import json
+import logging
 import re
 import shutil
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ create table if not exists documents (
 create table if not exists meta (key text primary key, value text not null) without rowid;
 """
 _FORMAT = "1"
-_MAKERS = ("bm25s", "langchain-text-splitters", "PyStemmer", "tiktoken")
+_MAKERS = ("bm25s", "PyStemmer", "tiktoken")
 _PASSAGES, _WORDS = "passages.jsonl", "bm25"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
@@ -112,7 +113,12 @@ class Corpus:
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""
-        cuts = (cut(d.id, d.title, d.text, chunking) for d in self.documents())
+        cuts = []
+        for d in self.documents():
+            try:
+                cuts.append(cut(d.id, d.title, d.text, chunking))
+            except ValueError as error:  # one document must not take the others with it
+                logging.getLogger("stategate").warning("%s: not searched (%s)", d.id, error)
         return list({passage.id: passage for part in cuts for passage in part}.values())
 
     def fingerprint(self) -> str:

@@ -4,17 +4,16 @@ What cannot be read is told with its reason and harms nothing else. Document tex
 in it is ever run, rendered or followed.
 """
 
-import codecs
 import hashlib
 import json
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, needs
+from stores.corpus import reader
+from stores.corpus.formats import Unreadable, decode
+from stores.errors import UserError
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
@@ -137,56 +136,18 @@ def from_bytes(
     """
     try:
         if suffix == ".pdf":
-            own, text = _pdf(raw)
+            own, text = reader.shared.read(raw, suffix)
         elif suffix in (".html", ".htm"):
-            own, text = _html(raw, charset)
+            own, text = reader.shared.read(raw, suffix, charset)
         else:
             content = decode(raw, charset)
             own, text = {".json": _json, ".md": _markdown}.get(suffix, _plain)(content)
-    except _Unreadable as problem:
+    except Unreadable as problem:
         return Skipped(id_, str(problem))
     text = text.replace("\r\n", "\n").replace("\x00", "")
     if not text.strip():
         return Skipped(id_, "there is no text in it")
     return Document(id_, origin, own or title, text, url)
-
-
-class _Unreadable(Exception):
-    """Why a file gives no text."""
-
-
-def decode(raw: bytes, charset: str | None = None) -> str:
-    """Decode text: by its byte order mark, else by ``charset``, else as UTF-8 or as Windows-1252."""
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        charset = "utf-16"
-    is_wide = _codec(charset).startswith(("utf-16", "utf-32"))
-    if b"\x00" in raw[:8192] and not is_wide:
-        raise _Unreadable("a binary file")
-    if is_wide:
-        try:
-            return raw.decode(_codec(charset))
-        except ValueError:
-            raise _Unreadable(f"says it is {_codec(charset).upper()}, but is not") from None
-    with suppress(ValueError):
-        return raw.decode("utf-8-sig" if raw.startswith(b"\xef\xbb\xbf") else _codec(charset))
-    if _codec(charset) not in ("utf-8", "cp1252"):
-        with suppress(ValueError):
-            return raw.decode(_codec(charset), "replace")
-    odd = sum(byte < 32 and byte not in (9, 10, 12, 13) for byte in raw[:8192])
-    high = sum(byte > 126 for byte in raw[:8192])
-    if odd or high > 0.3 * len(raw[:8192]):
-        raise _Unreadable("neither UTF-8 nor readable as Windows-1252: save it as UTF-8")
-    return raw.decode("cp1252", "replace")
-
-
-def _codec(charset: str | None) -> str:
-    """Return Python's name for a charset, UTF-8 if unknown; on the web Latin-1 is Windows-1252."""
-    try:
-        name = codecs.lookup(charset or "utf-8").name
-        "".encode(name)  # refused for what is no charset, such as "hex"
-    except (LookupError, ValueError):
-        return "utf-8"
-    return "cp1252" if name in ("iso8859-1", "ascii") else name
 
 
 def _plain(content: str) -> tuple[str, str]:
@@ -200,55 +161,14 @@ def _markdown(content: str) -> tuple[str, str]:
     return "", content
 
 
-def _html(raw: bytes, charset: str | None) -> tuple[str, str]:
-    """Read a page in the charset that came with it, else in the one that it declares."""
-    with needs("qa"):
-        from bs4 import BeautifulSoup
-        from bs4.dammit import EncodingDetector
-
-    declared = EncodingDetector.find_declared_encoding(raw, is_html=True) or ""
-    if declared.lower().startswith("utf-16"):  # then it could not have been read here
-        declared = "utf-8"
-    content = re.sub(r"^\s*<\?xml[^>]*>", "", decode(raw, charset or declared))
-    soup = BeautifulSoup(content, "html.parser")
-    for tag in soup(["script", "style", "noscript", "template", "nav", "footer"]):
-        tag.decompose()
-    title = soup.title.extract().get_text(" ", strip=True) if soup.title else ""
-    body = soup.find("main") or soup.find("article") or soup.body or soup
-    lines = (" ".join(line.split()) for line in body.get_text("\n").splitlines())
-    return title, "\n".join(line for line in lines if line)
-
-
 def _json(content: str) -> tuple[str, str]:
     try:
         value: Any = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise _Unreadable(f"broken JSON ({error})") from None
+        raise Unreadable(f"broken JSON ({error})") from None
     article = value if isinstance(value, dict) else {}
     texts = (article.get(key) for key in ("content", "text", "body"))
     text = next((text for text in texts if isinstance(text, str)), None)
     if text is None:
-        raise _Unreadable('no article: one is {"title": …, "content": …}')
+        raise Unreadable('no article: one is {"title": …, "content": …}')
     return str(article.get("title") or "").strip(), text
-
-
-def _pdf(raw: bytes) -> tuple[str, str]:
-    import io
-    import logging
-
-    with needs("qa"):
-        from pypdf import PdfReader
-
-    # What is wrong with a file is told by its reason, once; pypdf's own remarks are noise beside it.
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    try:
-        reader = PdfReader(io.BytesIO(raw))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise _Unreadable("an encrypted PDF")
-        pages = [page.extract_text() or "" for page in reader.pages]
-        title = str((reader.metadata.title if reader.metadata else "") or "")
-    except _Unreadable:
-        raise
-    except Exception as error:  # pypdf raises many kinds for broken files
-        raise _Unreadable(f"a broken PDF ({type(error).__name__})") from None
-    return title, "\n\n".join(pages)

@@ -13,6 +13,7 @@ from typing import Any
 
 from stores.files import write_lines
 from stores.sqlite import SqliteFile
+from stores.text import storable
 from stores.traces import ContextPiece, Event
 
 _SCHEMA = """
@@ -72,13 +73,13 @@ class TraceStore:
             db.executemany(
                 "insert into pieces values (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    (episode_id, step, i, _storable(p.id), *astuple(p)[2:])
+                    (episode_id, step, i, storable(p.id), *astuple(p)[2:])
                     for i, p in enumerate(pieces)
                 ),
             )
             db.executemany(
                 "insert into events values (?, ?, ?, ?, ?)",
-                ((episode_id, step, i, e.kind, _storable(e.text)) for i, e in enumerate(events)),
+                ((episode_id, step, i, e.kind, storable(e.text)) for i, e in enumerate(events)),
             )
             db.execute(
                 "insert into episodes values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (episode_id)"
@@ -86,7 +87,7 @@ class TraceStore:
                 " instruction = excluded.instruction, agent = excluded.agent,"
                 " reward = excluded.reward, done = excluded.done, steps = excluded.steps",
                 (
-                    episode_id, thread_id, json.dumps(dict(task or {})), _storable(instruction),
+                    episode_id, thread_id, json.dumps(dict(task or {})), storable(instruction),
                     json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
                 ),
             )  # fmt: skip
@@ -123,10 +124,10 @@ class TraceStore:
                 )
         return count
 
-    def fork(self, source: str, target: str, steps: int) -> None:
+    def fork(self, source: str, target: str, steps: int, thread_id: str = "") -> None:
         """Copy the first ``steps`` steps of episode ``source`` to a new episode ``target``.
 
-        A fork onto itself changes nothing.
+        A fork onto itself changes nothing. ``thread_id`` is the new one's, ``target`` if not given.
         """
         if source == target:
             return
@@ -141,7 +142,7 @@ class TraceStore:
             db.execute(
                 "insert or replace into episodes"
                 " select ?, ?, task, instruction, agent, ?, 0, 0, ? from episodes where episode_id = ?",
-                (target, target, time.time(), steps, source),
+                (target, thread_id or target, time.time(), steps, source),
             )
 
     def episodes(
@@ -211,8 +212,3 @@ class TraceStore:
         if pieces := self.pieces(name):
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
-
-
-def _storable(text: str) -> str:
-    """Return ``text`` without lone surrogates (a model's broken emoji), which UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")

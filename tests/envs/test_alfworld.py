@@ -16,6 +16,7 @@ from envs.alfworld.grammar import read_grammar
 from envs.alfworld.pddl import And, Atom, Not, read_domain, read_problem
 from envs.alfworld.reading import command_of, goal_of, held_by, place_in, things_in
 from envs.alfworld.sample.make import SEED, domain, invent
+from envs.alfworld.sample.make import main as make
 from stores.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -141,6 +142,17 @@ def test_the_generator_remakes_what_ships(sample):
     shipped = json.loads(sample._library.text(name))
     assert shipped["pddl_problem"] == games[name]["pddl_problem"]
     assert set(dict(invent(99, {"train": 3}))) != set(games)
+
+
+def test_more_games_are_written_as_files(tmp_path):
+    make(["--seed", "3", "--count", "5", "--out", str(tmp_path)])
+    world = AlfWorld.load(tmp_path)
+    assert {split: len(names) for split, names in world.splits.items()} == {"valid_unseen": 5}
+    for name in world.games:
+        session, seen = world.reset({"game": name})
+        for command in world.walkthrough(name):
+            session, seen = world.step(session, command)
+        assert seen.done
 
 
 def test_steps_are_pure_and_a_won_game_stays_as_it_is(sample):

@@ -1,51 +1,12 @@
 """Checkpoints in a real PostgreSQL, started for the test."""
 
 import asyncio
-import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from graph import Session, build_graph, load_config
 from stores.errors import UserError
 from tests.graph.test_graph import TASK, thread
-
-
-def _server_programs():
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    path = found[-1] if found else shutil.which("initdb")
-    return Path(path).parent if path else None
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory):
-    """Start a server on a socket of its own and yield its URL; PostgreSQL refuses to run as root."""
-    programs = _server_programs()
-    if programs is None:
-        pytest.skip("no PostgreSQL server here: install the package 'postgresql'")
-    folder = tmp_path_factory.mktemp("pg")
-    prefix = []
-    if os.geteuid() == 0:
-        prefix = ["runuser", "-u", "postgres", "--"]
-        for parent in (folder, *folder.parents[:3]):  # one more under pytest-xdist
-            parent.chmod(0o755)
-        shutil.chown(folder, "postgres")
-
-    def run(*words):
-        done = subprocess.run(
-            [*prefix, *map(str, words)], capture_output=True, text=True, timeout=90, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done
-
-    data = folder / "data"
-    run(programs / "initdb", "-D", data, "-A", "trust", "-U", "tester")
-    options = f"-c listen_addresses= -k {folder}"
-    run(programs / "pg_ctl", "-D", data, "-o", options, "-l", folder / "log", "-w", "start")
-    yield f"postgresql://tester@/postgres?host={folder}"
-    run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
 
 
 def graph(url):
@@ -71,3 +32,27 @@ def test_a_database_that_does_not_answer_is_one_clear_line():
     with pytest.raises(UserError, match="cannot reach the checkpoint database") as error:
         graph("postgresql://127.0.0.1:9/none?connect_timeout=2")
     assert "\n" not in str(error.value)
+
+
+def test_a_server_that_was_restarted_is_found_again(postgres, postgres_server):
+    here = Session(graph(postgres), "back", task=TASK["task"])
+    here.step()
+    postgres_server("restart")
+    assert here.run()[-1].done
+
+
+def test_text_that_postgresql_refuses_is_kept_all_the_same(postgres):
+    session = Session(graph(postgres), "nul", {"instruction": "find\0 a \ud83d lamp"})
+    session.act("search[a\0b \ud800 c]")
+    values = Session(graph(postgres), "nul").values
+    assert values["episode"]["instruction"] == "find\ufffd a ? lamp"
+    assert values["action"] == "search[a\ufffdb ? c]"
+
+
+def test_two_runs_of_one_thread_take_turns_across_connections(postgres):
+    from concurrent.futures import ThreadPoolExecutor
+
+    graphs = [graph(postgres) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda one: one.invoke(TASK, thread("both")), graphs))
+    assert graphs[0].get_state(thread("both")).values["episodes"] == 2

@@ -135,6 +135,19 @@ def test_long_term_memory_crosses_sessions_and_stays_with_its_user(settings):
     assert "Albatros" not in answer(out)
 
 
+def test_what_was_recalled_and_what_was_left_out_is_streamed(settings):
+    settings["context"]["memory"]["facts"] = 1
+    graph = build_graph(load_config(settings))
+    for thread, question in enumerate(("What is my boat called?", "Where does my boat lie?")):
+        asked(graph, question, f"s{thread}")
+    config = {"configurable": {"thread_id": "s9"}}
+    task = {"task": {"question": "What about my boat?"}}
+    told = [e for e in graph.stream(task, config, stream_mode="custom") if "recalled" in e]
+    reasons = [one["left_out"] for one in told[0]["recalled"]]
+    assert reasons.count("") == 1
+    assert any(reason.startswith("number: ") for reason in reasons)
+
+
 def test_the_context_shows_history_then_memory_then_documents_within_the_budget(settings):
     graph = build_graph(load_config(settings))
     for number in range(8):

@@ -105,7 +105,7 @@ def agent(folder, *more):
 
 def play(graph, goal, thread=None):
     return graph.invoke(
-        {"task": {"goal": goal}}, {"configurable": {"thread_id": thread or f"g{goal}"}}
+        {"task": {"goal": goal}}, {"configurable": {"episode_id": thread or f"g{goal}"}}
     )
 
 

@@ -56,7 +56,7 @@ def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
     total = 0
     for goal in (0, 5, 14):
         seen.clear()
-        graph.invoke({"task": {"goal": goal}}, {"configurable": {"thread_id": f"g{goal}"}})
+        graph.invoke({"task": {"goal": goal}}, {"configurable": {"episode_id": f"g{goal}"}})
         store = TraceStore(db)
         row = next(r for r in store.episodes() if r["episode_id"] == f"g{goal}")
         offline = from_events(

@@ -110,6 +110,9 @@ def test_keys_are_wanted_elsewhere_and_not_on_loopback(monkeypatch: pytest.Monke
     OpenAILlm(base_url="http://localhost:8000/v1").build(Resources())
     with pytest.raises(UserError, match="set the environment variable OPENAI_API_KEY"):
         OpenAILlm().build(Resources())
+    with pytest.raises(UserError, match="STATEGATE_KEYS='K@example.com'"):
+        OpenAIEmbedder(base_url="https://example.com/v1", api_key_env="K").build(Resources())
+    monkeypatch.setenv("STATEGATE_KEYS", "K@example.com")
     with pytest.raises(UserError, match="set the environment variable K"):
         OpenAIEmbedder(base_url="https://example.com/v1", api_key_env="K").build(Resources())
 

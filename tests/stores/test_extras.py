@@ -18,7 +18,7 @@ sys.meta_path.insert(0, Refuse())
 """
 EXTRAS = (
     "torch,faiss,safetensors,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
-    "jinja2,chromadb,bm25s,bs4,langchain_text_splitters,pypdf,Stemmer,sqlalchemy,gradio,markupsafe,"
+    "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,sqlalchemy,gradio,markupsafe,"
     "matplotlib,starlette,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
 )
 
@@ -33,11 +33,10 @@ def core(code, *words, **environment):
 @pytest.mark.parametrize(
     ("use", "extra"),
     [
-        ("from stores.corpus.documents import _html; _html(b'<p>x', None)", "qa"),
-        ("from stores.corpus.documents import _pdf; _pdf(b'')", "qa"),
+        ("from stores.corpus.reader import shared; shared.read(b'<p>x', '.html')", "qa"),
+        ("from stores.corpus.reader import shared; shared.read(b'', '.pdf')", "qa"),
         ("from stores.corpus.lexical import Lexical; Lexical(['x'])", "qa"),
         ("from stores.corpus.vectors import Vectors; Vectors('v', 'n', 'e', 3)", "qa"),
-        ("from stores.corpus.chunking import Chunking; Chunking('recursive').spans('x')", "qa"),
         ("import stores.memory.long_term", "qa"),
         (
             "from stores.assets.weights import load_weights; load_weights('state-gru', 'state')",

@@ -14,7 +14,6 @@ from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
 from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace, Turn
-from tests.graph.test_postgres import postgres  # noqa: F401 - a fixture
 
 EMBEDDER = HashingEmbedder()
 ME = Namespace("me")
@@ -210,7 +209,7 @@ def test_concurrent_processes_lose_nothing_and_duplicate_nothing_in_sqlite(tmp_p
     _check_concurrent(url, 3, 8)
 
 
-def test_concurrent_sessions_lose_nothing_and_duplicate_nothing_in_postgresql(postgres):  # noqa: F811
+def test_concurrent_sessions_lose_nothing_and_duplicate_nothing_in_postgresql(postgres):
     workers = [threading.Thread(target=_write_many, args=(postgres, i, 6)) for i in range(6)]
     for worker in workers:
         worker.start()

@@ -58,6 +58,6 @@ def practise(
     names = [(style, goal) for goal in goals_of(split, world) for style in styles]
     todo = [(style, goal) for style, goal in names if f"{style}/{goal}" not in there]
     for style, goal in tqdm(todo, unit="episode", disable=None):
-        thread: Any = {"configurable": {"thread_id": f"{style}/{goal}"}}
+        thread: Any = {"configurable": {"episode_id": f"{style}/{goal}"}}
         graphs[style].invoke({"task": {"goal": goal}}, thread)
     return len(todo)

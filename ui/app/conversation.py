@@ -15,9 +15,10 @@ from graph.build import Graph
 from graph.config import Config, load_config
 from graph.session import Session, StepResult, write_head
 from stores.corpus.chunking import Chunking
-from stores.corpus.corpus import Changes, Corpus, titled
+from stores.corpus.corpus import Changes, Corpus, corpus_names, titled
 from stores.corpus.documents import read_documents
 from stores.errors import UserError
+from ui.app.guard import bounds, owned, require_seen
 from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 from ui.memory import of_user, put_question
 
@@ -40,6 +41,8 @@ class Conversation(Turns):
         self.settings: dict[str, Any] = {
             "corpus": "sample", "context": "recall", "actor": "extract", "user": user_of(tab),
         }  # fmt: skip
+        #: The account or the browser that this tab belongs to, "" where nobody said.
+        self.owner = str(((tabs.read(f"{tab}/owner") if tabs else None) or {}).get("owner", ""))
         self.thread = new_thread("ui-qa")
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None
         if kept is not None:
@@ -54,7 +57,7 @@ class Conversation(Turns):
         config = load_config("qa", [*kinds, f"env.corpus={own['corpus']}"])
         models = self._models()
         config = config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
-        return of_user(config, str(own["user"]))
+        return of_user(config, owned(self.owner, str(own["user"])))
 
     @property
     def graph(self) -> Graph:
@@ -75,11 +78,21 @@ class Conversation(Turns):
         before = dict(self.settings)
         self.settings.update({k: v for k, v in settings.items() if v not in (None, "")})
         try:
+            self._require_own(str(self.settings["corpus"]))
             _ = self.config
         except UserError:
             self.settings = before
             raise
         self.keep()
+
+    def _require_own(self, corpus: str) -> None:
+        """Check that a corpus is this tab's to read. Raises ``UserError``."""
+        if corpus == "sample":
+            return
+        if corpus in corpus_names():
+            require_seen(self.owner, corpus)
+        elif "/" in corpus or corpus.startswith(("~", ".")) or Path(corpus).exists():
+            bounds.require_inside(corpus)
 
     def ask(self, question: str, on_text: Callable[[str], Any] | None = None) -> StepResult:
         """Put a question; ``on_text`` hears the answer as it is written.
@@ -121,7 +134,8 @@ class Conversation(Turns):
         """
         name = str(self.settings["corpus"])
         is_place = name == "sample" or Path(name).expanduser().exists()
-        corpus = Corpus(f"uploads-{uuid.uuid4().hex[:6]}" if is_place else name)
+        own = owned(self.owner, f"uploads-{uuid.uuid4().hex[:6]}")
+        corpus = Corpus(own if is_place else require_seen(self.owner, name))
         total = Changes()
         for number, file in enumerate(files):
             path = Path(file)

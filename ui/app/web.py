@@ -14,12 +14,14 @@ from stores.errors import UserError
 from stores.home import home
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
+from ui.app.guard import Guard, bound_to, owner_of
 from ui.app.render.html import macros
 from ui.app.tab_sessions import TabSessions
 from ui.app.tabs.common import App, asset
 from ui.app.tabs.compare import CompareTab
 from ui.app.tabs.episode import EpisodeTab
 from ui.app.tabs.memory import MemoryTab
+from ui.app.tabs.messages import MessagesTab
 from ui.app.tabs.qa import QaTab
 from ui.app.tabs.runs import RunsTab
 from ui.app.tabs.settings import SettingsTab
@@ -68,8 +70,8 @@ def make_theme() -> Any:
     )  # fmt: skip
 
 
-def make_app(config: Config, agents: Agents) -> gr.Blocks:
-    """Return the app for agents that start as ``config``."""
+def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
+    """Return the app for agents that start as ``config``; ``messages`` names a thread to open."""
     tabs = TabSessions(home() / "ui" / "tabs")
     tabs.prune()
     app = App(Workspaces(config, agents, tabs))
@@ -78,7 +80,8 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
         with gr.Row(elem_classes="sg-top"):
             gr.HTML(macros("frame").head(), scale=3, min_width=300)
             pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
-        with gr.Tabs(elem_id="sg-tabs") as places:
+        first = "messages" if messages else "episode"
+        with gr.Tabs(selected=first, elem_id="sg-tabs") as places:
             with gr.Tab("Episode", id="episode"):
                 episode = EpisodeTab(app, pipeline)
             with gr.Tab("Fork and compare", id="compare") as compare_tab:
@@ -92,6 +95,9 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
                 MemoryTab(app, talks, lambda: agents.resources.embedder).wire(memory_tab)
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
+            with gr.Tab("Messages", id="messages"):
+                thread = MessagesTab(app, messages)
+                thread.wire()
             with gr.Tab("Settings", id="settings") as settings_tab:
                 SettingsTab(app, episode.show, episode.outputs).wire(settings_tab)
         compare.wire(
@@ -100,10 +106,13 @@ def make_app(config: Config, agents: Agents) -> gr.Blocks:
             [*episode.outputs, places],
         )
 
-        def open_page(tab: str) -> Iterator[dict[Any, Any]]:
+        def open_page(tab: str, request: gr.Request) -> Iterator[dict[Any, Any]]:
+            tabs.write(f"{tab}/owner", {"owner": owner_of(request)})
             for update in episode.load(tab):
                 yield {app.tab: tab, **update}
 
+        if messages:
+            thread.load(blocks)
         blocks.load(
             open_page, [app.tab], [app.tab, *episode.outputs],
             js=asset("tab.js"), show_progress="hidden", api_visibility="private",
@@ -116,8 +125,9 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
-    auth: tuple[str, str] | None = None,
+    auth: tuple[str, str] | Callable[[str, str], bool] | None = None,
     block: bool = True,
+    messages: str = "",
 ) -> str:
     """Serve the app and return its address; ``block`` waits until it is interrupted.
 
@@ -128,14 +138,16 @@ def serve(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
     os.environ.setdefault("LANGSMITH_TRACING", "false")
+    bound_to(host)
     agents = Agents(config)
-    blocks = make_app(config, agents)
+    blocks = make_app(config, agents, messages)
     threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
             show_error=True, footer_links=[], prevent_thread_lock=True, theme=make_theme(),
-            css=asset("style.css"), app_kwargs={"middleware": [Middleware(ContentPolicy)]},
+            css=asset("style.css"),
+            app_kwargs={"middleware": [Middleware(Guard), Middleware(ContentPolicy)]},
             max_file_size="50mb",
         )  # fmt: skip
     except OSError as error:

@@ -48,7 +48,8 @@ def ask(
         out.print(result.context.text, markup=False, style="dim")
         output.show_scores(out, result.context.pieces, titles)
     if json_target is not None:
-        output.write_json(json_target, _as_json(question, session, result, titles))
+        reply = _as_json(question, session, result, titles)
+        output.write_json(json_target, {**reply, "thread": name})
 
 
 def chat(
@@ -89,14 +90,15 @@ def open_session(
     from graph.session import Session
     from stores.errors import UserError
     from ui.cli.run import durable
-    from ui.memory import of_user
+    from ui.memory import of_user, thread_of
 
     extra = [f"env.corpus={corpus}"] if corpus is not None else []
     settled = load_config(config, [*extra, *(overrides or ())])
     if not settled.env.conversational:
         raise UserError(f"config '{config}' is no conversation: use one whose env is qa")
     settled = of_user(settled, user) if user is not None else settled
-    return Session(build_graph(durable(settled) if is_kept else settled), thread)
+    graph = build_graph(durable(settled) if is_kept else settled)
+    return Session(graph, thread_of(settled, thread))
 
 
 def open_corpus(session: "Session") -> None:
@@ -113,6 +115,7 @@ def open_corpus(session: "Session") -> None:
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
     """Put one question, print the answer while it is written, return the step."""
+    from graph.session import BROKEN
     from ui.memory import put_question
 
     written: list[str] = []
@@ -121,7 +124,10 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
     def show(text: str) -> None:
         if thinking is not None:
             thinking.stop()
-        written.append(text)
+        if text == BROKEN:
+            written.clear()
+        else:
+            written.append(text)
         out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
     with thinking or nullcontext():
@@ -162,7 +168,6 @@ def _as_json(
     return {
         "question": question,
         "answer": _answer_of(result),
-        "thread": session.thread_id,
         "pieces": [{**vars(p), **t} for p, t in zip(result.context.pieces, titled, strict=True)],
         "tokens": result.tokens,
         "decision": pack_decision(result.decision),

@@ -1,5 +1,6 @@
 """``stategate eval``: compare agents on the same tasks."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from evals.bench.app import bench_app
 from ui.cli import evidence
-from ui.cli.evaluating import command_line, measure, names
+from ui.cli.evaluating import command_line, evaluation, measure, names
 from ui.cli.output import Config, JsonFile, Limit, Overrides, command, command_group, opt
 
 eval_app = command_group(
@@ -39,7 +40,7 @@ _CHOICES = {
 }
 
 
-@command(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
+@evaluation(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
 def live(
     out: _Out,
     agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
@@ -55,10 +56,12 @@ def live(
 
     chosen = parse_agents(agents, agent or ())
     how = (overrides or (), seed, command_line())
-    measure(out, json_target, lambda: run_live(config, chosen, goals, out, *how))
+    measure(out, json_target, partial(run_live, config, chosen, goals, out, *how))
 
 
-@command(eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b")
+@evaluation(
+    eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b"
+)
 def budget(
     out: _Out,
     builders: Annotated[str, opt("Context kinds.")] = "full,retrieve,compress",
@@ -76,11 +79,13 @@ def budget(
 
     how = (overrides or (), seed, parse_ratios(ratios), command_line())
     kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
-    measure(out, json_target, lambda: run_budget(config, kinds, own, sizes, goals, out, *how))
+    measure(out, json_target, partial(run_budget, config, kinds, own, sizes, goals, out, *how))
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 
-@command(eval_app, "stategate eval experience --state-bank banks/s --only state,gated --out runs/e")
+@evaluation(
+    eval_app, "stategate eval experience --state-bank banks/s --only state,gated --out runs/e"
+)
 def experience(
     out: _Out,
     state_bank: Annotated[str | None, opt("Made of other tasks.", metavar="FOLDER")] = None,
@@ -97,10 +102,10 @@ def experience(
     from evals.worlds.experience import run_experience
 
     how = (state_bank, trace_bank, inner, overrides or (), names(only), seed, command_line())
-    measure(out, json_target, lambda: run_experience(config, goals, out, *how))
+    measure(out, json_target, partial(run_experience, config, goals, out, *how))
 
 
-@command(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
+@evaluation(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
 def retrieval(
     data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
     out: _Out,
@@ -113,13 +118,10 @@ def retrieval(
     from evals.worlds.retrieval import run_retrieval
 
     how = (updater, config, seed, command_line())
-    measure(out, json_target, lambda: run_retrieval(data, out, *how))
+    measure(out, json_target, partial(run_retrieval, data, out, *how))
 
 
-@command(
-    eval_app,
-    "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
-)
+@evaluation(eval_app, "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa")
 def qa(
     out: _Out,
     data: Annotated[str, opt("'sample', or a folder with corpus/ and questions.")] = "sample",
@@ -135,10 +137,12 @@ def qa(
     from evals.qa.experiments import run_qa
 
     what = (data, names(experiments), config, _extractive(overrides), limit, names(only))
-    measure(out, json_target, lambda: run_qa(out, *what, seed, command_line()))
+    measure(out, json_target, partial(run_qa, out, *what, seed, command_line()))
 
 
-@command(eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m")
+@evaluation(
+    eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m"
+)
 def memory(
     out: _Out,
     dialogues: Annotated[str, opt("'sample' or a YAML file.")] = "sample",
@@ -153,10 +157,10 @@ def memory(
     from evals.memory.dialogues import run_memory
 
     what = (dialogues, names(policies), config, _extractive(overrides), limit)
-    measure(out, json_target, lambda: run_memory(out, *what, seed, command_line()))
+    measure(out, json_target, partial(run_memory, out, *what, seed, command_line()))
 
 
-@command(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
+@evaluation(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
 def entities(
     out: _Out,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
@@ -170,10 +174,10 @@ def entities(
     from evals.qa.entities import run_entities
 
     what = (names(agents), data, split, config, overrides or ())
-    measure(out, json_target, lambda: run_entities(out, *what, command_line()))
+    measure(out, json_target, partial(run_entities, out, *what, command_line()))
 
 
-@command(eval_app, "stategate eval agents --split dev --n 60 --out runs/agents-dev")
+@evaluation(eval_app, "stategate eval agents --split dev --n 60 --out runs/agents-dev")
 def agents(
     out: _Out,
     split: _Split = "dev",
@@ -187,10 +191,10 @@ def agents(
     from evals.agents.run import DEFAULT_ARMS, run_agents
 
     what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line())
-    measure(out, json_target, lambda: run_agents(out, *what))
+    measure(out, json_target, partial(run_agents, out, *what))
 
 
-@command(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
+@evaluation(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
 def rerank(
     out: _Out,
     split: _Split = "dev",
@@ -228,7 +232,7 @@ def rerank(
 
         torch.set_num_threads(threads)
     how = (data, states_folder, command_line())
-    measure(out, json_target, lambda: run_rerank(Settings(**chosen), out, *how))
+    measure(out, json_target, partial(run_rerank, Settings(**chosen), out, *how))
 
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")

@@ -1,15 +1,27 @@
 """What evaluations share: check, run, resume, and at the end the summary and its table."""
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ui.cli.output import check_target, say, write_json
+from ui.cli.output import check_target, command, opt, say, write_json
 
+if TYPE_CHECKING:
+    from stores.workers import Crew
+
+Workers = Annotated[int, opt("Processes that share the work.", min=1)]
+Ray = Annotated[
+    str | None, opt("Share it on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS")
+]
+Deadline = Annotated[float, opt("Seconds that a worker may take for one of them.", min=1)]
+_crew: ContextVar["Crew | None"] = ContextVar("who works", default=None)
 #: Columns of episodes that fit a terminal; where there are others, these are shown.
 _EPISODES = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
 _TESTED = ("score", "ndcg", "right", "f1")
@@ -17,10 +29,48 @@ _TESTED = ("score", "ndcg", "right", "f1")
 
 def measure(out: str, json_target: str | None, run: Callable[[], Mapping[str, Any]]) -> None:
     """Run an evaluation into ``out``: ``run`` returns its summary, which is written and shown."""
+    from evals.core.task import spread
+
     check_target(json_target)
     with resumable(out):
-        summary = run()
+        summary = spread(run, _crew.get())
     finish(summary, out, json_target)
+
+
+def evaluation(group: typer.Typer, *lines: str) -> Callable[[Any], Any]:
+    """Return what makes a function a command of ``group`` that several workers may share."""
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def run(*args: Any, workers: int, ray: str | None, deadline: float, **more: Any) -> Any:
+            from stores.workers import Crew
+
+            settled = _count(workers, ray)
+            token = _crew.set(None if settled is None else Crew(settled, ray, deadline))
+            try:
+                return function(*args, **more)
+            finally:
+                _crew.reset(token)
+
+        own = inspect.signature(function, eval_str=True)
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, default, kind in (
+                ("workers", 1, Workers), ("ray", None, Ray), ("deadline", 3600.0, Deadline)
+            )
+        ]  # fmt: skip
+        named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.parameters.values()]
+        run.__signature__ = own.replace(parameters=[*named, *added])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in (*named, *added)}
+        command(group, *lines)(run)
+        return function
+
+    return decorate
+
+
+def _count(workers: int, ray: str | None) -> int | None:
+    """Return how many workers are asked for, None for none: on a cluster one is one, too."""
+    return workers if workers > 1 or ray is not None else None
 
 
 def names(text: str) -> list[str]:

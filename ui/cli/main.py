@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ui.cli import ask as cli_ask
+from ui.cli import backup as cli_backup
 from ui.cli import demo as cli_demo
 from ui.cli import doctor as cli_doctor
 from ui.cli import ingest as cli_ingest
@@ -20,6 +21,7 @@ from ui.cli import rank as cli_rank
 from ui.cli import run as cli_run
 from ui.cli import ui as cli_ui
 from ui.cli.bank import bank_app
+from ui.cli.checkpoints import checkpoints_app
 from ui.cli.data import data_app
 from ui.cli.eval import eval_app
 from ui.cli.memory import memory_app
@@ -144,6 +146,9 @@ app.add_typer(train_app, name="train")
 app.add_typer(eval_app, name="eval")
 app.add_typer(bank_app, name="bank")
 app.add_typer(traces_app, name="traces")
+app.add_typer(checkpoints_app, name="checkpoints")
+command(app, *cli_backup.BACKUP_EXAMPLES)(cli_backup.backup)
+command(app, *cli_backup.RESTORE_EXAMPLES)(cli_backup.restore)
 command(app, *cli_rank.EXAMPLES)(cli_rank.rank)
 command(app, *cli_ui.EXAMPLES)(cli_ui.ui)
 command(app, *cli_mcp.EXAMPLES)(cli_mcp.mcp)

@@ -1,19 +1,24 @@
 """Invent households: ``python -m envs.alfworld.sample.make`` writes the games that ship.
 
+``… --seed 5 --count 200 --out FOLDER`` writes other games, as files that ``AlfWorld.load`` reads.
+
 Rooms are drawn from ``recipe.yaml``; things lie where they usually do, and sometimes elsewhere. Games
 to train on and ``valid_seen`` share rooms, ``valid_unseen`` has rooms of its own. The same seed gives
 the same games; :func:`invent` makes as many more as wanted, of rooms that no other seed has.
 """
 
+import argparse
 import json
 import lzma
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from stores.files import write_bytes
+from envs.alfworld.files import GAME
+from stores.files import write_bytes, write_json
 
 SEED = 11
 #: Games of each split that ship.
@@ -26,8 +31,17 @@ _ABLE = {"wash": "washable", "heat": "cookable", "cool": "coolable"}
 _VERBS = {"wash": "clean", "heat": "heat", "cool": "cool"}
 
 
-def main() -> None:
-    """Write ``games.json.xz`` beside this file."""
+def main(words: Sequence[str] | None = None) -> None:
+    """Write ``games.json.xz`` beside this file, or the games of another seed as files."""
+    parser = argparse.ArgumentParser(prog="python -m envs.alfworld.sample.make")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--count", type=int, default=100, help="games, all of rooms of their own")
+    parser.add_argument("--out", type=Path, help="folder to write game files to, for AlfWorld.load")
+    wanted = parser.parse_args(words)
+    if wanted.out is not None:
+        for name, game in invent(wanted.seed, {"valid_unseen": wanted.count}):
+            write_json(wanted.out / name / GAME, {"pddl_domain": domain(), **game})
+        return
     content = {"pddl_domain": _text("domain.pddl"), "games": dict(invent(SEED, COUNTS))}
     packed = lzma.compress(json.dumps(content).encode("utf-8"), preset=9)
     write_bytes(str(files(__package__).joinpath("games.json.xz")), packed)

@@ -71,7 +71,7 @@ class Encoded:
 
 def encode(context: BuiltContext, step: int) -> Encoded:
     """Read ``context`` and return its candidates as numbers (none where nothing is readable)."""
-    page = read(context.text, context.actions)
+    page = read(context.text, context.actions, context.part)
     trail = Trail.of(page.history)
     searches = queries(page.wish, page.instruction) if SEARCH in page.actions else {}
     products, options = product_features(page, trail), option_features(page, trail)

@@ -100,7 +100,7 @@ class PolicyActor:
 
         seen = encode(context, step)
         if not seen.actions:
-            instruction = read(context.text, context.actions).instruction
+            instruction = read(context.text, context.actions, context.part).instruction
             problem = "no action is readable" if not context.actions else "nothing to search for"
             return Decision(WebShopActions().safe(context.actions, instruction), fallback=problem)
         with small_inference():

@@ -36,7 +36,7 @@ from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
 from stores.text import one_line, overlap, words_of
 
-_LINE = re.compile(r"^Experience: .*?Suggested (next|plan): (.+)$", re.MULTILINE)
+_LINE = re.compile(r"^Experience: .*Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
@@ -74,7 +74,7 @@ class RuleActor:
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
-        page = read(context.text, context.actions)
+        page = read(context.text, context.actions, context.part)
         chosen = self.choose(context, page, Trail.of(page.history), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
@@ -224,7 +224,7 @@ class Follower(RuleActor):
     ) -> tuple[str, str] | None:
         """Choose as the rule does, unless advice says otherwise."""
         own = super().choose(context, page, trail, step)
-        move = suggested(context.text, page)
+        move = suggested(context.part("experience"), page)
         if move is None or step >= self._params.patience:
             return own
         if page.page == "item" and own is not None and own[0] == PREV:

@@ -8,6 +8,7 @@ import gradio as gr
 from stores.bank.bank import export_rows, open_bank
 from stores.errors import UserError
 from stores.home import home
+from ui.app.guard import bounds
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
 from ui.app.tabs import common
@@ -56,10 +57,10 @@ class BanksPanel:
         if not folder:
             hint = "`stategate bank build` makes one from recorded episodes."
             return {self.rows: empty("No bank open", hint), self.status: ""}
-        bank = open_bank(folder)
+        bank = open_bank(_inside(folder))
         if (words or "").strip():
             workspace = self.app.of(tab)
-            hits = nearest_rows(folder, words, SHOWN, workspace.resources, workspace.world)
+            hits = nearest_rows(_inside(folder), words, SHOWN, workspace.resources, workspace.world)
             rows, scores = [hit.row for hit in hits], {hit.row.id: hit.score for hit in hits}
         else:
             rows, scores = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:SHOWN], {}
@@ -71,7 +72,7 @@ class BanksPanel:
     def touch(self, tab: str, folder: str | None, words: str, event: gr.EventData) -> Update:
         """Edit or forget the row whose button was pressed."""
         data = data_of(event)
-        bank = open_bank(folder or "")
+        bank = open_bank(_inside(folder))
         if "drop" in data:
             bank.remove([bank.row(str(data["drop"])).n])
             forgotten = note("1 row forgotten.", "good")
@@ -92,7 +93,7 @@ class BanksPanel:
         """Write an edited row."""
         if not row:
             raise UserError("choose a row to edit first")
-        bank = open_bank(folder or "")
+        bank = open_bank(_inside(folder))
         is_same = advice == str(bank.row(row).data.get("experience") or "")
         changes = {} if is_same else {"experience": advice, "by": "edited"}
         bank.change(row, q=worth, **changes)
@@ -101,7 +102,7 @@ class BanksPanel:
     def write_out(self, folder: str | None) -> Update:
         """Hand the rows to the browser as a file."""
         return common.file_of(
-            self, "bank.jsonl", "rows", lambda path: export_rows(open_bank(folder or ""), path)
+            self, "bank.jsonl", "rows", lambda path: export_rows(open_bank(_inside(folder)), path)
         )
 
     def wire(self) -> None:
@@ -115,3 +116,10 @@ class BanksPanel:
         self.save.click(self.store, [*seen, self.edited, self.advice, self.worth], places, **QUIET)
         out = self.export.click(self.write_out, [self.choice], [self.text, self.status], **QUIET)
         out.success(None, [self.text], None, js=SAVE_JS)
+
+
+def _inside(folder: str | None) -> Path:
+    """Return a bank's folder where browsers may name one. Raises ``UserError``."""
+    if not folder:
+        raise UserError("which bank? Choose one, or type its folder")
+    return bounds.require_inside(folder)

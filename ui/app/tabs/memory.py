@@ -12,6 +12,7 @@ from stores.memory.long_term import open_long_term
 from stores.memory.recall import Limits
 from stores.memory.records import Candidate, Namespace
 from ui.app.conversation import Conversations
+from ui.app.guard import is_seen, owned, owner_of, require_seen
 from ui.app.render.html import note
 from ui.app.render.memories import render_entities, render_facts, render_timeline, render_why
 from ui.app.tabs import common
@@ -78,18 +79,19 @@ class MemoryTab:
         ]  # fmt: skip
 
     @telling
-    def show(self, tab: str) -> Update:
+    def show(self, tab: str, request: gr.Request) -> Update:
         """Show the memory that this tab's conversation writes."""
         talk = self.conversations.of(tab)
-        mine = _shown(Namespace(str(talk.settings["user"])))
-        known = [_shown(namespace) for namespace in open_long_term().namespaces()]
-        choices = list(dict.fromkeys([mine, *known]))
-        return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
+        owner = owner_of(request)
+        mine = _shown(Namespace(owned(owner, str(talk.settings["user"]))))
+        there = [n for n in open_long_term().namespaces() if is_seen(owner, n.user)]
+        choices = list(dict.fromkeys([mine, *map(_shown, there)]))
+        return {**self.look(mine, "", request), self.whose: gr.update(choices=choices, value=mine)}
 
     @telling
-    def look(self, whose: str, words: str, name: str | None = None) -> Update:
+    def look(self, whose: str, words: str, request: gr.Request, name: str | None = None) -> Update:
         """Show facts (all, or the nearest to ``words``, or those that tell of ``name``)."""
-        memory, namespace = open_long_term(), _read(whose)
+        memory, namespace = open_long_term(), _read(whose, request)
         every = memory.facts(namespace)
         facts = every[::-1]
         candidates: list[Candidate] = []
@@ -112,15 +114,15 @@ class MemoryTab:
         }
 
     @telling
-    def touch(self, whose: str, words: str, event: gr.EventData) -> Update:
+    def touch(self, whose: str, words: str, request: gr.Request, event: gr.EventData) -> Update:
         """Edit or forget the fact whose button was pressed."""
         data = data_of(event)
-        memory, namespace = open_long_term(), _read(whose)
+        memory, namespace = open_long_term(), _read(whose, request)
         if "drop" in data:
             gone = memory.forget(namespace, [int(data["drop"])])
             done = f"Fact {data['drop']} and the turns it came from are forgotten."
             message = done if gone else "It was gone already."
-            return {**self.look(whose, words), self.status: note(message, "good")}
+            return {**self.look(whose, words, request), self.status: note(message, "good")}
         wanted = str(data.get("fact", ""))
         fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
         if fact is None:
@@ -136,34 +138,47 @@ class MemoryTab:
 
     @telling
     def store(
-        self, whose: str, words: str, fact: int | None, question: str, answer: str, salience: float
+        self,
+        whose: str,
+        words: str,
+        fact: int | None,
+        question: str,
+        answer: str,
+        salience: float,
+        request: gr.Request,
     ) -> Update:
         """Write an edited fact."""
         if fact is None:
             raise UserError("choose a fact to edit first")
         embedder = self._embedder()
         open_long_term().edit(
-            _read(whose), fact, question=question, answer=answer,
+            _read(whose, request), fact, question=question, answer=answer,
             salience=salience, embed=embedder.embed, embedder=embedder.name,
         )  # fmt: skip
-        return {**self.look(whose, words), self.status: note(f"Fact {fact} is changed.", "good")}
+        return {
+            **self.look(whose, words, request),
+            self.status: note(f"Fact {fact} is changed.", "good"),
+        }
 
-    def pick(self, whose: str, event: gr.EventData) -> Update:
+    def pick(self, whose: str, request: gr.Request, event: gr.EventData) -> Update:
         """Show what is remembered of the name that was clicked."""
-        return self.look(whose, "", str(data_of(event).get("pick", "")) or None)
+        return self.look(whose, "", request, str(data_of(event).get("pick", "")) or None)
 
-    def write_out(self, whose: str) -> Update:
+    def write_out(self, whose: str, request: gr.Request) -> Update:
         """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
         return common.file_of(
             self, "memory.jsonl", "turns",
-            lambda path: open_long_term().export_turns(_read(whose), path),
+            lambda path: open_long_term().export_turns(_read(whose, request), path),
         )  # fmt: skip
 
     @telling
-    def forget_everything(self, whose: str) -> Update:
+    def forget_everything(self, whose: str, request: gr.Request) -> Update:
         """Forget all facts of this namespace."""
-        gone = open_long_term().forget(_read(whose))
-        return {**self.look(whose, ""), self.status: note(f"{gone} facts are forgotten.", "good")}
+        gone = open_long_term().forget(_read(whose, request))
+        return {
+            **self.look(whose, "", request),
+            self.status: note(f"{gone} facts are forgotten.", "good"),
+        }
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""
@@ -192,8 +207,10 @@ def _shown(namespace: Namespace) -> str:
     return f"{namespace.user} / {namespace.agent}"
 
 
-def _read(whose: str | None) -> Namespace:
+def _read(whose: str | None, request: gr.Request) -> Namespace:
+    """Return the namespace that is shown as ``whose``. Raises ``UserError`` where it is another's."""
     user, slash, agent = (whose or "").partition(" / ")
     if not user.strip():
         raise UserError("whose memory? Choose one")
+    require_seen(owner_of(request), user.strip())
     return Namespace(user.strip(), agent.strip() if slash else Namespace().agent)

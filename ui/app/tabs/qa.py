@@ -1,5 +1,6 @@
 """The QA tab: a conversation over a corpus, streamed, with everything that the answer was made from."""
 
+import html
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from nodes.registry import registry
 from stores.corpus.corpus import corpus_names
 from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
+from ui.app.guard import seen
 from ui.app.render.context import render_sources
 from ui.app.render.html import empty, note
 from ui.app.tabs import common
@@ -19,6 +21,11 @@ _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
 _NAMED = 12  # files of an upload that its summary names
 _EXAMPLE = "Why does a brinicle grow?"
+
+
+def _escaped(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return messages as text: the chat draws whatever HTML a document put into an answer."""
+    return [{**said, "content": html.escape(said["content"], quote=False)} for said in messages]
 
 
 class QaTab:
@@ -77,9 +84,11 @@ class QaTab:
     def show(self, tab: str) -> Update:
         """Draw the tab's conversation."""
         talk = self.conversations.of(tab)
-        names = list(dict.fromkeys(["sample", *corpus_names(), talk.settings["corpus"]]))
+        names = list(
+            dict.fromkeys(["sample", *seen(talk.owner, corpus_names()), talk.settings["corpus"]])
+        )
         return {
-            self.chat: talk.messages,
+            self.chat: _escaped(talk.messages),
             self.sources: self._sources(talk),
             self.status: "",
             self.corpus: gr.update(choices=names, value=talk.settings["corpus"]),
@@ -124,14 +133,14 @@ class QaTab:
         asked = {"role": "user", "content": question}
         if not said or said[-1] != asked:
             said.append(asked)
-        yield {self.chat: said, self.question: "", self.asked: question, self.status: "",
+        yield {self.chat: _escaped(said), self.question: "", self.asked: question, self.status: "",
                **self._buttons(is_busy=True)}  # fmt: skip
         written: list[str] = []
         label = f"{talk.settings['actor']} is answering …"
         is_left = common.leaving(talk)
         for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
             answer = [{"role": "assistant", "content": "".join(written)}] if written else []
-            yield {self.chat: [*said, *answer], self.status: message}
+            yield {self.chat: _escaped([*said, *answer]), self.status: message}
         update = self.show(tab)
         if not is_left() and talk.last and talk.last.decision.fallback:
             update[self.status] = note(talk.last.decision.fallback, "warn")

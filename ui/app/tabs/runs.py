@@ -9,6 +9,7 @@ import gradio as gr
 from evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
 from nodes.registry import registry
 from stores.errors import UserError
+from ui.app.guard import bounds
 from ui.app.render.html import empty, join, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
@@ -83,7 +84,7 @@ class RunsTab:
         update: Update = {**dict.fromkeys(drawn, ""), self.state: None}
         if not folder:
             return {**update, self.facts: empty("No run open", _HINT)}
-        run = read_run(folder)
+        run = read_run(bounds.require_inside(folder))
         agents = run.agents
         return {
             **update,
@@ -156,7 +157,7 @@ class RunsTab:
     def other_agents(self, folder: str | None) -> Update:
         """List the agents of the other run."""
         try:
-            agents = read_run(folder).agents if folder else []
+            agents = read_run(bounds.require_inside(folder)).agents if folder else []
         except UserError as error:
             return {self.pairs: common.failed(error)}
         return {self.second: gr.update(choices=agents, value=agents[0] if agents else None)}
@@ -168,7 +169,7 @@ class RunsTab:
         try:
             if opened is None or not folder or not first or not second:
                 raise UserError("open a run, choose another, and an agent of each")
-            other = read_run(folder)
+            other = read_run(bounds.require_inside(folder))
             shared = pairs(opened.run, first, other, second)
         except UserError as error:
             return {self.pairs: common.failed(error)}

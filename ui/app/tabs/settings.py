@@ -11,6 +11,7 @@ from graph.config import Config, load_config, presets
 from nodes.protocols import SLOTS
 from nodes.registry import registry
 from ui.app.forms import Field, fields_of, shown, values_of
+from ui.app.guard import bounds
 from ui.app.render.html import macros, note
 from ui.app.tabs.common import QUIET, SAVE_JS, App, Update, button, telling
 from ui.app.workspace import Workspace
@@ -105,6 +106,7 @@ class SettingsTab:
     def _use(self, draft: Draft, plan: Plan, tab: str, *raw: Any) -> Update:
         """Give the tab this agent; an episode of the same world begins again with it."""
         config = load_config(_gather(draft, plan, raw))
+        bounds.require_config(config.model_dump(mode="json"))
         workspace = self.app.of(tab)
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}

@@ -1,0 +1,1 @@
+"""Runnable examples; each fits on a page."""

@@ -1,0 +1,87 @@
+"""Text from outside as data: no line of it can be taken for a line of a prompt's own frame.
+
+Passages are folded to one line between tags that they cannot close. A page's line that begins as lines
+of the frame do ("Instruction:", "Actions so far:") is led by a mark, as a quotation in a letter is;
+actors of ours go by the pieces of a context, which say what is frame and what is page.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
+
+from envs.protocols import Fragment
+from stores.text import one_line
+
+#: What leads a line that would otherwise look like the frame's.
+MARK = "> "
+_FRAME = re.compile(
+    r"\s*(?:(?:instruction|question|answer|about|experience|chosen|not chosen yet|actions so far"
+    r"|conversation so far|remembered from before|known names|known relations|suggested (?:next|plan)"
+    r"|user|human|you|system|assistant|developer|tool)\s*:"
+    r"|page seen at step\b|on \d{4}-\d\d-\d\d the user asked|<\s*/?\s*document\b)",
+    re.IGNORECASE,
+)
+
+_TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
+_QUOTED = re.compile(
+    r'<document[^>]*?(?: title="(?P<title>[^"]*)")?>\n(?P<text>.*)\n</document>', re.DOTALL
+)
+
+
+def quote(number: int, title: str, text: str) -> str:
+    """Return the passage between tags, ending in a line break."""
+    body = led(_TAG.sub("‹", one_line(text)))
+    return f'<document number="{number}"{quoted_title(title)}>\n{body}\n</document>\n'
+
+
+def quoted_title(title: str) -> str:
+    """Return what the opening tag says of the title, "" if there is none."""
+    folded = one_line(title).replace('"', "'")
+    return f' title="{_TAG.sub("‹", folded)}"' if folded else ""
+
+
+def unquote(text: str) -> tuple[str, str]:
+    """Return a quoted passage's title and text; of any other text "" and the text in one line."""
+    match = _QUOTED.search(text)
+    if match is None:
+        return "", one_line(text)
+    body = match["text"]
+    return match["title"] or "", body[len(MARK) :] if is_frame(body[len(MARK) :]) else body
+
+
+def is_frame(line: str) -> bool:
+    """Say whether ``line`` begins as a line of our own frame does, also in look-alike letters."""
+    head = line[:80]
+    if not head.isascii():
+        shown = (c for c in unicodedata.normalize("NFKC", head) if unicodedata.category(c) != "Cf")
+        head = "".join(shown)
+    return _FRAME.match(head) is not None
+
+
+def led(line: str) -> str:
+    """Return ``line``, after :data:`MARK` if it imitates the frame."""
+    return MARK + line if is_frame(line) else line
+
+
+def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
+    """Return a chunk's fragments with each line led that imitates the frame.
+
+    A lead is the view's own word, so lines that begin with one stay as they are.
+    """
+    text = "".join(fragment.text for fragment in fragments)
+    shown: list[Fragment] = []
+    at = 0
+    is_start = True
+    for fragment in fragments:
+        lines = []
+        for line in fragment.text.splitlines(keepends=True):
+            is_own = fragment.role == "lead"
+            lines.append(MARK if is_start and not is_own and is_frame(text[at : at + 80]) else "")
+            lines.append(line)
+            at += len(line)
+            is_start = line.endswith("\n")
+        changed = "".join(lines)
+        same = changed == fragment.text
+        shown.append(fragment if same else replace(fragment, text=changed))
+    return tuple(shown)

@@ -1,0 +1,163 @@
+"""Read HTML and PDF in a child process, within limits of time, memory, pages and text.
+
+A file from outside can keep a parser busy for hours or fill the memory, whatever its size. The child
+reads one file after another; where one takes too long or too much, the child ends, the file is
+reported, and the next file gets another child.
+"""
+
+import atexit
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import IO
+
+from stores.corpus.formats import Unreadable, html_text, pdf_text
+from stores.errors import needs
+
+SECONDS, MEMORY, PAGES, CHARACTERS = 20.0, 2 << 30, 5_000, 20_000_000
+_SIZE = struct.Struct(">Q")
+
+
+@dataclass
+class Limits:
+    """What one file may take: seconds, bytes of memory, pages of a PDF, characters of text."""
+
+    seconds: float = SECONDS
+    memory: int = MEMORY
+    pages: int = PAGES
+    characters: int = CHARACTERS
+
+
+class Reader:
+    """One child process, started when it is needed. Threads take turns."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._turn = threading.Lock()
+
+    def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
+        """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
+        package = "pypdf" if suffix == ".pdf" else "bs4"
+        with needs("qa"):
+            if find_spec(package) is None:
+                __import__(package)
+        with self._turn:
+            child = self._running()
+            late = threading.Event()
+
+            def stop() -> None:
+                late.set()
+                child.kill()
+
+            timer = threading.Timer(self.limits.seconds, stop)
+            timer.start()
+            try:
+                _send(child.stdin, json.dumps([suffix, charset]).encode(), raw)
+                answer = json.loads(_receive(child.stdout))
+            except (OSError, EOFError, ValueError):
+                self.close()
+                if late.is_set():
+                    raise Unreadable(f"reading it takes over {self.limits.seconds:.0f} s") from None
+                limit = f"{self.limits.memory / 1e9:.0f} GB of memory"
+                raise Unreadable(f"reading it ends the reader (limit: {limit})") from None
+            finally:
+                timer.cancel()
+        if "problem" in answer:
+            raise Unreadable(str(answer["problem"]))
+        return str(answer["title"]), str(answer["text"])
+
+    def close(self) -> None:
+        """End the child."""
+        child, self._child = self._child, None
+        if child is not None and self._owner == os.getpid():
+            child.kill()
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    pipe.close()
+            child.wait()
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._child is None or self._owner != os.getpid() or self._child.poll() is not None:
+            limits = json.dumps(vars(self.limits))
+            code = "import sys; from stores.corpus import reader; reader.serve(sys.argv[1])"
+            paths = os.pathsep.join(path or "." for path in sys.path)
+            self._child = subprocess.Popen(  # noqa: S603 - this very Python
+                [sys.executable, "-c", code, limits],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": paths},
+            )  # fmt: skip
+            self._owner = os.getpid()
+            atexit.register(self.close)
+        return self._child
+
+
+#: What this process reads files with.
+shared = Reader()
+
+
+def serve(settings: str) -> None:
+    """Answer requests on standard input until it ends: the child's own part."""
+    limits = Limits(**json.loads(settings))
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    _confine(limits)
+    while True:
+        try:
+            suffix, charset = json.loads(_receive(source))
+            raw = _receive(source)
+        except EOFError:
+            return
+        try:
+            if suffix == ".pdf":
+                title, text = pdf_text(raw, limits.pages, limits.characters)
+            else:
+                title, text = html_text(raw, charset)
+            if len(text) > limits.characters:
+                problem = f"more than {limits.characters / 1e6:.0f} million characters of text"
+                raise Unreadable(problem)
+            answer = {"title": title, "text": text}
+        except Unreadable as problem:
+            answer = {"problem": str(problem)}
+        except RecursionError:
+            answer = {"problem": "its parts are nested too deeply"}
+        _send(target, json.dumps(answer).encode())
+
+
+def _confine(limits: Limits) -> None:
+    """Let the system hold the child to its memory, and end it where its parent is gone."""
+    try:
+        import resource
+        import signal
+    except ImportError:  # not on this system: the parent's clock remains
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    seconds = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime + 3600)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+
+
+def _send(pipe: IO[bytes] | None, *parts: bytes) -> None:
+    if pipe is None:
+        raise EOFError
+    for part in parts:
+        pipe.write(_SIZE.pack(len(part)))
+        pipe.write(part)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes] | None) -> bytes:
+    head = pipe.read(_SIZE.size) if pipe is not None else b""
+    if len(head) < _SIZE.size or pipe is None:
+        raise EOFError
+    part = pipe.read(size) if (size := _SIZE.unpack(head)[0]) else b""
+    if len(part) < size:
+        raise EOFError
+    return part

@@ -1,0 +1,62 @@
+"""An evaluation on a real Ray cluster of two nodes, one of which is killed in the middle."""
+
+import json
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from evals.core.task import spread
+from stores.errors import UserError
+from stores.workers import Crew, work
+from tests.evals.test_workers import evaluate, live, rows, timeless
+
+ray = pytest.importorskip("ray")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Yield a cluster of a head without work and two nodes of one core each."""
+    from ray.cluster_utils import Cluster
+
+    small = {"object_store_memory": 80 << 20, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+    cluster.nodes = [cluster.add_node(num_cpus=1, object_store_memory=80 << 20) for _ in range(2)]
+    cluster.wait_for_nodes()
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def test_a_cluster_makes_what_one_process_makes(cluster, tmp_path):
+    serial = spread(live(tmp_path / "one"), None)
+    shared = spread(live(tmp_path / "two"), Crew(2, cluster.address, 300.0))
+    assert timeless(serial) == timeless(shared)
+    assert rows(tmp_path / "one") == rows(tmp_path / "two")
+
+
+def test_a_node_killed_in_the_middle_loses_nothing_and_nothing_is_there_twice(cluster, tmp_path):
+    table = tmp_path / "run" / "episodes.jsonl"
+    killed = threading.Event()
+
+    def kill_a_node():
+        while not table.exists() or table.read_bytes().count(b"\n") < 4:
+            time.sleep(0.02)
+        cluster.remove_node(cluster.nodes.pop(), allow_graceful=False)
+        killed.set()
+
+    threading.Thread(target=kill_a_node, daemon=True).start()
+    run = partial(evaluate, tmp_path, range(400))
+    summary = spread(run, Crew(2, cluster.address, 300.0))
+    assert killed.wait(60)
+    assert summary["rows"] == [{"agent": "a", "n": 400, "sum": 400 * 399}]
+    numbers = [json.loads(line)["number"] for line in table.read_text().splitlines()]
+    assert sorted(numbers) == list(range(400)), "each exactly once"
+
+
+def test_no_cluster_is_one_line():
+    ray.shutdown()
+    with pytest.raises(UserError, match="no Ray cluster at '127.0.0.1:9'"):
+        list(work(print, [1], Crew(1, "127.0.0.1:9")))

@@ -1,0 +1,168 @@
+"""Evaluations on several processes: the serial run's rows, each once, whatever dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+
+import pytest
+
+from evals.core.task import Sample, Task, run_task, spread
+from evals.worlds.live import run_live
+from stores.errors import ModelUnavailable, UserError
+from stores.workers import TRIES, Crew, work
+
+AGENTS = {"full": ["context.kind=full"], "window": ["context.kind=window"]}
+SETTINGS = ["actor.kind=rule", "updater.kind=none", "memory=[short_term]"]
+TIMES = ("seconds", "cpu_seconds")
+
+
+def rows(folder, name="episodes"):
+    lines = (folder / f"{name}.jsonl").read_text().splitlines()
+    return sorted(
+        ({k: v for k, v in json.loads(line).items() if k not in TIMES} for line in lines),
+        key=str,
+    )
+
+
+def live(out):
+    return partial(run_live, "webshop", AGENTS, range(6), str(out), SETTINGS)
+
+
+def timeless(summary):
+    return [
+        {k: v for k, v in row.items() if not k.startswith(TIMES)} for row in summary["rows"]
+    ], summary["tests"]
+
+
+def test_two_workers_make_what_one_process_makes(tmp_path):
+    serial = spread(live(tmp_path / "one"), None)
+    shared = spread(live(tmp_path / "two"), Crew(2))
+    assert timeless(serial) == timeless(shared)
+    for table in ("episodes", "steps"):
+        assert rows(tmp_path / "one", table) == rows(tmp_path / "two", table)
+
+
+# A task for tests: each sample tells which process solved it; some kill theirs.
+
+
+def _task(folder, numbers, deadly=(), slow=(), away=()):
+    samples = [Sample({"number": n}, n, ({"value": 0},)) for n in numbers]
+
+    def solver(agent):
+        def solve(sample, attempt):
+            mark = folder / f"tried-{sample.data}-{time.monotonic_ns()}"
+            mark.touch()
+            tries = len(list(folder.glob(f"tried-{sample.data}-*")))
+            if sample.data in deadly and tries <= deadly[sample.data]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if sample.data in slow and tries == 1:
+                time.sleep(60)
+            if sample.data in away and not (folder / "server").exists():
+                raise ModelUnavailable("the server is away")
+            attempt.rows[0]["value"] = sample.data * 2
+
+        return solve
+
+    def scorer(table):
+        return [{"agent": "a", "n": len(table), "sum": sum(row["value"] for row in table)}], []
+
+    return Task(["a"], lambda _: samples, solver, scorer)
+
+
+def evaluate(folder, numbers, **kinds):
+    return run_task(_task(folder, numbers, **kinds), str(folder / "run"), {"seed": 0})
+
+
+def test_a_killed_worker_loses_nothing_and_nothing_is_there_twice(tmp_path):
+    run = partial(evaluate, tmp_path, range(9), deadly={2: 1, 5: 2})
+    summary = spread(run, Crew(2))
+    assert summary["rows"] == [{"agent": "a", "n": 9, "sum": 72}]
+    found = rows(tmp_path / "run")
+    assert sorted(row["number"] for row in found) == list(range(9))
+    assert not any(row["error"] for row in found)
+    assert len(list(tmp_path.glob("tried-5-*"))) == 3
+
+
+def test_a_sample_that_always_kills_is_counted_and_the_others_go_on(tmp_path):
+    summary = spread(partial(evaluate, tmp_path, range(4), deadly={1: 99}), Crew(2))
+    assert summary["rows"][0]["n"] == 4
+    (bad,) = [row for row in rows(tmp_path / "run") if row["error"]]
+    assert bad["number"] == 1
+    assert f"({TRIES} times)" in bad["error"]
+    assert len(list(tmp_path.glob("tried-1-*"))) == TRIES
+
+
+def test_a_worker_past_its_deadline_is_replaced(tmp_path):
+    started = time.monotonic()
+    summary = spread(partial(evaluate, tmp_path, range(4), slow=(1,)), Crew(2, None, 2.0))
+    assert summary["rows"] == [{"agent": "a", "n": 4, "sum": 12}]
+    assert time.monotonic() - started < 40
+
+
+@pytest.mark.parametrize("crew", [None, Crew(2)])
+def test_a_server_that_is_away_marks_nothing_as_failed(tmp_path, crew):
+    run = partial(evaluate, tmp_path, range(6), away=(2, 3, 4))
+    with pytest.raises(UserError, match="the same command goes on"):
+        spread(run, crew)
+    assert not (tmp_path / "run" / "errors.jsonl").exists()
+    assert not (tmp_path / "run" / "summary.json").exists()
+    (tmp_path / "server").touch()
+    assert spread(run, crew)["rows"] == [{"agent": "a", "n": 6, "sum": 30}]
+
+
+DRIVER = """
+import sys
+from functools import partial
+from pathlib import Path
+from evals.core.task import spread
+from stores.workers import Crew
+from tests.evals.test_workers import evaluate
+if __name__ == "__main__":
+    print(spread(partial(evaluate, Path(sys.argv[1]), range(40), slow=()), Crew(2))["rows"])
+"""
+
+
+def test_a_killed_driver_takes_its_workers_along_and_its_run_goes_on(tmp_path):
+    script = tmp_path / "driver.py"
+    script.write_text(textwrap.dedent(DRIVER))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)}
+    words = [sys.executable, str(script), str(tmp_path)]
+    driver = subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL)
+    table = tmp_path / "run" / "episodes.jsonl"
+    while not table.exists() or table.read_bytes().count(b"\n") < 5:
+        time.sleep(0.002)
+        assert driver.poll() is None or table.exists()
+    driver.kill()
+    driver.wait()
+    time.sleep(1.5)
+    tried = len(list(tmp_path.glob("tried-*")))
+    time.sleep(0.5)
+    assert len(list(tmp_path.glob("tried-*"))) == tried, "a worker went on alone"
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert "'n': 40, 'sum': 1560" in done.stdout
+    found = rows(tmp_path / "run")
+    assert sorted(row["number"] for row in found) == list(range(40))
+
+
+def test_a_second_writer_of_a_run_directory_is_refused(tmp_path):
+    from stores.runs import RunDirectory
+
+    first = RunDirectory(tmp_path / "run", {"seed": 0})
+    with first.alone(), pytest.raises(UserError, match="another process writes"):
+        evaluate(tmp_path, range(2))
+
+
+def _broken(serve):
+    raise UserError("no model here: fetch it")
+
+
+def test_workers_that_cannot_start_are_one_line():
+    with pytest.raises(UserError, match="no model here"):
+        list(work(_broken, [1, 2], Crew(2)))
+    with pytest.raises(UserError, match="leave --workers out"):
+        list(work(lambda serve: None, [1], Crew(2)))

@@ -1,0 +1,206 @@
+"""Kill a process at its n-th write, reopen what it left, and check it.
+
+A scenario is a module of ``tests.faults.scenarios`` with three functions over a folder:
+
+``prepare()``                    loads what should not be loaded again for every trial
+``work(folder, acknowledge)``    does the work, or goes on with it; ``acknowledge(value)`` says so
+``check(folder, acknowledged)``  raises where something acknowledged is lost, or is there twice
+
+    python -m tests.faults.killing episode --every 7        # each 7th write
+    python -m tests.faults.killing memory --every 1 --random 200
+
+Each trial works in a fork of one warmed process, is killed by the preloaded shim (half of the n-th
+write is written), then reopens, checks, goes on to the end and checks again: the end must be that of a
+run that nobody killed.
+"""
+
+import argparse
+import ctypes
+import importlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SCENARIOS = sorted(
+    path.stem for path in (HERE / "scenarios").glob("*.py") if path.stem != "__init__"
+)
+
+
+def build_shim(folder: Path) -> Path:
+    """Compile the shim; returns the library."""
+    library = folder / "shim.so"
+    words = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(HERE / "shim.c"), "-ldl"]
+    subprocess.run(words, check=True, capture_output=True, text=True)
+    return library
+
+
+def run_trials(
+    name: str, every: int = 1, at_random: int = 0, full: bool = False, most: int = 0, seed: int = 0
+) -> dict:
+    """Start a warmed process with the shim in it; returns its report."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a kill needs no real disk
+    with tempfile.TemporaryDirectory(prefix="faults-", dir=memory) as place:
+        folder = Path(place).resolve()
+        report = folder / "report.json"
+        words = [sys.executable, "-m", "tests.faults.killing", name, "--inside", str(folder)]
+        words += ["--every", str(every), "--random", str(at_random), "--most", str(most)]
+        words += ["--seed", str(seed), *(["--full"] if full else [])]
+        env = {
+            **os.environ,
+            "LD_PRELOAD": str(build_shim(folder)),
+            "STATEGATE_HOME": str(folder / "home"),
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+        if not report.exists():
+            raise AssertionError(done.stderr[-3000:])
+        return json.loads(report.read_text())
+
+
+class Inside:
+    """The warmed process: forks a child for each trial."""
+
+    def __init__(self, name: str, place: Path, full: bool, seed: int) -> None:
+        self.scenario = importlib.import_module(f"tests.faults.scenarios.{name}")
+        self.place, self.full = place, full
+        self.random = random.Random(seed)
+        self.shim = ctypes.CDLL(None)
+        self.shim.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
+        self.shim.fault_count.restype = ctypes.c_long
+        os.environ["STATEGATE_HOME"] = str(place / "home")
+        self.scenario.prepare()
+
+    def report(self, every: int, at_random: int, most: int) -> dict:
+        """Try every ``every``-th write and ``at_random`` moments; returns counts and problems."""
+        whole, seconds = self.whole()
+        places = [("write", n) for n in range(1, whole + 1, every)]
+        if most and len(places) > most:
+            places = sorted(self.random.sample(places, most))
+        places += [("moment", self.random.uniform(0, seconds)) for _ in range(at_random)]
+        problems, killed = [], 0
+        for kind, at in places:
+            problem, was_killed = self.trial(kind, at)
+            killed += was_killed
+            if problem:
+                problems.append({"kind": kind, "at": at, "problem": problem})
+        return {
+            "trials": len(places), "killed": killed, "writes": whole, "problems": problems,
+            "acknowledged": self.all_acknowledged,
+        }  # fmt: skip
+
+    def whole(self) -> tuple[int, float]:
+        """Work without a kill; returns how many writes and seconds it takes."""
+        folder = self.fresh("whole")
+        started = time.perf_counter()
+        code, acknowledged, count = self.fork(lambda tell: self.scenario.work(folder, tell), folder)
+        if code:
+            raise AssertionError(f"the scenario itself fails: {acknowledged}")
+        self.all_acknowledged = len(acknowledged)
+        self.end = self.checked(folder, acknowledged)
+        return count, time.perf_counter() - started
+
+    def trial(self, kind: str, at: float) -> tuple[str, bool]:
+        """Kill one run, look, go on, look again; returns the problem ("" if none)."""
+        folder = self.fresh("trial")
+        n = int(at) if kind == "write" else 0
+        code, acknowledged, _ = self.fork(
+            lambda tell: self.scenario.work(folder, tell), folder, n, at if kind == "moment" else 0
+        )
+        was_killed = code == -signal.SIGKILL
+        if code > 0 and not self.full:
+            return f"failed before it was killed: {acknowledged}", was_killed
+        if self.full and code > 0:
+            failure = str(acknowledged[-1])
+            acknowledged = acknowledged[:-1]
+            if "UserError" not in failure:
+                return f"a full disk is no clear line: {failure[-600:]}", was_killed
+        try:
+            self.checked(folder, acknowledged)
+            code, later, _ = self.fork(lambda tell: self.scenario.work(folder, tell), folder)
+            if code:
+                return f"does not go on: {later[-1:]}", was_killed
+            end = self.checked(folder, [*acknowledged, *later])
+        except AssertionError as error:
+            return str(error)[-1500:], was_killed
+        return ("" if end == self.end else f"another end: {end} != {self.end}"), was_killed
+
+    def checked(self, folder: Path, acknowledged: list) -> object:
+        """Check in a process of its own; returns the end that it describes."""
+        code, said, _ = self.fork(
+            lambda tell: tell(self.scenario.check(folder, acknowledged)), folder
+        )
+        assert code == 0, said[-1] if said else code
+        return said[-1] if said else None
+
+    def fresh(self, name: str) -> Path:
+        """Return an empty folder."""
+        folder = self.place / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
+
+    def fork(self, do, folder: Path, n: int = 0, after: float = 0) -> tuple[int, list, int]:
+        """Run ``do`` in a fork; returns exit code (negative: killed), what it told, writes."""
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self.child(do, folder, n, writing)
+        os.close(writing)
+        if after:
+            time.sleep(after)
+            os.kill(pid, signal.SIGKILL)
+        with os.fdopen(reading) as lines:
+            told = [json.loads(line) for line in lines if line.endswith("\n")]
+        status = os.waitpid(pid, 0)[1]
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        count = told.pop() if code == 0 and told else 0
+        return code, told, count
+
+    def child(self, do, folder: Path, n: int, writing: int) -> None:
+        def tell(value) -> None:
+            os.write(writing, (json.dumps(value) + "\n").encode())
+
+        code = 0
+        try:
+            self.shim.fault_arm(str(folder).encode(), n, int(self.full and n > 0))
+            do(tell)
+            tell(self.shim.fault_count())
+        except BaseException:
+            code = 1
+            tell(traceback.format_exc()[-1500:])
+        os._exit(code)
+
+
+def main() -> None:
+    """Try one scenario and print its report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenario", choices=SCENARIOS)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--most", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--full", action="store_true", help="a full disk instead of a kill")
+    parser.add_argument("--inside", type=Path)
+    args = parser.parse_args()
+    if args.inside is None:
+        report = run_trials(args.scenario, args.every, args.random, args.full, args.most, args.seed)
+        report["problems"] = report["problems"][:3]
+        sys.stdout.write(json.dumps(report, indent=1) + "\n")
+        sys.exit(bool(report["problems"]))
+    inside = Inside(args.scenario, args.inside, args.full, args.seed)
+    report = inside.report(args.every, args.random, args.most)
+    (args.inside / "report.json").write_text(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

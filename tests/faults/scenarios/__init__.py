@@ -1,0 +1,1 @@
+"""What is killed at every write: one file a scenario (see ``tests.faults.killing``)."""

@@ -1,0 +1,100 @@
+"""Three questions on one thread, as ``stategate ask`` puts them, with long-term memory and traces."""
+
+from envs.protocols import ANSWER, Chunk
+from graph import Session, build_graph, load_config
+from nodes.observe.qa import QaEnv
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace
+from stores.traces.store import TraceStore
+from ui.memory import put_question
+
+QUESTIONS = [f"What is a {thing}?" for thing in ("brinicle", "snailfish", "geyser")]
+_RESOURCES = []
+
+
+def _graph(folder):
+    place = {"url": str(folder / "memory.sqlite")}
+    values = {
+        "env": {"kind": "qa", "corpus": "sample"},
+        "embedder": "hashing",
+        "context": {
+            "kind": "recall",
+            "budget": 800,
+            "memory": {"place": place},
+            "extractor": "rules",
+        },
+        "actor": {"kind": "extract", "sentences": 1},
+        "memory": [
+            {"kind": "conversation"},
+            {"kind": "long_term", "place": place, "extractor": "rules"},
+            {"kind": "trace", "path": str(folder / "traces.sqlite")},
+        ],
+        "checkpoints": str(folder / "checkpoints.sqlite"),
+        "max_steps": 100,
+    }
+    return build_graph(load_config(values), resources=_RESOURCES[0] if _RESOURCES else None)
+
+
+def prepare():
+    import tempfile
+    from pathlib import Path
+
+    # Chroma keeps threads, which do not outlive a fork: passages come from a list.
+    QaEnv.source = lambda self, observation, resources: Passages(not observation.done)
+    graph = _graph(Path(tempfile.mkdtemp(prefix="warm-")))
+    put_question(Session(graph, "warm"), QUESTIONS[0])
+    _RESOURCES.append(graph.agent.resources)
+
+
+class Passages:
+    """A source of one passage a question."""
+
+    def __init__(self, is_open):
+        ask = (Chunk("ask", "ask", "", (ANSWER,), {}, "pinned"),) if is_open else ()
+        texts = [
+            f"{q.split()[-1]} A {q.split()[-1].strip('?')} is found in the sea." for q in QUESTIONS
+        ]
+        self._chunks = (*ask, *(Chunk(f"p{i}", "passage", t) for i, t in enumerate(texts)))
+
+    def all(self):
+        return self._chunks
+
+    def find(self, query, k, how="parent"):
+        return [(c, 1.0) for c in self._chunks if c.kind == "passage"][:k]
+
+
+def work(folder, acknowledge):
+    graph = _graph(folder)
+    done = {turn["question"] for turn in _memory(folder).turns(Namespace())}
+    for question in QUESTIONS:
+        session = Session(graph, "t")
+        if question in done and not _is_cut(session, question):
+            continue
+        result = put_question(session, question)
+        acknowledge([question, result.decision.action])
+    graph.finish({"configurable": {"thread_id": "t"}})
+
+
+def _is_cut(session, question):
+    """Say whether a kill left this very question half done."""
+    snapshot = session.graph.get_state(session.config)
+    asked = str(snapshot.values.get("episode", {}).get("question"))
+    return asked == question and snapshot.next == ("write_memory",)
+
+
+def _memory(folder):
+    return LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
+
+
+def check(folder, acknowledged):
+    turns = _memory(folder).turns(Namespace())
+    asked = [turn["question"] for turn in turns]
+    assert len(asked) == len(set(asked)), f"a turn is there twice: {asked}"
+    for question, _ in acknowledged:
+        assert question in asked, f"'{question}' was answered and is forgotten"
+    traces = TraceStore(folder / "traces.sqlite")
+    traced = [row["instruction"] for row in traces.episodes()]
+    assert len(traced) == len(set(traced)), f"an episode is there twice: {traced}"
+    values = Session(_graph(folder), "t").values
+    messages = [m.text for m in values.get("messages") or []]
+    return [sorted(asked), sorted(traced), len(messages), len(values.get("events") or [])]

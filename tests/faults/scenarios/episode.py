@@ -1,0 +1,48 @@
+"""An episode of the sample shop with checkpoints and traces, gone on with by ``Session``."""
+
+import sqlite3
+
+from graph import Session, build_graph, load_config
+from stores.traces.store import TraceStore
+
+_RESOURCES = []
+
+
+def _graph(folder):
+    memory = f"memory=[short_term, {{kind: trace, path: '{folder / 'traces.sqlite'}'}}]"
+    settled = load_config(
+        {"actor": "rule", "checkpoints": str(folder / "checkpoints.sqlite")}, [memory]
+    )
+    return build_graph(settled, resources=_RESOURCES[0] if _RESOURCES else None)
+
+
+def prepare():
+    graph = build_graph(load_config({"actor": "rule"}), checkpointer=False)
+    graph.invoke({"task": {"goal": 3}})
+    _RESOURCES.append(graph.agent.resources)
+
+
+def work(folder, acknowledge):
+    session = Session(_graph(folder), "t")
+    if "session" not in session.values:
+        session.start({"goal": 3})
+    while not session.done:
+        result = session.step()
+        acknowledge([result.step, result.decision.action])
+
+
+def check(folder, acknowledged):
+    traces = TraceStore(folder / "traces.sqlite")
+    episodes = traces.episodes()
+    assert len(episodes) <= 1, episodes
+    events = traces.events(episodes[0]["episode_id"]) if episodes else []
+    actions = {e.t: e.text for e in events if e.kind == "ACT"}
+    assert len(actions) == sum(e.kind == "ACT" for e in events), "a step is there twice"
+    for step, action in acknowledged:
+        assert actions.get(step) == action, f"step {step} ({action}) is lost or another: {actions}"
+    for path in folder.glob("*.sqlite"):
+        with sqlite3.connect(path) as db:
+            assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
+    values = Session(_graph(folder), "t").values
+    keys = ("reward", "done", "steps", "tokens", "action")
+    return [[values.get(key) for key in keys], sorted(actions.items())]

@@ -1,0 +1,58 @@
+"""An evaluation of two agents into a run directory."""
+
+import json
+
+from evals.core.statistics import summary_row
+from evals.core.task import Sample, Task, run_task
+
+NUMBERS = range(8)
+
+
+def prepare():
+    pass
+
+
+def work(folder, acknowledge):
+    samples = [Sample({"number": n}, n, ({"value": 0.0},)) for n in NUMBERS]
+
+    def solver(agent):
+        def solve(sample, attempt):
+            attempt.steps += [{"step": i} for i in range(3)]
+            attempt.rows[0]["value"] = float(sample.data * (1 + (agent == "b")))
+            if sample.data == 5:
+                raise RuntimeError("a bad sample")
+
+        return solve
+
+    def scorer(rows):
+        values = {
+            a: {r["number"]: {"value": r["value"]} for r in rows if r["agent"] == a} for a in "ab"
+        }
+        return [summary_row(name, units, ["value"]) for name, units in values.items()], []
+
+    task = Task(["a", "b"], lambda _: samples, solver, scorer)
+    summary = run_task(task, str(folder / "run"), {"seed": 0})
+    acknowledge(["summary", summary["rows"]])
+
+
+def _rows(path):
+    return (
+        [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
+    )
+
+
+def check(folder, acknowledged):
+    run = folder / "run"
+    episodes = _rows(run / "episodes.jsonl")
+    keys = [(row["agent"], row["number"]) for row in episodes]
+    assert len(keys) == len(set(keys)), f"an episode is there twice: {keys}"
+    summary = (
+        json.loads((run / "summary.json").read_text()) if (run / "summary.json").exists() else None
+    )
+    for _, rows in acknowledged:
+        assert summary is not None
+        assert summary["rows"] == rows
+        steps = [(r["agent"], r["number"], r["step"]) for r in _rows(run / "steps.jsonl")]
+        assert len(steps) == len(set(steps)) == 48
+        assert len(_rows(run / "errors.jsonl")) == 2
+    return [summary and summary["rows"], sorted(keys)]

@@ -1,0 +1,135 @@
+"""Files that attack whoever reads them: each is reported within the limits, and the others are read."""
+
+import time
+
+import pytest
+
+from stores.corpus.chunking import Chunking
+from stores.corpus.corpus import Corpus
+from stores.corpus.documents import Document, Skipped, read_folder
+from stores.corpus.formats import Unreadable
+from stores.corpus.reader import Limits, Reader
+from stores.tokens import count_tokens, encode, encoding, truncate
+
+RUNS = {
+    "spaces": " " * 1_200_000 + "end",
+    "breaks": "begin" + "\n" * 1_200_000 + "end",
+    "letters": "a" * 1_500_000,
+    "both": "\n " * 600_000 + "x",
+    "repeated": "the same line again\n" * 60_000,
+}
+PAGES = {
+    "closing": b"</" * 500_000,
+    "cdata": b"<![CDATA[" * 200_000,
+    "comment": b"<!--" * 500_000,
+    "nested": b"<b>" * 6_000_000,
+    "deep": b"<div>" * 100_000 + b"text",
+}
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Let the reader give up after two seconds."""
+    from stores.corpus import reader
+
+    shared = Reader(Limits(seconds=2))
+    monkeypatch.setattr(reader, "shared", shared)
+    yield shared
+    shared.close()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_any_text_is_counted_cut_and_chunked(name):
+    text, started = RUNS[name], time.monotonic()
+    assert encoding().decode(encode(text)) == text
+    assert count_tokens(text) > 0
+    assert count_tokens(truncate(text, 50)) <= 50
+    for chunking in ("fixed-256-50", "recursive-512-50"):
+        spans = Chunking.parse(chunking).spans(text)
+        assert all(0 <= begin < end <= len(text) for begin, end in spans)
+        assert any("end" in text[b:e] for b, e in spans) or "end" not in text
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_that_keeps_a_parser_busy_is_reported_and_the_next_is_read(tmp_path, quick, name):
+    (tmp_path / "a.html").write_bytes(PAGES[name])
+    (tmp_path / "b.html").write_text("<title>Sea</title><p>A snailfish lives in the sea.")
+    started = time.monotonic()
+    first, second = read_folder(tmp_path, max_bytes=50_000_000)
+    assert isinstance(first, Skipped | Document)
+    assert (second.title, second.text) == ("Sea", "A snailfish lives in the sea.")
+    assert time.monotonic() - started < 8
+
+
+def one_page_many_times(times):
+    import io
+
+    from pypdf import PdfWriter
+    from pypdf.generic import ArrayObject, NameObject, NumberObject
+
+    writer = PdfWriter()
+    writer.add_blank_page(9, 9)
+    tree = writer.root_object["/Pages"]
+    tree[NameObject("/Kids")] = ArrayObject([tree["/Kids"][0]] * times)
+    tree[NameObject("/Count")] = NumberObject(times)
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+def test_a_pdf_that_lists_one_page_many_times_is_reported(tmp_path, quick):
+    (tmp_path / "a.pdf").write_bytes(one_page_many_times(100_000))
+    started = time.monotonic()
+    (only,) = read_folder(tmp_path)
+    assert isinstance(only, Skipped)
+    assert time.monotonic() - started < 6
+
+
+def test_memory_and_pages_are_limited():
+    reader = Reader(Limits(seconds=20, memory=300 << 20))
+    try:
+        with pytest.raises(Unreadable, match="memory"):
+            reader.read(b"<b>x" * 5_000_000, ".html")
+        assert reader.read(b"<p>still here", ".html") == ("", "still here")
+    finally:
+        reader.close()
+    reader = Reader(Limits(pages=10))
+    try:
+        with pytest.raises(Unreadable, match="more than 10 pages"):
+            reader.read(one_page_many_times(50), ".pdf")
+    finally:
+        reader.close()
+
+
+def test_one_document_that_cannot_be_cut_does_not_block_the_corpus(tmp_path, monkeypatch):
+    from stores.corpus import corpus as module
+
+    corpus = Corpus("notes", tmp_path / "notes")
+    texts = {"bad": RUNS["spaces"], "good": "A snailfish lives in the sea."}
+    corpus.sync("o", [Document(name, "o", name, text) for name, text in texts.items()])
+    found = corpus.passages(Chunking.parse("fixed-64-10"))
+    assert {p.document for p in found} == {"bad", "good"}
+
+    def panics(document, *more, cut=module.cut):
+        if document == "bad":
+            raise ValueError("a text that the tokenizer cannot read")
+        return cut(document, *more)
+
+    monkeypatch.setattr(module, "cut", panics)
+    assert {p.document for p in corpus.passages(Chunking.parse("fixed-64-10"))} == {"good"}
+
+
+def test_a_panic_of_the_tokenizer_is_a_value_error(monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    PanicException.__module__ = "pyo3_runtime"
+
+    class Panics:
+        def encode_ordinary(self, text):
+            raise PanicException("stack overflow")
+
+    monkeypatch.setattr("stores.tokens.encoding", Panics)
+    with pytest.raises(ValueError, match="cannot read"):
+        encode("text")

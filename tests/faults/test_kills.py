@@ -1,0 +1,17 @@
+"""A kill at a sample of writes of each scenario; ``make faults`` tries every write."""
+
+import shutil
+
+import pytest
+
+from tests.faults.killing import SCENARIOS, run_trials
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for the shim")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(scenario):
+    report = run_trials(scenario, at_random=1, most=12)
+    assert report["problems"] == []
+    assert report["killed"] >= 10
+    assert report["acknowledged"] > 0

@@ -1,0 +1,233 @@
+"""Model servers that misbehave in every way: bounded, one line, nothing raw, nothing hangs."""
+
+import json
+import socket
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from nodes.models import faults
+from nodes.models.asking import ask, call_model
+from nodes.models.llms import OpenAILlm
+from nodes.resources import Resources
+from stores.errors import ModelUnavailable, UserError
+
+GOOD = {
+    "id": "x", "object": "chat.completion", "created": 0, "model": "m",
+    "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}
+    ],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+}  # fmt: skip
+
+
+def answer(handler, body, status=200, kind="application/json", **headers):
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    handler.send_response(status)
+    handler.send_header("content-type", kind)
+    handler.send_header("content-length", str(len(raw)))
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(raw)
+
+
+def drip(handler):
+    handler.send_response(200)
+    handler.send_header("content-type", "application/json")
+    handler.send_header("content-length", "100000")
+    handler.end_headers()
+    for _ in range(200):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+        time.sleep(0.1)
+
+
+def drip_headers(handler):
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    for i in range(200):
+        handler.wfile.write(f"x-{i}: y\r\n".encode())
+        handler.wfile.flush()
+        time.sleep(0.1)
+
+
+def cut(handler):
+    handler.send_response(200)
+    handler.send_header("content-type", "application/json")
+    handler.send_header("content-length", "100000")
+    handler.end_headers()
+    handler.wfile.write(b'{"id": "x", "choi')
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def huge(handler):
+    handler.send_response(200)
+    handler.send_header("content-type", "application/json")
+    handler.end_headers()
+    for _ in range(100):
+        handler.wfile.write(b" " * (1 << 20))
+
+
+FAULTS = {
+    "html": lambda h: answer(h, b"<html><body>Welcome</body></html>", kind="text/html"),
+    "empty object": lambda h: answer(h, {}),
+    "no choices": lambda h: answer(h, {**GOOD, "choices": []}),
+    "null choices": lambda h: answer(h, {**GOOD, "choices": None}),
+    "wrong choices": lambda h: answer(h, {**GOOD, "choices": [{"message": 3}]}),
+    "a number": lambda h: answer(h, 7),
+    "null": lambda h: answer(h, None),
+    "empty": lambda h: answer(h, b""),
+    "no JSON": lambda h: answer(h, b'{"id": '),
+    "deep": lambda h: answer(h, b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+    "error object": lambda h: answer(h, {"error": {"message": "out of memory", "code": 500}}),
+    "500": lambda h: answer(h, {"error": {"message": "broken"}}, 500),
+    "502": lambda h: answer(h, b"<html>bad gateway", 502, "text/html"),
+    "429": lambda h: answer(h, {"error": {"message": "slow down"}}, 429),
+    "401": lambda h: answer(h, {"error": {"message": "no such key"}}, 401),
+    "404": lambda h: answer(h, b"not here", 404, "text/plain"),
+    "redirect": lambda h: answer(h, b"", 307, location="http://127.0.0.1:9/v1/chat/completions"),
+    "drip": drip,
+    "drip headers": drip_headers,
+    "cut": cut,
+    "silent": lambda h: time.sleep(20),
+    "huge": huge,
+}
+
+
+@pytest.fixture
+def server():
+    """Yield (url, what it does, what it was asked)."""
+    plan, asked = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            asked.append(time.monotonic())
+            with suppress(OSError):
+                plan[min(len(asked), len(plan)) - 1](self)
+            self.close_connection = True
+
+        def log_message(self, *_):
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_):
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", plan, asked
+    server.shutdown()
+
+
+def resources(url, timeout=1.5):
+    return Resources(llm=OpenAILlm(model="m", base_url=url, timeout=timeout))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_is_one_line_within_the_deadline(server, name):
+    url, plan, _ = server
+    plan.append(FAULTS[name])
+    mine = resources(url)
+    started = time.monotonic()
+    with pytest.raises((ModelUnavailable, UserError)) as error:
+        call_model(mine, lambda model: model.invoke([HumanMessage("hi")]))
+    assert time.monotonic() - started < 4
+    assert "\n" not in str(error.value)
+    assert "model server" in str(error.value)
+    refused = name in ("401", "404", "redirect")
+    assert isinstance(error.value, ModelUnavailable) != refused, error.value
+    with pytest.raises((ModelUnavailable, UserError)):
+        ask(mine.llm, [HumanMessage("hi")])
+
+
+def test_a_server_gone_is_one_line():
+    with pytest.raises(ModelUnavailable, match="does not answer"):
+        call_model(resources("http://127.0.0.1:9/v1"), lambda model: model.invoke("hi"))
+
+
+def test_a_server_that_says_when_to_come_back_is_asked_again_then(server):
+    url, plan, asked = server
+    plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 429, retry_after="1")]
+    plan += [lambda h: answer(h, GOOD)]
+    reply = call_model(resources(url), lambda model: model.invoke("hi"))
+    assert reply.text == "ok"
+    assert len(asked) == 2
+    assert 0.9 <= asked[1] - asked[0] < 3
+
+
+def test_a_server_that_wants_to_be_left_alone_for_an_hour_is_not_waited_for(server):
+    url, plan, asked = server
+    plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 429, retry_after="3600")]
+    with pytest.raises(ModelUnavailable, match="wait 3600 s"):
+        call_model(resources(url), lambda model: model.invoke("hi"))
+    assert len(asked) == 1
+
+
+def test_tries_end(server, monkeypatch):
+    url, plan, asked = server
+    plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 503, retry_after="0")]
+    with pytest.raises(ModelUnavailable):
+        call_model(resources(url), lambda model: model.invoke("hi"))
+    assert len(asked) == faults.TRIES
+
+
+def test_a_cut_stream_says_so_and_does_not_repeat_itself(server, tmp_path, monkeypatch):
+    """The words of a broken answer are taken back before those of the next one come."""
+    from graph import Session, build_graph, load_config
+    from graph.session import BROKEN
+    from tests.faults.scenarios.conversation import Passages
+
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    from nodes.observe.qa import QaEnv
+
+    monkeypatch.setattr(QaEnv, "source", lambda self, seen, _: Passages(not seen.done))
+    url, plan, _ = server
+
+    def stream(words, whole):
+        def send(handler):
+            handler.send_response(200)
+            handler.send_header("content-type", "text/event-stream")
+            handler.end_headers()
+            for word in words:
+                piece = {"index": 0, "delta": {"role": "assistant", "content": word}}
+                event = {
+                    **GOOD,
+                    "object": "chat.completion.chunk",
+                    "choices": [piece],
+                    "usage": None,
+                }
+                handler.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+                handler.wfile.flush()
+            if whole:
+                handler.wfile.write(b"data: [DONE]\n\n")
+            else:
+                handler.wfile.write(b'data: {"error": {"message": "gone"}}\n\n')
+            handler.wfile.flush()
+
+        return send
+
+    plan += [stream(["In ", "the "], False), stream(["In ", "the ", "sea."], True)]
+    graph = build_graph(
+        load_config(
+            {
+                "env": {"kind": "qa", "corpus": "sample"}, "embedder": "hashing",
+                "context": {"kind": "recall", "extractor": "rules", "memory": None},
+                "llm": {"kind": "openai", "model": "m", "base_url": url, "timeout": 5},
+                "actor": "answer", "memory": ["conversation"],
+            }
+        )
+    )  # fmt: skip
+    heard = []
+    result = Session(graph, "t", {"question": "Where?"}).step(heard.append)
+    assert result.decision.action == "answer[In the sea.]"
+    last = "".join(heard).rpartition(BROKEN)[2]
+    assert last == "In the sea."

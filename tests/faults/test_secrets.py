@@ -1,0 +1,87 @@
+"""Keys and passwords: sent to the right host or nowhere, and shown nowhere."""
+
+import pytest
+
+from graph import build_graph, load_config
+from graph.checkpoints import open_saver
+from nodes.models.keys import key_from
+from stores.errors import UserError
+from stores.loopback import from_environment, without_password
+from stores.runs import shown_config
+from tests.graph.test_graph import TASK, thread
+
+SECRET = "hunter2-very-secret"
+
+
+@pytest.mark.parametrize(
+    ("variable", "url"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "https://evil.example/v1"),
+        ("OPENAI_API_KEY", "https://evil.example/v1"),
+        ("OPENAI_API_KEY", "https://api.openai.com.evil.example/v1"),
+        ("OPENAI_API_KEY", "https://api.openai.com@evil.example/v1"),
+        ("GITHUB_TOKEN", "https://api.openai.com/v1"),
+        ("OPENAI_API_KEY", "http://api.openai.com/v1"),
+    ],
+)
+def test_no_config_sends_a_key_to_another_host_or_unencrypted(monkeypatch, variable, url):
+    monkeypatch.setenv(variable, SECRET)
+    with pytest.raises(UserError) as error:
+        key_from(variable, url)
+    assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "variable", ["AWS_SECRET_ACCESS_KEY", "SSH_PRIVATE_KEY", "HOME", "GITHUB_TOKEN"]
+)
+def test_what_is_no_models_key_is_not_sent_to_this_machine_either(monkeypatch, variable):
+    monkeypatch.setenv(variable, SECRET)
+    assert key_from(variable, "http://127.0.0.1:8000/v1") == "none"
+
+
+def test_a_key_goes_where_it_belongs_and_where_the_person_said(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    assert key_from("OPENAI_API_KEY", "https://api.openai.com/v1") == SECRET
+    monkeypatch.setenv("STATEGATE_KEYS", "OPENAI_API_KEY@models.example.org")
+    assert key_from("OPENAI_API_KEY", "https://models.example.org/v1") == SECRET
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://me:{SECRET}@host/db", f"https://me:{SECRET}@host/v1",
+        f"connection to postgresql://me:{SECRET}@host failed", f"host=h password={SECRET} dbname=d",
+    ],
+)  # fmt: skip
+def test_passwords_are_not_shown(text):
+    assert SECRET not in without_password(text)
+    if "://" in text and " " not in text:
+        assert SECRET not in str(shown_config({"checkpoints": text, "llm": {"base_url": text}}))
+
+
+def test_an_unreachable_database_does_not_tell_its_password():
+    with pytest.raises(UserError) as error:
+        open_saver(f"postgresql://me:{SECRET}@127.0.0.1:9/db?connect_timeout=2")
+    assert SECRET not in str(error.value)
+
+
+def test_a_config_names_a_database_without_its_password(monkeypatch, tmp_path):
+    config = load_config({"actor": "rule", "checkpoints": "$STATEGATE_POSTGRES"})
+    with pytest.raises(UserError, match="STATEGATE_POSTGRES is not set"):
+        build_graph(config)
+    monkeypatch.setenv("STATEGATE_POSTGRES", str(tmp_path / "c.sqlite"))
+    assert build_graph(config).invoke(TASK, thread())["done"]
+    assert str(tmp_path) not in config.model_dump_json()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    assert from_environment("$AWS_SECRET_ACCESS_KEY") == "$AWS_SECRET_ACCESS_KEY"
+
+
+def test_an_alias_bomb_is_refused_at_once(tmp_path):
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [
+        f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]"
+        for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    (tmp_path / "bomb.yaml").write_text("\n".join(lines))
+    with pytest.raises(UserError, match="aliases"):
+        load_config(str(tmp_path / "bomb.yaml"))

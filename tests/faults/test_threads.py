@@ -1,0 +1,117 @@
+"""Equal thread ids: in one process after another, at once, and of two users."""
+
+import multiprocessing
+
+import pytest
+
+from graph import build_graph, load_config
+from stores.memory.long_term import open_long_term
+from stores.memory.records import Namespace
+from stores.traces.store import TraceStore
+from ui.memory import of_user, put_question, thread_of
+
+THINGS = ("brinicle", "snailfish", "geyser")
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for thing in THINGS:
+        (folder / f"{thing}.md").write_text(
+            f"# {thing.title()}\n\nA {thing} is a thing of the sea."
+        )
+    place = {"url": str(tmp_path / "memory.sqlite")}
+    return {
+        "env": {"kind": "qa", "corpus": str(folder), "chunking": "fixed-64-10"},
+        "embedder": "hashing",
+        "context": {
+            "kind": "recall",
+            "budget": 800,
+            "memory": {"place": place},
+            "extractor": "rules",
+        },
+        "actor": {"kind": "extract", "sentences": 1},
+        "memory": [
+            {"kind": "conversation"},
+            {"kind": "long_term", "place": place, "extractor": "rules"},
+            {"kind": "trace", "path": str(tmp_path / "traces.sqlite")},
+        ],
+        "checkpoints": str(tmp_path / "checkpoints.sqlite"),
+        "max_steps": 100,
+    }
+
+
+def _ask(settings, things, user="default", barrier=None):
+    from graph.session import Session
+
+    config = of_user(load_config(settings), user)
+    graph = build_graph(config)
+    if barrier is not None:
+        barrier.wait(60)
+    for thing in things:
+        put_question(Session(graph, thread_of(config, "t")), f"What is a {thing}?")
+
+
+def _in_process(settings, *things, **more):
+    process = multiprocessing.get_context("spawn").Process(
+        target=_ask, args=(settings, things), kwargs=more
+    )
+    process.start()
+    return process
+
+
+def asked(settings, user="default"):
+    memory = open_long_term(settings["memory"][1]["place"]["url"])
+    return sorted(turn["question"] for turn in memory.turns(Namespace(user)))
+
+
+def test_three_processes_on_one_thread_keep_three_turns_everywhere(settings):
+    for thing in THINGS:
+        process = _in_process(settings, thing)
+        process.join(120)
+        assert process.exitcode == 0
+    questions = sorted(f"What is a {thing}?" for thing in THINGS)
+    assert asked(settings) == questions
+    episodes = TraceStore(settings["memory"][2]["path"]).episodes()
+    assert sorted(row["instruction"] for row in episodes) == questions
+    assert len({row["episode_id"] for row in episodes}) == 3
+    assert {row["thread_id"] for row in episodes} == {"t"}
+
+
+def test_two_at_once_on_one_thread_lose_no_turn(settings):
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    both = [_in_process(settings, *THINGS, barrier=barrier) for _ in range(2)]
+    for process in both:
+        process.join(180)
+        assert process.exitcode == 0
+    assert len(asked(settings)) == 6
+    graph = build_graph(load_config(settings))
+    values = graph.get_state({"configurable": {"thread_id": "t"}}).values
+    assert values["episodes"] == 6
+    assert len(values["events"]) == 12
+
+
+def test_the_same_thread_of_another_user_is_another_thread(settings):
+    _ask(settings, THINGS[:1], user="alice")
+    _ask(settings, THINGS[1:2], user="bob")
+    graph = build_graph(load_config(settings))
+    for user, thing in (("alice", "brinicle"), ("bob", "snailfish")):
+        config = of_user(load_config(settings), user)
+        thread = {"configurable": {"thread_id": thread_of(config, "t")}}
+        words = str(graph.get_state(thread).values["messages"])
+        assert thing in words
+        assert not any(other in words for other in THINGS if other != thing)
+        assert asked(settings, user) == [f"What is a {thing}?"]
+    names = {
+        thread_of(of_user(load_config(settings), user), thread)
+        for user, thread in (
+            ("a", "b/c"),
+            ("a/b", "c"),
+            ("default", "user=a/b/c"),
+            ("default", "t"),
+        )
+    }
+    assert len(names) == 4

@@ -1,0 +1,62 @@
+"""The Messages tab: a thread from a file, a database or pasted, drawn call by call."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("gradio")
+
+from graph.checkpoints import open_saver
+from tests.evals.test_agents import OPENAI
+
+
+@pytest.fixture
+def tab() -> Any:
+    import gradio as gr
+
+    from ui.app.tabs.messages import MessagesTab
+
+    with gr.Blocks():
+        tab = MessagesTab(None)  # type: ignore[arg-type]
+        tab.wire()
+    return tab
+
+
+def drawn(tab: Any, update: Any) -> str:
+    return str(update.get(tab.summary, "")) + str(update.get(tab.reading, ""))
+
+
+def test_a_pasted_thread_is_drawn_with_its_bill(tab: Any) -> None:
+    hostile = json.loads(json.dumps(OPENAI).replace("Done.", "<script>alert(1)</script>"))
+    update = tab.open(None, json.dumps(hostile), ["compress", "window"], 2000)
+    assert not update[tab.status]
+    page = drawn(tab, update)
+    assert "compress" in page
+    assert "window" in page
+    assert "of nothing" in page
+    assert "shortened" in page
+    assert "<script>" not in page
+    first = tab.look(update[tab.state], 1)
+    assert "Read." in str(first[tab.reading])
+    assert "line 17" not in str(first[tab.reading])
+
+
+def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, tmp_path: Path) -> None:
+    from langchain.agents import create_agent
+
+    from examples.scripted import Scripted
+    from tests.graph.test_middleware import ASK, read_page
+
+    where = tmp_path / "agent.sqlite"
+    model = Scripted.of([("read_page", {"number": i}) for i in range(3)], "Blue.")
+    agent = create_agent(model, [read_page], checkpointer=open_saver(str(where)))
+    agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
+    assert "4 calls" in drawn(tab, tab.open(f"{where}#t", "", ["compress"], 2000))
+    assert "there are: t" in str(tab.open(str(where), "", [], 2000)[tab.status])
+
+
+def test_what_is_wrong_is_told(tab: Any) -> None:
+    assert "no JSON" in str(tab.open("", "{", ["compress"], 2000)[tab.status])
+    assert "cannot read" in str(tab.open("nowhere.json", "", ["compress"], 2000)[tab.status])
