@@ -8,7 +8,7 @@ from graph.config import load_config
 from nodes.act.answer import NOTED, NOTHING_FOUND, Extract
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
-from nodes.retrieval.page import quote
+from nodes.retrieval.quoting import quote
 
 
 def decide(question: str, *pieces: tuple[str, str], **params):
