@@ -141,7 +141,8 @@ class Extract(ActorParams):
                     answer(NOTHING_FOUND), reason=f"nothing found; best score {top:.3f}"
                 )
             best: list[Quotable] = []  # of which none is a part of another: passages overlap
-            for one in (quotables[i] for i in np.argsort(-scores, kind="stable")):
+            ranked = np.argsort(-scores, kind="stable")
+            for one in (quotables[i] for i in ranked if scores[i] >= self.threshold):
                 if not any(one.text in other.text or other.text in one.text for other in best):
                     best.append(one)
             said = best[: self.sentences]

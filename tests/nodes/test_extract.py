@@ -55,9 +55,17 @@ def test_a_remembered_question_that_nobody_answered_is_no_answer():
 
 
 def test_what_is_not_there_is_declined():
-    decision = decide("What is the capital of Peru?", PASSAGE)
+    decision = decide("What is the capital of Peru?", PASSAGE, threshold=0.6)  # hashed words
     assert answered(decision.action) == NOTHING_FOUND
     assert "best score" in decision.reason
+
+
+def test_a_second_sentence_must_be_near_too():
+    words = "The keeper of the lighthouse is Ingrid Solheim. Boats come in autumn."
+    passage = ("passage", quote(1, "The harbour", words))
+    asked = "Who is the keeper of the lighthouse?"
+    assert "Boats" in answered(decide(asked, passage, threshold=0).action)
+    assert "Boats" not in answered(decide(asked, passage, threshold=0.6).action)
 
 
 def test_a_statement_is_acknowledged():
