@@ -37,7 +37,7 @@ def run(stranger, *words):
 
 
 def test_the_kind_is_found_through_its_entry_point(stranger):
-    done = run(stranger, "-m", "ui.cli.main", "kinds", "context", "--json")
+    done = run(stranger, "-m", "ui.cli.main", "kinds", "context", "--json", "-")
     assert done.returncode == 0, done.stderr
     assert "stategate-overlap" in done.stdout
     json.loads(done.stdout)

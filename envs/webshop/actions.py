@@ -6,9 +6,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 
 from envs.protocols import ActionVocabulary, Observation, is_legal, target_of
+from envs.webshop.forms import FORMS
 from envs.webshop.pages import SEARCH
 from envs.webshop.reading import read_page
-from envs.webshop.wish import read_wish, search_words
+from envs.webshop.wanted import Wanted
 from stores.text import overlap, words_of
 
 BACK, PREV, NEXT = "click[back to search]", "click[< prev]", "click[next >]"
@@ -117,13 +118,13 @@ class WebShopActions(ActionVocabulary):
 
     def spell(self, move: str, instruction: str) -> str:
         """Return the search that the move comes to, "" for any other move."""
-        query = search_words(read_wish(instruction), move) if move.startswith("search") else ""
+        query = Wanted.of(instruction).searched(move) if move in FORMS else ""
         return f"search[{query}]" if query else ""
 
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return whether options are asked for, and the last move."""
         is_search = last.startswith("search")
-        return bool(read_wish(instruction).options), "search" if is_search else last
+        return bool(Wanted.of(instruction).words("value")), "search" if is_search else last
 
     def tell(self, instruction: str, page: str, action: str) -> str:
         """Say the move, of a product its place in the list."""
@@ -153,9 +154,9 @@ class WebShopActions(ActionVocabulary):
 
 def _search_form(question: str, words: str) -> str:
     """Return which parts of the question the search words hold (half of a part counts)."""
-    wish = read_wish(question)
-    options = [word for _, value in wish.options for word in words_of(value)]
-    properties = [word for phrase in wish.attributes for word in words_of(phrase)]
+    wanted = Wanted.of(question)
+    options = list(words_of(wanted.words("value")))
+    properties = list(words_of(wanted.words("property")))
     has_options = overlap(options, words) >= _HALF
     if overlap(properties, words) >= _HALF:
         return "search" if has_options else "search_no_options"

@@ -59,19 +59,6 @@ def read_wish(instruction: str) -> Wish:
     return Wish(tuple(p for p in phrases if p), tuple(reversed(options)), price, kind)
 
 
-def search_words(wish: Wish, form: str) -> str:
-    """Return all of the wish as search words, or the part that ``form`` names, without its price.
-
-    Forms are the searches among ``envs.webshop.actions.MOVES``; "" where nothing is left.
-    """
-    words = [*wish.phrases]
-    if form in ("search_kind_options", "search_kind") and wish.kind:
-        words = [wish.kind]
-    if form in ("search", "search_kind_options"):
-        words += [value for _, value in wish.options]
-    return " ".join(re.sub(r"[\[\]<>]", " ", " ".join(words)).split())
-
-
 def dollars(text: str) -> float | None:
     """Return the price at the end of ``text`` (the lower end of a range), None if there is none."""
     amount = _PRICE.search(text)

@@ -30,7 +30,7 @@ def world(tmp_path, user):
 
 def contexts(graph, thread):
     where = {"configurable": {"thread_id": thread}}
-    task = {"task": {"env": "webshop", "goal": 0}}
+    task = {"task": {"env": "webshop", "goal": 1}}
     seen = [
         update["build_context"]["context"]
         for update in graph.stream(task, where, stream_mode="updates")

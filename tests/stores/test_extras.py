@@ -17,7 +17,7 @@ EXTRAS = set(sys.argv[1].split(","))
 sys.meta_path.insert(0, Refuse())
 """
 EXTRAS = (
-    "torch,faiss,safetensors,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
+    "torch,faiss,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
     "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,sqlalchemy,gradio,markupsafe,"
     "matplotlib,starlette,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
 )

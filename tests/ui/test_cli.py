@@ -218,8 +218,8 @@ def test_failed_episodes_are_told_and_all_failing_is_an_error(agent, tmp_path):
     words = ["--set", "env.seed=1", "--set", "llm.kind=openai", "--actor", "chat"]
     words += ["--set", "llm.base_url=http://127.0.0.1:9/v1", "--episodes", "1"]
     result = call("run", agent, *words)
-    assert result.exit_code == 1, result.output
-    assert "goal 0 (full) failed" in result.output
+    assert result.exit_code == 2, result.output
+    assert "wait for the model's server" in result.output
 
 
 def test_eval_live_compares_agents(agent, tmp_path):

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
+from envs.webshop.forms import FORMS
 from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
 from envs.webshop.wanted import is_excluded
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
@@ -245,7 +246,7 @@ class Follower(RuleActor):
         return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
 
     def _bent(self, page: Reading, trail: Trail, step: int, move: str) -> tuple[str, str] | None:
-        if page.page == "search" and move.startswith("search"):
+        if page.page == "search" and move in FORMS:
             return search_for(page, move) if trail.searches < _ADVISED_SEARCHES else None
         if page.page == "results":
             if move == "next >" and NEXT in page.actions and page.number < _ADVISED_PAGES:
@@ -281,7 +282,7 @@ def suggested(prompt: str, page: Reading) -> str | None:
         return found[2].strip()
     plan = [move.strip() for move in found[2].split(", ")]
     if page.page == "search":
-        return next((move for move in plan if move.startswith("search")), None)
+        return next((move for move in plan if move in FORMS), None)
     if page.page == "results":
         opens = plan.index("open") if "open" in plan else len(plan)
         return "next >" if "next >" in plan[:opens] and page.number == 1 else None
