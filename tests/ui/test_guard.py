@@ -161,7 +161,7 @@ def test_places_in_a_config_stay_inside(monkeypatch, tmp_path):
     bounds.require_config(inside)
     for bad in (
         {"memory": [{"path": "/etc/passwd"}]},
-        {"context": {"bank": "/root/../etc/banks"}},
+        {"context": {"bank": "/srv/../etc/banks"}},
         {"context": {"memory": {"place": {"url": "sqlite:////etc/x.sqlite"}}}},
         {"env": {"corpus": "/proc/self"}},
     ):
