@@ -280,7 +280,7 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
     built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(request)
     line = built.pieces[-1].text
     assert line.startswith("Experience: Search with ")
-    assert ": search[a warm wool scarf red" in line
+    assert ": search[warm wool scarf red" in line
     assert "Suggested next: search" in line
     assert "lamp" not in line
 
