@@ -5,6 +5,7 @@ import re
 
 import pytest
 import yaml
+from playwright.sync_api import expect
 
 from tests.ui.browser.steps import (
     apply,
@@ -35,7 +36,10 @@ def test_the_same_moment_through_three_builders_and_on_with_one(new_tab):
     button(page, "Continue with C").wait_for()
     assert page.locator(".sg-lane-head").count() == 3
     for head in page.locator(".sg-lane-head").all():
-        assert re.search(r"would\s+(click|search)", head.inner_text())
+        # A moment is compared when it is chosen, and again by the button: lanes fill one by one.
+        expect(head).to_have_text(
+            re.compile(r"would\s+(click|search)"), use_inner_text=True, timeout=30_000
+        )
         assert re.search(r"[\d,]+ of [\d,]+ tokens", head.inner_text())
         assert "built in" in head.inner_text()
     rows = page.locator('.sg-lanes [data-piece="navigation"]').all()
