@@ -120,10 +120,25 @@ def _ready(team: Sequence[Any], deadline: float) -> list[Any]:
     return told
 
 
+class _Member:
+    """What a worker owes: the job's number, whether it has started up, and since when it is at it."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self.is_known = self.is_late = False
+        self._since = time.monotonic()
+
+    def is_idle(self) -> bool:
+        return self.is_known and self.number is None
+
+    def seconds(self) -> float:
+        return 0.0 if self.is_idle() else time.monotonic() - self._since
+
+
 # Processes of this machine ----------------------------------------------------------------------------
 
 
-class _Process:
+class _Process(_Member):
     """One worker process behind a pipe."""
 
     def __init__(self, start: bytes) -> None:
@@ -135,15 +150,7 @@ class _Process:
             )
             self._process.start()
         theirs.close()
-        self.number: int | None = None
-        self.is_known = self.is_late = False
-        self._since = time.monotonic()
-
-    def is_idle(self) -> bool:
-        return self.is_known and self.number is None
-
-    def seconds(self) -> float:
-        return 0.0 if self.is_idle() else time.monotonic() - self._since
+        super().__init__()
 
     def take(self, number: int, job: Any) -> None:
         self.number, self._since = number, time.monotonic()
@@ -220,21 +227,13 @@ def _solved(solve: Solve, job: Any) -> tuple[Any, str | None]:
 # Ray --------------------------------------------------------------------------------------------------
 
 
-class _Actor:
+class _Actor(_Member):
     """One Ray actor and the answer that it owes."""
 
     def __init__(self, handle: Any, ray: Any) -> None:
         self._handle, self._ray = handle, ray
         self._owed: Any = handle.wait_until_ready.remote()
-        self.number: int | None = None
-        self.is_known = self.is_late = False
-        self._since = time.monotonic()
-
-    def is_idle(self) -> bool:
-        return self.is_known and self.number is None
-
-    def seconds(self) -> float:
-        return 0.0 if self.is_idle() else time.monotonic() - self._since
+        super().__init__()
 
     def take(self, number: int, job: Any) -> None:
         self.number, self._since = number, time.monotonic()
