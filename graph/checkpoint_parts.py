@@ -1,8 +1,8 @@
 """Checkpoints by reference: what a thread's checkpoints have in common is written once.
 
 LangGraph's SQLite saver writes every channel's whole value with every checkpoint, five times a step,
-and again as a node's result. Here a value of over :data:`INLINE` bytes is a *part*, found again by its
-hash within its thread; a long list or mapping is a part that names its items' parts, so that a list that
+and again as a node's result. Here a value of over :data:`INLINE` bytes is a *part*, found by its
+hash in its thread; a long list or mapping is a part that names its items' parts, so that a list that
 grew by one costs one item. A checkpoint is left with small values, versions, and numbers of parts.
 
 Nothing is compressed: what was written can be searched for, byte by byte.
