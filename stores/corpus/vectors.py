@@ -27,7 +27,7 @@ class Vectors:
 
         Raises ``UserError`` if another embedder filled it, or if there is no server.
         """
-        self.name = name
+        self.name, self.dimension = name, dimension
         wanted = {"embedder": embedder, "dimension": dimension}
         self._client = _client(str(where))
         try:
