@@ -169,6 +169,31 @@ def open_tables(
     return SqliteFile(where, what, migrations, fix=fix, **sqlite)
 
 
+def tables_holding(where: str | Path, forms: Iterable[bytes]) -> list[str]:
+    """Return the tables, in any schema of the database, that hold one of ``forms`` in any column."""
+    import psycopg
+    from psycopg import sql
+
+    url, _ = split_place(where, "main")
+    columns = (
+        "select table_schema, table_name, column_name from information_schema.columns"
+        " where table_schema not in ('pg_catalog', 'information_schema')"
+        " and data_type in ('text', 'character varying', 'bytea', 'jsonb')"
+    )
+    found: dict[str, None] = {}
+    with psycopg.connect(url, connect_timeout=10) as db:
+        for schema, table, column in db.execute(columns).fetchall():
+            # A backslash in a text is no escape here: texts become bytes as they are.
+            query = sql.SQL(
+                "select 1 from {}.{} where position(%s in case when pg_typeof({}) = 'bytea'::regtype"
+                " then {}::text::bytea else convert_to({}::text, 'UTF8') end) > 0 limit 1"
+            ).format(*map(sql.Identifier, (schema, table, column, column, column)))
+            for form in forms:
+                if db.execute(query, (form,)).fetchone():
+                    found[f"{schema}.{table}"] = None
+    return list(found)
+
+
 @lru_cache(maxsize=8)
 def _pool(url: str, process: int) -> Any:
     """Return the connections of a process to a database; one that the server closed is made anew."""

@@ -92,6 +92,20 @@ def chroma():
 
 
 @pytest.fixture
+def own_database(postgres):
+    """Return a function: the URL of a new, empty database."""
+    import psycopg
+
+    def create():
+        name = f"own_{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(postgres, autocommit=True) as db:
+            db.execute(f"create database {name}")
+        return postgres.replace("/postgres?", f"/{name}?")
+
+    return create
+
+
+@pytest.fixture
 def database(postgres):
     """Return a function: the place of new tables in PostgreSQL, by a name of the test's own."""
     mark = uuid.uuid4().hex[:8]
