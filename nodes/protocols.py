@@ -145,7 +145,8 @@ class Decision:
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
-#: Chooses the next action from the built context alone, at a step counted from 0.
+#: Chooses the next action from the built context alone, at a step counted from 0. One that waits for a
+#: server may have a coroutine ``adecide`` of the same arguments too, for callers that serve many.
 Actor = Callable[[BuiltContext, int], Decision]
 
 

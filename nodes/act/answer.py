@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import SystemMessage
 from pydantic import Field
 
 from envs.protocols import ANSWER, answer, answered
 from nodes.act.replies import question_in, unanswered
-from nodes.models.asking import call_model, cost_of, usage_of
+from nodes.act.talking import TalkingActor
+from nodes.models.asking import Ask, Talk, cost_of, usage_of
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
@@ -41,14 +42,12 @@ class Answer(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first question."""
-        resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
-        def act(context: BuiltContext, step: int) -> Decision:
+        def plan(context: BuiltContext) -> Talk[Decision]:
             if ANSWER not in context.actions:
                 return unanswered(resources, context, "the context holds no question")
-            messages: list[BaseMessage] = [SystemMessage(self.system), *context.messages]
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
-            reply = call_model(resources, lambda model: model.invoke(messages))
+            reply = yield Ask([SystemMessage(self.system), *context.messages])
             usage = usage_of(reply)
             spent = ("", *usage, cost_of(resources.llm, *usage))
             # The answer alone, also where a model wraps it as an action or repeats the cue.
@@ -60,7 +59,7 @@ class Answer(ActorParams):
                 return Decision(failed.action, failed.fallback, *spent)
             return Decision(answer(text), None, *spent)
 
-        return act
+        return TalkingActor(resources, plan)
 
 
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
