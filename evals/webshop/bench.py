@@ -44,7 +44,7 @@ def measure_world(data: str = "sample", seconds: float = 5.0, seed: int = 0) -> 
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own code
     start, started = time.perf_counter() - started, time.perf_counter()
     shop = WebShop.load(data, observation="text")
-    load, memory = time.perf_counter() - started, _memory() / 1e6
+    load, memory = time.perf_counter() - started, resident_memory() / 1e6
     for product in tqdm(shop.products.values(), "nouns"):
         nouns(product.name)
     rng = random.Random(seed)
@@ -83,7 +83,7 @@ def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
     return steps / (time.perf_counter() - started)
 
 
-def _memory() -> int:
+def resident_memory() -> int:
     """Return this process's resident bytes (Linux; 0 elsewhere)."""
     try:
         with open("/proc/self/statm", encoding="ascii") as pages:  # noqa: PTH123
