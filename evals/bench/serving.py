@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from evals.core.task import Parts, Row
-from evals.webshop.bench import resident_memory
+from evals.webshop.bench import LONG_WALK, resident_memory
 from graph.build import build_graph
 from graph.config import load_config
 from graph.retention import threads
@@ -131,18 +131,11 @@ def checkpoint_parts(steps: int, db: str | None) -> Parts:
 
 
 def _checkpoints(name: str, where: str, updater: str, steps: int) -> list[Row]:
-    walk = (
-        "search[red shoes]",
-        "click[next >]",
-        "click[next >]",
-        "click[< prev]",
-        "click[back to search]",
-    )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "checkpoints.sqlite"
         settings = {
             "updater": updater, "context": "full", "memory": ["short_term"], "max_steps": steps,
-            "actor": {"kind": "scripted", "actions": [walk[i % 5] for i in range(steps)]},
+            "actor": {"kind": "scripted", "actions": [LONG_WALK[i % len(LONG_WALK)] for i in range(steps)]},
             "checkpoints": where or str(file),
         }  # fmt: skip
         graph = build_graph(load_config(settings))

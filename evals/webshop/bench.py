@@ -32,6 +32,11 @@ from stores.traces import Event
 #: What the original environment did on this class of machine, for scale (see docs/results).
 ORIGINAL_STEPS_PER_SECOND = 34
 
+#: Moves that can be repeated for ever: a search, its pages, and back.
+LONG_WALK = (
+    "search[red shoes]", "click[next >]", "click[next >]", "click[< prev]", "click[back to search]",
+)  # fmt: skip
+
 
 def measure_world(data: str = "sample", seconds: float = 5.0, seed: int = 0) -> list[Row]:
     """Return one row: load, steps/s (random walks, purchases included) and search p50/p95.

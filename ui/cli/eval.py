@@ -129,6 +129,24 @@ def experience(
     measure(out, json_target, partial(run_experience, config, goals, out, *how))
 
 
+@evaluation(eval_app, "stategate eval poison --state-bank banks/s --goals 0-99 --out runs/p")
+def poison(
+    out: _Out,
+    state_bank: Annotated[str, opt("Copied, and left as it is.", metavar="FOLDER")],
+    goals: _Goals = "0-99",
+    records: Annotated[int, opt("Planted records.", min=1)] = 10,
+    config: Config = "webshop-experience",
+    overrides: Overrides = None,
+    seed: _Seed = 0,
+    json_target: JsonFile = None,
+) -> None:
+    """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
+    from evals.webshop.poison import run_poison
+
+    how = (state_bank, records, overrides or (), seed, command_line())
+    measure(out, json_target, partial(run_poison, config, goals, out, *how))
+
+
 @evaluation(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
 def retrieval(
     data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
