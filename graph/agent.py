@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime, get_runtime
 
 from envs.protocols import Observation, World
 from graph.config import Config
+from graph.observed import observed
 from graph.owners import caller_of, for_user, require_no_places
 from graph.state import (
     State,
@@ -47,14 +48,21 @@ class Agent:
         """Return the graph's node ``name``: its body, on the agent that the call asks for."""
 
         def node(state: State, config: RunnableConfig) -> dict[str, Any]:
-            update: dict[str, Any] = getattr(self._asked(config), name)(state)
+            agent = self._asked(config)
+            with observed(name, agent.config, state, agent.thread) as note:
+                update: dict[str, Any] = getattr(agent, name)(state)
+                note(update)
             return update
 
         if name != "act":
             return node
 
         async def anode(state: State, config: RunnableConfig) -> dict[str, Any]:
-            return await self._asked(config).aact(state)
+            agent = self._asked(config)
+            with observed(name, agent.config, state, agent.thread) as note:
+                update = await agent.aact(state)
+                note(update)
+            return update
 
         return RunnableLambda(node, anode, name=name)
 
@@ -107,7 +115,7 @@ class BoundAgent:
         self.config = config
         self.resources = resources
         self._runtime = runtime
-        self._thread = thread
+        self.thread = thread
         self._episode = episode
 
     @property
@@ -240,7 +248,7 @@ class BoundAgent:
         observation = state.get("observation") or self.observation(earlier)
         decision = Decision(**(state["decision"] or {"action": state["action"] or ""}))
         return StepRecord(
-            thread_id=str(self._thread or state["episode_id"]),
+            thread_id=str(self.thread or state["episode_id"]),
             episode_id=state["episode_id"],
             step=state["steps"],
             task=state["episode"],

@@ -135,7 +135,7 @@ def _checkpoints(name: str, where: str, updater: str, steps: int) -> list[Row]:
         file = Path(folder) / "checkpoints.sqlite"
         settings = {
             "updater": updater, "context": "full", "memory": ["short_term"], "max_steps": steps,
-            "actor": {"kind": "scripted", "actions": [LONG_WALK[i % len(LONG_WALK)] for i in range(steps)]},
+            "actor": {"kind": "scripted", "actions": (LONG_WALK * steps)[:steps]},
             "checkpoints": where or str(file),
         }  # fmt: skip
         graph = build_graph(load_config(settings))

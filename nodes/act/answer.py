@@ -11,7 +11,7 @@ from pydantic import Field
 from envs.protocols import ANSWER, answer, answered
 from nodes.act.replies import question_in, unanswered
 from nodes.act.talking import TalkingActor
-from nodes.models.asking import Ask, Talk, cost_of, usage_of
+from nodes.models.asking import Ask, Talk, cached_of, cost_of, usage_of
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
@@ -49,15 +49,20 @@ class Answer(ActorParams):
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
             reply = yield Ask([SystemMessage(self.system), *context.messages])
             usage = usage_of(reply)
-            spent = ("", *usage, cost_of(resources.llm, *usage))
+            held, kept = cached_of(reply)
+            cost = cost_of(resources.llm, *usage, held, kept)
+
+            def decided(action: str, fallback: str | None = None) -> Decision:
+                return Decision(action, fallback, "", *usage, cost, cached=held)
+
             # The answer alone, also where a model wraps it as an action or repeats the cue.
             text = str(reply.text).strip()
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
-                return Decision(failed.action, failed.fallback, *spent)
-            return Decision(answer(text), None, *spent)
+                return decided(failed.action, failed.fallback)
+            return decided(answer(text))
 
         return TalkingActor(resources, plan)
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from envs.protocols import Offer, takes_text, verb_of
 from nodes.act.replies import parse, schema, thought_of
 from nodes.act.talking import TalkingActor
-from nodes.models.asking import Ask, Talk, cost_of, response_format, usage_of
+from nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
 
@@ -56,12 +56,14 @@ class ChatActor(TalkingActor):
             action = self._view.actions.safe((), _instruction(context))
             return Decision(action, fallback="the context holds no action")
         messages: list[BaseMessage] = [SystemMessage(self._view.brief), *_asked(context, offer)]
-        usage = [0, 0]
+        usage = [0, 0, 0, 0]  # read, written, read from a cache, put into one
         reply = ""
         for attempt in (1, 2):
             answer = yield from self._ask(messages, offer)
             reply = str(answer.text)
-            usage = [a + b for a, b in zip(usage, usage_of(answer), strict=True)]
+            usage = [
+                a + b for a, b in zip(usage, (*usage_of(answer), *cached_of(answer)), strict=True)
+            ]
             chosen = parse(reply, legal, offer)
             if chosen is not None:
                 return self._decision(chosen, usage, attempt, thought_of(reply))
@@ -82,7 +84,9 @@ class ChatActor(TalkingActor):
         fallback: str | None = None,
     ) -> Decision:
         cost = cost_of(self._resources.llm, *usage)
-        return Decision(action, fallback, reason, usage[0], usage[1], cost, attempts)
+        return Decision(
+            action, fallback, reason, usage[0], usage[1], cost, attempts, cached=usage[2]
+        )
 
     def _ask(self, messages: list[BaseMessage], offer: Offer) -> Talk[AIMessage]:
         import openai
