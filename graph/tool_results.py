@@ -13,6 +13,7 @@ from langgraph.types import Command
 from envs.messages.history import text_of, with_text
 from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import Decisions
+from nodes.build_context.messages.slots import SHORTENED
 
 Handler = Callable[[ToolCallRequest], "ToolMessage | Command[Any]"]
 
@@ -41,7 +42,8 @@ def shorten_results(
         short = text_of(shown)
         if short == text_of(result):
             return result
-        message = with_text(result, short)
+        told = {**result.response_metadata, SHORTENED: True}
+        message = with_text(result, short).model_copy(update={"response_metadata": told})
         if keep_original and result.artifact is None:
             message = message.model_copy(
                 update={"artifact": {"stategate_original": text_of(result)}}
