@@ -54,7 +54,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     tokens of the whole prompt, tools and system message included; once it is passed, one cut goes
     down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
     new result larger than ``fresh`` tokens (by default a fortieth of the budget) is shortened at
-    once. ``tail`` tokens may bring back what the newest messages name (by default none where the
+    once, unless a tool named in ``whole`` gave it (pages that the agent acts on). ``tail`` tokens may bring back what the newest messages name (by default none where the
     agent can recall it). With ``recall`` the agent gets a tool that shows a shortened result
     whole. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
 
@@ -76,6 +76,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         fresh: int | None = None,
         tail: int | None = None,
         recall: bool = True,
+        whole: Sequence[str] = (),
         timeout: float = 5.0,
         token_counter: Callable[[str], int] | None = None,
         **parameters: Any,
@@ -83,7 +84,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         super().__init__()
         self.context = HistoryContext(
             kind, budget, updater=updater, embedder=embedder, low=low, fresh=fresh, tail=tail,
-            recall=recall, token_counter=token_counter, parameters=parameters,
+            recall=recall, whole=whole, token_counter=token_counter, parameters=parameters,
         )  # fmt: skip
         self.timeout = timeout
         self.tools = [recall_tool(budget // 2)] if recall else []
@@ -178,7 +179,7 @@ def build_messages(
     ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
     """
     recall = bool(settings.pop("recall", False))
-    known = ("updater", "embedder", "low", "fresh", "tail", "token_counter")
+    known = ("updater", "embedder", "low", "fresh", "tail", "whole", "token_counter")
     own = {name: settings.pop(name) for name in known if name in settings}
     context = HistoryContext(kind, budget, recall=recall, parameters=settings, **own)
     return list(context(messages, Decisions(), system, tools, model).messages)

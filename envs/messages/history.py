@@ -5,7 +5,7 @@ All functions are pure, and none changes a message: one that must differ is a co
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,23 @@ def calls_of(message: BaseMessage) -> list[str]:
     if not isinstance(message, AIMessage):
         return []
     return [str(call["id"]) for call in message.tool_calls if call.get("id") is not None]
+
+
+def tools_called(messages: Sequence[BaseMessage]) -> dict[str, str]:
+    """Return the name of the tool by the id of each call."""
+    return {
+        str(call["id"]): call["name"]
+        for message in messages
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
+    }
+
+
+def tool_of(message: BaseMessage, called: Mapping[str, str]) -> str:
+    """Return the name of the tool whose result a message is, "" where it is none or nobody says."""
+    if not isinstance(message, ToolMessage):
+        return ""
+    return message.name or called.get(message.tool_call_id, "")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,10 @@ from langchain_core.messages import BaseMessage
 from nodes.build_context.messages.audit import Audit
 
 
+#: The tool that shows a shortened result whole.
+RECALL = "recall"
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a history is shown.
@@ -16,7 +20,8 @@ class Settings:
     ``budget`` (tokens, system message and tools included) is the high watermark, ``low`` the share of
     it that one cut goes down to. ``fresh`` is what a new result may have at most. ``tail`` is what
     may be brought back of earlier results after the newest. ``newest`` keeps only so many of the last
-    results in a cut. ``with_recall`` says whether notes name the way back.
+    results in a cut. ``with_recall`` says whether notes name the way back. New results of the tools
+    ``whole`` are not shortened before a cut.
     """
 
     kind: str
@@ -26,6 +31,7 @@ class Settings:
     tail: int = 0
     newest: int | None = None
     with_recall: bool = True
+    whole: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
