@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
 from langgraph.prebuilt import InjectedState
 
@@ -22,9 +22,11 @@ from nodes.act.replies import parse
 from nodes.protocols import EnvParams
 from nodes.registry import registry
 from nodes.resources import Resources
-from stores.errors import UserError
 from stores.text import one_line
 
+#: Between a page and its actions, and what a last page ends with.
+ACTIONS = "\n\nActions:\n"
+OVER = "The task is over."
 _KEY = "stategate_world"
 
 
@@ -69,9 +71,7 @@ def standing(messages: Sequence[BaseMessage], name: str = "") -> Standing | None
 
 
 class _Tools:
-    def __init__(
-        self, world: World, view: View, task: Mapping[str, Any] | None, lead: str
-    ) -> None:
+    def __init__(self, world: World, view: View, task: Mapping[str, Any] | None, lead: str) -> None:
         self._world, self._view, self._task, self._lead = world, view, task, lead
 
     def tools(self) -> list[BaseTool]:
@@ -100,7 +100,7 @@ class _Tools:
 
         which = "the task" if self._task is not None else "task number `task` (from 0)"
         about = {
-            "reset": f"Begin {which} of '{self._world.name}': says what to do, and shows the first page.",
+            "reset": f"Begin {which} of '{self._world.name}': tells it, and shows the first page.",
             "step": f"Take one action in '{self._world.name}', written as the page lists it. {brief}",
         }
         return [
@@ -132,9 +132,7 @@ class _Tools:
         }  # fmt: skip
         return said, kept
 
-    def _calls_before(
-        self, messages: Sequence[BaseMessage], call_id: str
-    ) -> list[tuple[str, Any]]:
+    def _calls_before(self, messages: Sequence[BaseMessage], call_id: str) -> list[tuple[str, Any]]:
         last = next((m for m in reversed(messages) if isinstance(m, AIMessage)), None)
         calls: list[tuple[str, Any]] = []
         for call in last.tool_calls if last is not None else ():
@@ -177,21 +175,16 @@ def shown(page: Observation) -> str:
     """Return a page as a tool's text: what it says, then its actions, a line each."""
     text = page.text.strip()
     if page.done:
-        return f"{text}\n\nThe task is over. Reward: {page.reward:g}".strip()
-    listed = "\n".join(f"- {one_line(action)}" for action in page.actions)
-    return f"{text}\n\nActions:\n{listed}".strip()
+        return f"{text}\n\n{OVER} Reward: {page.reward:g}".strip()
+    return text + ACTIONS + "\n".join(f"- {one_line(action)}" for action in page.actions)
 
 
 def _opened(world: "World | EnvParams | str | Mapping[str, Any]") -> tuple[World, View]:
-    if isinstance(world, str | Mapping):
-        params: Any = registry().parse("env", world)  # type: ignore[arg-type]
-        world = params
-    if not isinstance(world, EnvParams):
-        return world, View()
-    rules: Any = world.build(Resources(env=world))
-    if not hasattr(rules, "reset"):
-        raise UserError(f"env.kind={getattr(world, 'kind', '?')} is no world that can be played")
-    return rules, world.view()
+    params: Any = registry().parse("env", world) if isinstance(world, str | Mapping) else world
+    if not isinstance(params, EnvParams):
+        return params, View()
+    rules: World = params.build(Resources(env=params))
+    return rules, params.view()
 
 
 def _messages_of(state: Any) -> list[BaseMessage]:

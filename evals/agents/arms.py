@@ -96,7 +96,8 @@ def _clear(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
 
 def _ours(**settings: Any) -> Make:
     def make(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
-        chosen = {"budget": budget, "timeout": 60.0, **settings}
+        # Pages of a world are acted on: what they offer must be read.
+        chosen = {"budget": budget, "timeout": 60.0, "whole": ("reset", "step"), **settings}
         return [ContextMiddleware(**chosen)]
 
     return make

@@ -105,5 +105,3 @@ def test_built_in_worlds_and_the_middleware(kind: str) -> None:
 def test_wrong_worlds_are_told() -> None:
     with pytest.raises(UserError, match="known kinds"):
         world_tools("nowhere")
-    with pytest.raises(UserError, match="graph.middleware"):
-        world_tools("messages")

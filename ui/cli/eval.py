@@ -218,6 +218,25 @@ def agents(
     measure(out, json_target, partial(run_agents, out, *what))
 
 
+@evaluation(eval_app, "stategate eval tools --on alfworld --player seeker --n 20 --out runs/tools")
+def tools(
+    out: _Out,
+    on: Annotated[str, opt("'files', or a configuration whose world is played.")] = "files",
+    player: Annotated[str, opt("'model', the configured one, or a kind of actor.")] = "model",
+    n: Annotated[int, opt("Tasks, from the first on.", min=1)] = 10,
+    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
+    budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 3000,
+    calls: Annotated[int, opt("That the model has for a task.", min=1)] = 50,
+    overrides: Overrides = None,
+    json_target: JsonFile = None,
+) -> None:
+    """Give agents real tools (a world, or a folder of files) and our middleware and others'."""
+    from evals.agents.with_tools import TOOL_ARMS, run_tools
+
+    what = (on, player, n, names(arms) or TOOL_ARMS, budget, calls, overrides or ())
+    measure(out, json_target, partial(run_tools, out, *what, command_line()))
+
+
 @evaluation(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
 def rerank(
     out: _Out,

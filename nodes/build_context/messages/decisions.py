@@ -8,7 +8,6 @@ from langchain_core.messages import BaseMessage
 
 from nodes.build_context.messages.audit import Audit
 
-
 #: The tool that shows a shortened result whole.
 RECALL = "recall"
 
