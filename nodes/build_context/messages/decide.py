@@ -149,7 +149,7 @@ class Decider:
                 waiting.discard(message.tool_call_id)
             elif waiting:
                 return None
-            elif isinstance(message, AIMessage) and message.tool_calls:
+            elif isinstance(message, AIMessage):
                 waiting.update(calls_of(message))
         for message in reversed(messages):
             if not isinstance(message, ToolMessage):

@@ -59,12 +59,15 @@ class Decisions:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
-        """Read :meth:`plain` back; None is no decisions."""
+        """Read :meth:`plain` back; None is no decisions, and neither is what nobody can read."""
         if not plain:
             return cls()
-        frozen = {key: (int(row[0]), str(row[1])) for key, row in plain["frozen"].items()}
-        rest = (plain[name] for name in ("tails", "floor", "cuts", "recurrent", "read"))
-        return cls(frozen, *rest)
+        try:
+            frozen = {key: (int(row[0]), str(row[1])) for key, row in plain["frozen"].items()}
+            rest = (plain[name] for name in ("tails", "floor", "cuts", "recurrent", "read"))
+            return cls(frozen, *rest)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            return cls()  # of another version: everything is decided anew
 
 
 @dataclass(frozen=True)
