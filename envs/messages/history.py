@@ -207,7 +207,11 @@ def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | N
         extra["tool_calls"] = [c for c in extra["tool_calls"] if c.get("id") not in lost]
         if not extra["tool_calls"]:
             del extra["tool_calls"]
-    if not calls and not broken and not text_of(message.model_copy(update={"content": content})).strip():
+    if (
+        not calls
+        and not broken
+        and not text_of(message.model_copy(update={"content": content})).strip()
+    ):
         return None
     update = {
         "tool_calls": calls, "invalid_tool_calls": broken, "content": content,

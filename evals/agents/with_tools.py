@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphRecursionError
 
 from envs.protocols import tasks_of
-from evals.agents.arms import ARMS, arms_of
+from evals.agents.arms import arms_of, middleware_of
 from evals.agents.files import make_files, tools_over
 from evals.agents.players import ActorModel, Metered, WrittenCalls
 from evals.agents.run import scored
@@ -117,7 +117,7 @@ def play(
 ) -> tuple[Row, list[BaseMessage]]:
     """Let ``model`` work with ``tools`` under ``arm``; returns its row and all messages."""
     metered = Metered()
-    own: list[AgentMiddleware[Any, Any, Any]] = list(ARMS[arm](budget, metered.bill))
+    own: list[AgentMiddleware[Any, Any, Any]] = list(middleware_of(arm, budget, metered.bill))
     agent: Any = create_agent(
         model, list(tools), middleware=[*own, WrittenCalls(), metered], system_prompt=_SYSTEM
     )

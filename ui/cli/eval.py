@@ -209,12 +209,13 @@ def agents(
     arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
     budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 8000,
     seed: Annotated[int, opt("Of the first task of each family.")] = 0,
+    llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
     json_target: JsonFile = None,
 ) -> None:
     """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
     from evals.agents.run import DEFAULT_ARMS, run_agents
 
-    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line())
+    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line(), llmlingua)
     measure(out, json_target, partial(run_agents, out, *what))
 
 
