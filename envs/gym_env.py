@@ -33,7 +33,7 @@ class TextGym(gymnasium.Env[str, str]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Start the task that ``options`` name, or one drawn from the seed."""
+        """Start the task that is named, or one drawn from the seed."""
         super().reset(seed=seed)
         self._session, seen = self._world.reset(dict(options or {}) or self._drawn())
         self._text, self._steps = seen.text, 0
