@@ -1,7 +1,7 @@
 """Real tools under each arm: a world as tools, or a folder of files; played by an actor or by a model.
 
-stategate eval tools --on alfworld --player seeker --n 100 --out runs/tools
-stategate eval tools --on files --player model --n 6 --out runs/tools-files
+stategate eval tools --config alfworld --player seeker --n 100 --out runs/tools
+stategate eval tools --set llm.n_ctx=8192 --n 6 --out runs/tools-files
 """
 
 import tempfile

@@ -49,13 +49,13 @@ def test_a_stranger_s_world_is_won_through_its_tools(garden: Any) -> None:
 
 def test_the_agent_begins_any_task_by_its_number(garden: Any) -> None:
     calls = [("reset", {"task": 99}), ("reset", {"task": 2}), *steps("fly", "Go Cellar")]
-    out = agent_with(Scripted.of(calls, "done"), world_tools(garden)).invoke(ASK)
+    out = create_agent(Scripted.of(calls, "done"), world_tools(garden)).invoke(ASK)
     refused, begun, cannot, went = texts(out)
     assert "tasks are 0 to 5" in refused
     assert "cellar" in begun
     assert "'fly' cannot be done here" in cannot
     assert "You are in the cellar" in went  # case is forgiven
-    out = agent_with(Scripted.of(steps("go cellar"), "done"), world_tools(garden)).invoke(ASK)
+    out = create_agent(Scripted.of(steps("go cellar"), "done"), world_tools(garden)).invoke(ASK)
     assert "call reset first" in texts(out)[0]
 
 
