@@ -51,7 +51,7 @@ def world_tools(
 
     ``world`` is a world, or an environment kind with its parameters; ``view`` says how its actions are
     written. With ``task`` the agent plays that one; without, it begins any by its number. ``name``
-    leads the tools' names (``shop`` makes ``shop_reset``), so that an agent can have several worlds.
+    leads the tools' names (``house`` makes ``house_reset``), so that an agent can have several worlds.
     Calls of ``step`` in one message are taken in their order. Raises ``UserError`` for an unknown kind.
     """
     rules, known = _opened(world)

@@ -1,6 +1,6 @@
 """Real tools under each arm: a world as tools, or a folder of files; played by an actor or by a model.
 
-stategate eval tools --config alfworld --player seeker --n 100 --out runs/tools
+stategate eval tools --config mine.yaml --player explore --n 100 --out runs/tools
 stategate eval tools --set llm.n_ctx=8192 --n 6 --out runs/tools-files
 """
 
