@@ -51,12 +51,17 @@ class MarkedTurn:
 
 
 def marked_turns(split: str) -> list[MarkedTurn]:
-    """Return the turns of ``dev``, ``test`` or ``all``."""
-    parts = _read("statements").split("[test]\n")
-    text = {"dev": parts[0], "test": parts[1], "all": "\n".join(parts)}.get(split)
-    if text is None:
-        raise UserError(f"--split is dev, test or all, not '{split}'")
-    return [_turn(line) for line in text.splitlines() if "=>" in line and not line.startswith("#")]
+    """Return the turns of ``dev``, ``test`` (all that is not developed on), ``fresh`` or ``all``.
+
+    ``fresh`` is the part of ``test`` that somebody else than the rules' author marked.
+    """
+    dev, rest = _read("statements").split("[test]\n")
+    test, fresh = rest.split("[fresh]\n")
+    parts = {"dev": dev, "test": f"{test}\n{fresh}", "fresh": fresh, "all": f"{dev}\n{rest}"}
+    if split not in parts:
+        raise UserError(f"--split is {', '.join(parts)}, not '{split}'")
+    lines = parts[split].splitlines()
+    return [_turn(line) for line in lines if "=>" in line and not line.startswith("#")]
 
 
 def _turn(line: str) -> MarkedTurn:
@@ -148,6 +153,7 @@ def _pair(item: str, mark: str, *texts: str) -> Sample:
 def _reading(state: State) -> Solver:
     def solve(sample: Sample, attempt: Attempt) -> None:
         turn: MarkedTurn = sample.data
+        before = _spent(state)
         read = list(state(turn.text, SPEAKER, SAID))
         hits, timed, used = 0, 0, set()
         for marked in turn.statements:
@@ -160,10 +166,17 @@ def _reading(state: State) -> Solver:
                 timed += _day(read[place]) == marked.day
         row: Row = {"marked": len(turn.statements), "read": len(read), "hits": hits, "timed": timed}
         if isinstance(state, ModelStatements):
-            row |= {"model_tokens": state.usage.tokens_in + state.usage.tokens_out}
+            names = ("tokens_in", "tokens_out", "fallbacks")
+            row |= {k: b - a for k, a, b in zip(names, before, _spent(state), strict=True)}
         attempt.rows[0] |= row
 
     return solve
+
+
+def _spent(state: State) -> tuple[int, int, int]:
+    if not isinstance(state, ModelStatements):
+        return 0, 0, 0
+    return state.usage.tokens_in, state.usage.tokens_out, state.fallbacks
 
 
 def _merging(embedder: Embedder | None) -> Solver:
@@ -210,5 +223,7 @@ def _summary(rows: Sequence[Row]) -> Summary:
             "recall_se": (recall * (1 - recall) / marked) ** 0.5, "precision": precision,
             "precision_se": (precision * (1 - precision) / max(read, 1)) ** 0.5,
             "recall_with_time": timed / marked, "seconds": cost,
+            **{k: sum(r[k] for r in own) / len(own) for k in ("tokens_in", "tokens_out", "fallbacks")
+               if all(k in r for r in own)},
         })  # fmt: skip
     return table, []
