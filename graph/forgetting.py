@@ -11,13 +11,14 @@ Files that were exported are named, not deleted: they are the user's own.
 import json
 import mmap
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from langchain_core.runnables import RunnableConfig
 
 from graph.checkpoints import open_saver
+from nodes.protocols import Embedder
 from nodes.retrieval.remember import texts_of
 from stores.bank.bank import open_bank
 from stores.embeddings import embedding_cache
@@ -70,9 +71,11 @@ def forget_everywhere(
     thread: str | None = None,
     source: str | None = None,
     places: Places | None = None,
+    embedder: Callable[[], Embedder] | None = None,
 ) -> Report:
     """Erase facts by number, thread or source (all of the namespace without) from every store.
 
+    ``embedder`` is asked for where a fact stays in the words of another turn, to be found by these.
     Raises ``UserError`` where a store cannot be written: what was cleared until then stays cleared.
     """
     places = Places.here() if places is None else places
@@ -86,6 +89,9 @@ def forget_everywhere(
     report.counts["checkpoints"] = _checkpoints(places.checkpoints, threads)
     report.counts["bank rows"] = sum(_bank(folder, erased, texts) for folder in places.banks)
     report.counts["cached vectors"] = embedding_cache().drop(_embedded(erased))
+    if erased.reworded and embedder is not None:
+        model = embedder()
+        memory.embed_again(namespace, erased, model.embed, model.name)
     report.exports = [path for path in memory.exports(namespace) if Path(path).exists()]
     return report
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nodes.protocols import Embedder
-from nodes.resources import Resources
+from nodes.resources import shared_resources
 from nodes.retrieval.corpus import sentences_of
 from nodes.retrieval.memory import MemoryPlace
 from stores.errors import UserError
@@ -124,8 +124,13 @@ class Memory:
         return self.store.recall(self.namespace, asked, limits, weights)
 
     def forget(self, **named: Any) -> int:
-        """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any."""
-        return self.store.forget(self.namespace, **named)
+        """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any.
+
+        In this memory alone; ``graph.forgetting`` clears the other stores, too.
+        """
+        erased = self.store.erase(self.namespace, **named)
+        self.store.embed_again(self.namespace, erased, self._embedder.embed, self._embedder.name)
+        return len(erased.facts)
 
 
 def asked_of(
@@ -166,4 +171,4 @@ def end_of(at: Moment) -> float:
 def _minilm() -> Embedder:
     from nodes.models.embedders import MiniLM
 
-    return Resources(None, MiniLM()).embedder
+    return shared_resources().with_models(None, MiniLM()).embedder

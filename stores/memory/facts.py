@@ -72,9 +72,6 @@ def write_fact(
         )
     )  # fmt: skip
     fact_id = key_of(inserted)
-    if turn.lineage:
-        rows = [{"fact_id": fact_id, "source_id": source} for source in dict.fromkeys(turn.lineage)]
-        db.execute(tables.lineage.insert(), rows)
     for other in near:
         if turn.answer and other.success and turn.success:
             pairs = [(fact_id, other.id), (other.id, fact_id)]

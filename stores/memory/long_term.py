@@ -39,7 +39,7 @@ from stores.memory.records import (
     Written,
     tidy,
 )
-from stores.memory.search import NamespaceIndex
+from stores.memory.search import NamespaceIndex, packed
 from stores.memory.stated import stated
 from stores.memory.statements import write_statements
 
@@ -86,6 +86,10 @@ class LongTerm(Database):
             )  # fmt: skip
             turn_id = key_of(inserted)
             db.execute(tables.fact_turns.insert().values(fact_id=fact_id, turn_id=turn_id))
+            sources = dict.fromkeys(turn.lineage)
+            if sources:
+                rows = [{"turn_id": turn_id, "source_id": source} for source in sources]
+                db.execute(tables.turn_lineage.insert(), rows)
             closed = write_statements(db, namespace, turn, fact_id, turn_id, now)
             write_graph(db, namespace, turn, fact_id, turn_id, now)
         return Written("merged" if is_merged else "stored", fact_id, "", tuple(closed))
@@ -214,6 +218,26 @@ class LongTerm(Database):
                 self.tidy_file()
         return erased
 
+    def embed_again(
+        self, namespace: Namespace, erased: Erased, embed: Embed, embedder: str
+    ) -> None:
+        """Give facts that were reworded (see :meth:`erase`) vectors of their words."""
+        f = tables.facts.c
+        for fact, question, answer in erased.reworded:
+            rows = np.asarray(embed([half for half in (question, answer) if half]), np.float32)
+            change = {
+                "vector": packed(list(rows)),
+                "dimension": rows.shape[1],
+                "embedder": embedder,
+            }
+            with self.transaction(namespace) as db:
+                db.execute(
+                    tables.facts.update()
+                    .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
+                    .values(**change)
+                )
+                bump(db, namespace)
+
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
         """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
         i, gone = tables.items.c, 0
@@ -269,7 +293,7 @@ class LongTerm(Database):
                 .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
                 .values(
                     question=question, answer=answer, salience=salience, success=True,
-                    updated=time.time(), embedder=embedder, vector=rows.astype("<f2").tobytes(),
+                    updated=time.time(), embedder=embedder, vector=packed(list(rows)),
                     dimension=rows.shape[1],
                 )
             )  # fmt: skip

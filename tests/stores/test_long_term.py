@@ -165,7 +165,7 @@ def test_migrations_bring_an_older_database_up_without_losing_facts(tmp_path, me
         db.execute("DELETE FROM schema_versions WHERE version >= 4")
     again = LongTerm(memory.url)
     with sqlite3.connect(tmp_path / "memory.sqlite") as db:
-        assert db.execute("SELECT max(version), count(*) FROM schema_versions").fetchone() == (5, 5)
+        assert db.execute("SELECT max(version), count(*) FROM schema_versions").fetchone() == (6, 6)
         db.execute("SELECT * FROM items")
     assert len(again.facts(ME)) == 1
 

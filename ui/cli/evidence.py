@@ -137,7 +137,9 @@ def show_evidence(summary: Mapping[str, Any]) -> None:
 def statements(
     out: _Out,
     agents: Annotated[str, typer.Option(help="Readers: rules, model (needs llm).")] = "rules",
-    split: Annotated[str, typer.Option(help="dev to develop on, test to report, fresh: its newest part, all.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="dev to develop on, test to report, fresh: its newest part, all.")
+    ] = "test",
     config: _Config = "qa",
     overrides: Overrides = None,
     json_target: JsonFile = None,

@@ -168,6 +168,7 @@ def forget(
     source: Annotated[str | None, opt("All from a source, such as tool:web.")] = None,
     traces: _Traces = None,
     checkpoints: _Checkpoints = None,
+    embedder: _Embedder = "minilm",
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
@@ -182,7 +183,7 @@ def forget(
     place = _place(db, user, agent)
     report = forget_everywhere(
         place.open(), place.namespace, ids or None, thread=thread, source=source,
-        places=Places.here(traces, checkpoints),
+        places=Places.here(traces, checkpoints), embedder=lambda: _embedder(embedder),
     )  # fmt: skip
     if not report.erased and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
