@@ -166,6 +166,11 @@ class LongTerm(Database):
         with self.transaction(namespace, writes=False) as db:
             return [dict(row._mapping) for row in db.execute(query)]
 
+    def threads(self) -> set[str]:
+        """Return every thread, of any user, of which a turn is remembered."""
+        with self.transaction(None, writes=False) as db:
+            return set(db.scalars(sa.select(tables.turns.c.thread_id).distinct()))
+
     def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every state and denial: of whom, what, from when to when and by which fact."""
         s = tables.statements.c

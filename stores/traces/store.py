@@ -92,6 +92,23 @@ class TraceStore:
                 ),
             )  # fmt: skip
 
+    def holding(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Return (episode, step, thread) of every step that holds one of ``texts``.
+
+        A step also holds what its episode's instruction and task do.
+        """
+        found: dict[tuple[str, int, str], None] = {}
+        query = (
+            "select distinct v.episode_id, v.step, e.thread_id from events v left join episodes e"
+            " on e.episode_id = v.episode_id where instr(v.text, ?) or instr(e.instruction, ?)"
+            " or instr(e.task, ?)"
+        )
+        for text in texts:
+            quoted = json.dumps(text)[1:-1]
+            for row in self._file.query(query, (text, text, quoted)):
+                found[row["episode_id"], row["step"], row["thread_id"] or ""] = None
+        return list(found)
+
     def forget(self, steps: Sequence[tuple[str, int]] = (), threads: Iterable[str] = ()) -> int:
         """Delete steps (episode, step) and whole threads; returns how many steps went.
 

@@ -179,3 +179,24 @@ def test_a_long_memory_is_forgotten_whole(memory):
     memory.store.add(memory.namespace, turn)
     assert memory.forget() == 1
     assert memory.store.turns(memory.namespace) == []
+
+
+def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs(
+    memory, places, tmp_path
+):
+    other = Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="bo")
+    other.remember_all([{"text": SECRET, "thread": "bos", "id": "e7"}])
+    traces = TraceStore(places.traces)
+    saver = open_saver(places.checkpoints)
+    for thread in ("copy", "bos"):  # a fork of t1, and another user's own words
+        traces.write_step(f"of {thread}", 0, [Event("OBS", SECRET, 0)], thread_id=thread)
+        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        checkpoint = {**empty_checkpoint(), "channel_values": {"said": SECRET}}
+        saver.put(config, checkpoint, {}, {"said": 1})
+    memory.forget(thread="never")
+    report = forget_everywhere(memory.store, memory.namespace, thread="t1", places=places)
+    assert (report.counts["trace steps"], report.counts["checkpoints"]) == (2, 2)
+    left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
+    assert left == {"bos", "t2"}
+    assert [e for e, _, _ in traces.holding([SECRET])] == ["of bos"]
+    assert len(other.store.facts(other.namespace)) == 1

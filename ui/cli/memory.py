@@ -30,6 +30,7 @@ _Embedder = Annotated[str, opt("The one that the memory was written with.")]
 _AsOf = Annotated[str | None, opt("A day such as 2024-03-05: as it was then.")]
 _Traces = Annotated[str | None, opt("Of traces, if another.", metavar="FILE")]
 _Checkpoints = Annotated[str | None, opt("Of checkpoints, if others.", metavar="FILE|URL")]
+_TURNS = 4  # of a fact that the list names
 _QUOTED = 8  # letters from which a forgotten text is looked for in what is left
 _User = Annotated[str, opt("Whose memory.")]
 _Agent = Annotated[str, opt("Which agent's memory.")]
@@ -296,8 +297,9 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
         out.print(Text(f"{fact.id}. {who}{fact.question}", style="bold"))
         if fact.answer:
             out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
-        source = fact.turns[-1] if fact.turns else {}
-        where = f"; from {source['thread_id']} step {source['step']}" if source else ""
+        turns = [f"{turn['thread_id']} step {turn['step']}" for turn in fact.turns]
+        more = f" and {len(turns) - _TURNS} more" if len(turns) > _TURNS else ""
+        where = f"; from {', '.join(turns[:_TURNS])}{more}" if turns else ""
         until = ""
         if fact.valid_to is not None:
             ended = time.strftime("%Y-%m-%d", time.gmtime(fact.valid_to))
