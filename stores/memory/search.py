@@ -144,6 +144,12 @@ class NamespaceIndex:
         """Return BM25 of each fact, speaker's name included."""
         return self._lexical.scores(query)
 
+    def coverage(self, query: str, places: Sequence[int]) -> list[float]:
+        """Return which share of the query's words each fact holds with the turns beside it, by rarity."""
+        before, after = self._columns["before"], self._columns["after"]
+        groups = [[p, *(int(c[p]) for c in (before, after) if c[p] >= 0)] for p in places]
+        return self._lexical.coverage(query, groups)
+
     def meaning(self, vector: Vector, embedder: str) -> Scores:
         """Return each fact's best cosine over its halves and sentences; -1 of another embedder's."""
         best = np.full(len(self.known), -1.0)
