@@ -145,7 +145,7 @@ class NamespaceIndex:
         return self._lexical.scores(query)
 
     def coverage(self, query: str, places: Sequence[int]) -> list[float]:
-        """Return which share of the query's words each fact holds with the turns beside it, by rarity."""
+        """Return which share of the query's words, by rarity, each fact and its neighbours hold."""
         before, after = self._columns["before"], self._columns["after"]
         groups = [[p, *(int(c[p]) for c in (before, after) if c[p] >= 0)] for p in places]
         return self._lexical.coverage(query, groups)

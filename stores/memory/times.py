@@ -19,8 +19,8 @@ _NUMBERS = {
     word: number
     for number, words in enumerate(
         ("", "a|an|one", "two|a couple of|couple of", "three|a few|few", "four", "five", "six", "seven",
-         "eight", "nine", "ten", "eleven", "twelve|a dozen", "thirteen", "fourteen", "fifteen", "sixteen",
-         "seventeen", "eighteen", "nineteen", "twenty")
+         "eight", "nine", "ten", "eleven", "twelve|a dozen", "thirteen", "fourteen", "fifteen",
+         "sixteen", "seventeen", "eighteen", "nineteen", "twenty")
     )
     for word in words.split("|")
     if word
@@ -304,7 +304,7 @@ def _season(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] 
 
 
 def _feast(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
-    """Read "at Christmas", "on New Year's Eve 2021", "last Halloween": the nearest, unless it is said."""
+    """Read "at Christmas", "on New Year's Eve 2021", "last Halloween"; the nearest one."""
     month, day = _FEASTS[match["feast"].lower().replace("’", "'")]
     years = [int(match["year"])] if match["year"] else [today.year + i for i in (-1, 0, 1)]
     days = [datetime(year, month, day, tzinfo=UTC) for year in years]

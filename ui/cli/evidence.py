@@ -136,7 +136,9 @@ def show_evidence(summary: Mapping[str, Any]) -> None:
 
 def statements(
     out: _Out,
-    agents: Annotated[str, typer.Option(help="Readers: rules, model (needs llm).")] = "rules",
+    agents: Annotated[
+        str, typer.Option(help="Readers: rules, model (needs llm), times, dateparser.")
+    ] = "rules",
     split: Annotated[
         str, typer.Option(help="dev to develop on, test to report, fresh: its newest part, all.")
     ] = "test",
