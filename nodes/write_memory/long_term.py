@@ -11,7 +11,7 @@ from nodes.act.answer import NOTHING_FOUND
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
-from nodes.retrieval.memory import MemoryPlace
+from nodes.retrieval.memory import MOST, MemoryPlace
 from nodes.retrieval.statements import StatementKind, statements_of
 from stores.text import one_line, words_of
 
@@ -42,6 +42,9 @@ class LongTermMemory(MemoryParams):
         description="what reads who is or does what, and when: 'model' asks the language model",
     )
     gate: bool = Field(default=True, description="keep no small talk")
+    most: int = Field(
+        default=MOST, ge=20, description="facts of a user at most: those go that are missed least"
+    )
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
@@ -53,7 +56,7 @@ class LongTermMemory(MemoryParams):
             said = answered(record.decision.action)
             if said is None:
                 for turn in settled(record, resources):
-                    store.add(self.place.namespace, turn)
+                    store.add(self.place.namespace, turn, most=self.most)
                 return
             if record.decision.fallback is not None:
                 return
@@ -79,7 +82,7 @@ class LongTermMemory(MemoryParams):
                 tuple(entities[:20]), tuple(relations[:20]), at=now, about=about,
                 source=source, lineage=lineage, statements=statements, more=tuple(vectors[2:]),
             )  # fmt: skip
-            store.add(self.place.namespace, turn, gated=self.gate)
+            store.add(self.place.namespace, turn, gated=self.gate, most=self.most)
 
         return write_memory
 

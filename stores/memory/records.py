@@ -163,13 +163,14 @@ class Candidate:
 class Written:
     """What became of a turn: ``stored``, ``merged`` into a fact, ``refused`` or ``repeated``.
 
-    ``closed`` are the facts that it ended.
+    ``closed`` are the facts that it ended, ``dropped`` those that went because the memory was full.
     """
 
     outcome: str
     fact: int | None = None
     reason: str = ""
     closed: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
 
 
 def tidy(value: Any) -> Any:

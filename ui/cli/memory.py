@@ -153,12 +153,14 @@ def remember(
     memory = _memory(db, user, agent, embedder)
     written = memory.remember(text, at=at, source=source, speaker=speaker, thread=thread)
     if json_target is not None:
-        write_json(json_target, {**vars(written), "closed": list(written.closed)})
+        lists = {"closed": list(written.closed), "dropped": list(written.dropped)}
+        write_json(json_target, {**vars(written), **lists})
         return
     said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
     closed = f"; it closes {', '.join(map(str, written.closed))}" if written.closed else ""
-    say(f"{line}{closed}")
+    dropped = ", ".join(map(str, written.dropped))
+    say(f"{line}{closed}{f'; the memory was full, so these went: {dropped}' if dropped else ''}")
 
 
 @memory_app.command()
