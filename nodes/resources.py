@@ -16,7 +16,7 @@ from nodes.protocols import (
     Updater,
     UpdaterParams,
 )
-from stores.errors import UserError
+from stores.errors import UserError, missing
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ class Resources:
         """Return what ``make`` makes, at most once for equal keys."""
         with self._lock:
             if key not in self._built:
-                self._built[key] = make()
+                try:
+                    self._built[key] = make()
+                except ModuleNotFoundError as error:
+                    raise missing(error) or error from None
             return self._built[key]
 
     def forget(self, params: Params) -> None:
