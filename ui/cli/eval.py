@@ -361,6 +361,23 @@ def remembered(
     return partial(run_remembered, run.out, *how)
 
 
+@evaluation(
+    eval_app,
+    "stategate eval served --set env.data=official --set env.split=train --out runs/served",
+    config="alfworld", without=WORKERS,
+)  # fmt: skip
+def served(
+    run: Run,
+    users: Annotated[int, opt("Users, each in a scene of their own.", min=2)] = 20,
+    tasks: Annotated[int, opt("Tasks of each, one after another.", min=2)] = 6,
+) -> Any:
+    """Play one task after another in one place, with and without what was seen there before."""
+    from evals.memory.worlds import run_served
+
+    how = (run.config, run.overrides, users, tasks, run.seed, command_line())
+    return partial(run_served, run.out, *how)
+
+
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run directories.")],
