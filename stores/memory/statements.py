@@ -113,7 +113,7 @@ def _known(
     holds its value's longest word.
     """
     s, f = tables.statements.c, tables.facts.c
-    alike = [s.relation.in_(_related(row["relation"]))]
+    alike: list[Any] = [s.relation.in_(_related(row["relation"]))]
     if row["value_key"]:
         alike.append(s.value_key == row["value_key"])
     if _denies(row) and row["value_key"]:
