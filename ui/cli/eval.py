@@ -93,8 +93,9 @@ def wordings(
         str, opt("train, develop, held-out, or families, comma-separated.")
     ] = "develop",
     actors: Annotated[str, opt("Kinds of actors.")] = "rule,policy",
-    contexts: Annotated[str, opt("Of full, compress.")] = "full,compress",
+    contexts: Annotated[str, opt("Of full, window, compress.")] = "full,compress",
     goals: _Goals = "developing:40",
+    mixed: Annotated[bool, opt("A split's families in turn, as one wording.")] = False,
     config: Config = "webshop",
     overrides: Overrides = None,
     seed: _Seed = 0,
@@ -103,7 +104,7 @@ def wordings(
     """Play WebShop's goals in many wordings: success by family, with full and with compress."""
     from evals.webshop.wordings import run_wordings
 
-    how = (names(contexts), overrides or (), seed, command_line())
+    how = (names(contexts), overrides or (), seed, mixed, command_line())
     measure(out, json_target, lambda: run_wordings(config, split, names(actors), goals, out, *how))
 
 
