@@ -10,7 +10,6 @@ from envs.protocols import Chunk
 from envs.webshop import WebShop
 from envs.webshop.expert import play
 from envs.webshop.view import WebShopView
-from envs.webshop.wish import read_wish
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
 from nodes.conformance import check_context
@@ -18,7 +17,7 @@ from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.registry import registry
 from nodes.resources import Resources
-from nodes.retrieval.align import clarity, focus_on, parts_of
+from nodes.retrieval.align import clarity, focus_on, parts_of, wish_of
 from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.tokens import count_tokens
@@ -160,8 +159,8 @@ def test_what_an_actor_needs_outlives_a_tight_ratio(pages):
         if context.tokens == whole.tokens:
             continue
         lines = context.text.splitlines()
-        for name, value in read_wish(request.instruction).options:
-            assert f"{name}: {value}" in lines[0]
+        for _, value in wish_of(VIEW, request.instruction).values:
+            assert value in lines[0]
         assert [x for x in lines if x.startswith("Chosen")] == [
             x for x in whole.text.splitlines() if x.startswith("Chosen")
         ]
