@@ -56,7 +56,7 @@ class _LocalEmbedder(_CachedEmbedder):
 
     def _compute(self, texts: Sequence[str]) -> Vector:
         with self._lock:
-            self._model = self._model or _load_minilm()
+            self._model = self._model or load_minilm()
             # One text at a time: padding to a batch would change the last bits of a vector, and two
             # cores are busy with one text already.
             encode = partial(self._model.encode, normalize_embeddings=True, show_progress_bar=False)
@@ -64,7 +64,8 @@ class _LocalEmbedder(_CachedEmbedder):
         return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
 
 
-def _load_minilm() -> Any:
+def load_minilm() -> Any:
+    """Load the sentence model itself."""
     from stores.assets.fetch import asset_path
 
     with needs("local"):

@@ -75,7 +75,8 @@ def test_inputs_are_bounded_whatever_the_page():
 
 @pytest.mark.parametrize("mode", ["rich", "text"])
 @pytest.mark.parametrize(
-    "wording", ["Find me a lamp with color: {}, and size: {}", "the {} lamp please, {}", "{}, {}, lamp"]
+    "wording",
+    ["Find me a lamp with color: {}, and size: {}", "the {} lamp please, {}", "{}, {}, lamp"],
 )
 def test_facts_of_a_page_do_not_depend_on_how_it_is_asked(mode, wording):
     shop = WebShop.load("sample", observation=mode)

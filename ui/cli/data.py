@@ -1,7 +1,7 @@
 """``stategate data``: fetch the files that worlds read."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,6 +71,7 @@ def trajectories(
     episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
+    others: Annotated[str, opt("Actors that shop beside the expert: rule,policy.")] = "rule",
     seed: int = 0,
 ) -> None:
     """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
@@ -95,8 +96,12 @@ def trajectories(
     if observation not in (*MODES, "both"):
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
-    play = collect_practice if practice else collect
-    write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
+    how: dict[str, Any] = {"seed": seed, "modes": modes, **known}
+    if practice:
+        write_json("-", collect_practice(source, out, **how)["splits"])
+        return
+    actors = [name.strip() for name in others.split(",") if name.strip()]
+    write_json("-", collect(source, out, others=actors, **how)["splits"])
 
 
 @command(data_app, "stategate data convert human mturk/ --out runs/trajectories/human.jsonl")

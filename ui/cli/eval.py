@@ -146,6 +146,23 @@ def retrieval(
     measure(out, json_target, partial(run_retrieval, data, out, *how))
 
 
+@evaluation(eval_app, "stategate eval strangers --data react.jsonl,human.jsonl --out runs/s")
+def strangers(
+    data: Annotated[str, opt("Of stategate data convert, comma-separated.", metavar="FILE")],
+    out: _Out,
+    config: Config = "webshop",
+    overrides: Overrides = None,
+    limit: Limit = None,
+    seed: _Seed = 0,
+    json_target: JsonFile = None,
+) -> None:
+    """Measure retriever and state on episodes that other agents and people played."""
+    from evals.worlds.strangers import run_strangers
+
+    how = (config, overrides or (), limit, seed, command_line())
+    measure(out, json_target, partial(run_strangers, names(data), out, *how))
+
+
 @evaluation(eval_app, "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa")
 def qa(
     out: _Out,
