@@ -24,8 +24,9 @@ def _vector(key: str) -> Floats | None:
     place = _places().get(key)
     if place is None:
         return None
-    vector = network("meaning")["vectors"][place].astype(np.float32)
-    return vector / (float(np.linalg.norm(vector)) or 1.0)
+    vector: Floats = network("meaning")["vectors"][place].astype(np.float32)
+    unit: Floats = vector / (float(np.linalg.norm(vector)) or 1.0)
+    return unit
 
 
 @lru_cache(maxsize=65536)
@@ -44,7 +45,8 @@ def reduced(vectors: Floats) -> Floats:
     axes = np.linalg.svd(centred.T @ centred)[0][:, :SIZE]
     short = centred @ axes
     short /= np.linalg.norm(short, axis=1, keepdims=True) + 1e-9
-    return np.round(short * 127).astype(np.int8)
+    rounded: Floats = np.round(short * 127).astype(np.int8)
+    return rounded
 
 
 on_install += [_places.cache_clear, _vector.cache_clear, likeness.cache_clear]

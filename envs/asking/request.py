@@ -123,7 +123,7 @@ def _interjections(text: str, found: tuple[Token, ...], clause: tuple[int, ...])
         rest = found[i + 1 : ends[clause[i]] + 1]
         behind = text[found[ends[clause[i]]].end :].lstrip()
         is_last = all(other.word in english()["retracts"] for other in rest)
-        if is_last and behind[:1] in tuple(",-–—:…") or is_last and behind[:2] == "..":
+        if is_last and (behind[:1] in tuple(",-–—:…") or behind[:2] == ".."):
             places.append(i)
     return frozenset(places)
 

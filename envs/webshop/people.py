@@ -1,7 +1,7 @@
-"""What people asked in recorded sessions of the original shop, where a product of this catalogue meets it.
+"""What people asked in recorded sessions of the original shop, where a product here meets it.
 
-The shop's own server writes a log a session, JSON lines whose first row has the goal. The goal's product
-is of the full catalogue; here it counts as served if some product has the full reward with some options.
+The shop's own server writes a log a session, JSON lines whose first row has the goal. Its product is
+of the full catalogue; here it counts as served if some product has the full reward with some options.
 """
 
 import json

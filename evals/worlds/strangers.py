@@ -1,4 +1,4 @@
-"""Episodes that others played: does the query find what they clicked, does the state foresee it?
+"""Episodes that others played: is what they clicked found, and what they did foreseen.
 
     stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl
     stategate data convert human mturk/ --out runs/human.jsonl

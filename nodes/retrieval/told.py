@@ -11,7 +11,9 @@ from envs.protocols import Chunk, View
 from nodes.retrieval.align import asked_choices, entry_scores, title_of
 from nodes.retrieval.page import render
 
-Verdict = Literal["asked for", "excluded", "left open", "says so", "within", "beyond", "nowhere here"]
+Verdict = Literal[
+    "asked for", "excluded", "left open", "says so", "within", "beyond", "nowhere here"
+]
 _ASKED = 0.3  # how much a word must matter to be looked for
 _SAID = 0.6  # how far a text must say a word
 _LIKELY = 0.5
@@ -100,7 +102,9 @@ def _of_amounts(view: View, request: Request, chunks: Sequence[Chunk]) -> Iterat
         if fragment.amount is not None
     ]
     for verdict in ("within", "beyond"):
-        texts = [text for text, amount in amounts if limit.excludes(amount) == (verdict == "beyond")]
+        texts = [
+            text for text, amount in amounts if limit.excludes(amount) == (verdict == "beyond")
+        ]
         if texts:
             part = ", ".join(dict.fromkeys(texts))
             yield Pairing(((limit.start, limit.end),), part, verdict)

@@ -9,7 +9,9 @@ from envs.webshop.wordings import SPLITS, every_pattern, families, names_of, rew
 from evals.core.statistics import cluster_error, paired
 from stores.errors import UserError
 
-CHANGED = [name for name, family in families().items() if family.get("change") not in (None, "lower")]
+CHANGED = [
+    name for name, family in families().items() if family.get("change") not in (None, "lower")
+]
 
 
 @pytest.fixture(scope="module")

@@ -143,5 +143,5 @@ def test_the_shipped_state_drives_an_episode_and_swaps_by_one_word():
         )
         assert out["steps"] > 0
         state = graph.get_state({"configurable": {"thread_id": f"s{i}"}}).values
-        assert state["recurrent"].shape == (1024,)
+        assert state["recurrent"].shape == (512,)
         assert np.abs(state["recurrent"]).max() > 0

@@ -21,7 +21,6 @@ from trainers.episodes import split_by_group
 from trainers.settings import AllocatorSettings, RetrieverSettings, StateSettings, read_settings
 from trainers.state import allocator, model, retriever
 from trainers.webshop.collect import collect
-from trainers.webshop.goals import splits
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ class Aligner(nn.Module):
 
 
 def meanings(settings: AlignerSettings) -> dict[str, Tensor]:
-    """Return the meanings of a sentence model's vocabulary: those of the last aligner, if it has any."""
+    """Return the meanings of a sentence model's vocabulary, of the last aligner if it has any."""
     from safetensors.torch import load_file
 
     known = Path(f"{settings.checkpoint}.safetensors")

@@ -116,3 +116,33 @@ def convert(
 
     count = write_trajectories(out, converted(form, source))
     say(f"{count} episodes in {out}")
+
+
+@command(data_app, "stategate data paraphrases --out paraphrased.yaml -n 40")
+def paraphrases(
+    out: Annotated[Path, opt("The family of wordings to write.", metavar="FILE.yaml")],
+    n: Annotated[int, opt("Requests to rewrite.", "-n", min=1)] = 40,
+    llm: Annotated[str, opt("Kind of model: embedded or openai.")] = "embedded",
+    threads: Annotated[int | None, opt("Cores of the embedded model.", min=1)] = None,
+    seed: int = 0,
+) -> None:
+    """Let a language model rewrite requests; what loses or adds a value is refused."""
+    from langchain_core.messages import HumanMessage
+
+    from nodes.models.asking import ask
+    from nodes.registry import registry
+    from nodes.resources import Resources
+    from trainers.webshop.paraphrases import paraphrase, write
+
+    how: dict[str, Any] = {"kind": llm}
+    if threads and llm == "embedded":
+        how["threads"] = threads
+    model = registry().parse("llm", how).build(Resources())
+    found, refused = paraphrase(
+        lambda prompt: ask(model, [HumanMessage(prompt)], max_tokens=120), n, seed
+    )
+    name = str(getattr(model, "model_name", llm))
+    counts = ", ".join(f"{why} {count}" for why, count in refused.most_common())
+    write(out, found, {"made by": f"stategate data paraphrases -n {n} --seed {seed}, model {name}",
+                       "kept": f"{len(found)} of {n}; refused: {counts}"})  # fmt: skip
+    say(f"{len(found)} of {n} requests in {out}; refused: {counts}")

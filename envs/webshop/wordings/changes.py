@@ -91,7 +91,8 @@ _SYNONYMS: dict[str, dict[str, str]] = {
     },
     "more synonyms": {
         "gray": "grey", "small": "little", "men": "gents", "men's": "gents'", "couch": "sofa",
-        "wood": "timber", "wooden": "timber", "shoes": "footwear", "coffee": "espresso", "rug": "carpet",
+        "wood": "timber", "wooden": "timber", "shoes": "footwear", "coffee": "espresso",
+        "rug": "carpet",
         "purple": "violet", "boys": "lads", "dark": "deep", "soft": "gentle", "strong": "sturdy",
         "machine wash": "washable", "light": "pale", "gift": "present",
     },
@@ -100,8 +101,8 @@ _SYNONYMS: dict[str, dict[str, str]] = {
 
 def _in_other_words(name: str) -> Callable[[str, random.Random], str]:
     words = _SYNONYMS[name]
-    found = re.compile(rf"\b({'|'.join(sorted(map(re.escape, words), key=len, reverse=True))})(?![\w'])",
-                       re.IGNORECASE)  # fmt: skip
+    longest = sorted(map(re.escape, words), key=len, reverse=True)
+    found = re.compile(rf"\b({'|'.join(longest)})(?![\w'])", re.IGNORECASE)
     return lambda text, rng: found.sub(lambda m: words[m[1].lower()], text)
 
 

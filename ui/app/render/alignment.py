@@ -1,5 +1,6 @@
 """The alignment of an instruction with a page, drawn: which words ask for which part of it."""
 
+import itertools
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -37,11 +38,11 @@ def _merged(instruction: str, places: Sequence[tuple[int, int]]) -> list[tuple[i
 
 
 def _marked(instruction: str, found: Sequence[Pairing]) -> list[tuple[str, str, str]]:
-    """Cut the instruction into (text, verdict, numbers of its pairings); both "" where there is none."""
+    """Cut the instruction into (text, verdict, numbers of its pairings), "" where there is none."""
     cuts = {0, len(instruction), *(place for one in found for pair in one.places for place in pair)}
     marks = sorted(cuts)
     parts: list[tuple[str, str, str]] = []
-    for start, end in zip(marks, marks[1:], strict=False):
+    for start, end in itertools.pairwise(marks):
         here = [
             (number, one.verdict)
             for number, one in enumerate(found, 1)
