@@ -20,7 +20,7 @@ from tests.graph.test_mcp import _command, notes
 pytest.importorskip("mcp")
 pytest.importorskip("uvicorn")
 pytest.importorskip("sqlalchemy")
-TOKEN = "a token that nobody guesses"  # noqa: S105
+TOKEN = "a token that nobody guesses"
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {
