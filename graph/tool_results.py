@@ -57,9 +57,7 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             return result
         store = getattr(request.runtime, "store", None) if self._in_store else None
         can_keep = result.artifact is None or isinstance(result.artifact, dict)
-        context = (
-            self.context if can_keep and (store or not self._in_store) else self.without_recall
-        )
+        context = self.context if can_keep else self.without_recall
         asked = [m for m in _messages(request) if m.type == "human"]
         call = AIMessage("", tool_calls=[request.tool_call])
         try:
@@ -87,8 +85,8 @@ def shorten_results(
 
     What matters is decided by context kind ``kind`` from what was asked and called. The whole result
     stays in the message's artifact, which no model reads; with ``keep_original="store"`` it goes to the
-    graph's store (``create_agent(store=…)``), so that checkpoints stay small; ``recall`` finds it in
-    both. With False it is gone. Results that a tool failed with are left alone. In a ``ToolNode``, tools
+    graph's store (``create_agent(store=…)``), where there is one, so that checkpoints stay small;
+    ``recall`` finds it in both. With False it is gone. Results that a tool failed with are left alone. In a ``ToolNode``, tools
     that are awaited need ``awrap_tool_call=….awrap_tool_call``, too.
     """
     return ShortenedResults(tokens, kind, keep_original, **parameters)

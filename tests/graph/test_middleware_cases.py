@@ -378,11 +378,11 @@ def test_a_store_keeps_checkpoints_small_and_nothing_is_gone(is_async: bool) -> 
     assert sizes["store"] < 0.6 * sizes[True]
 
 
-def test_without_a_store_the_text_is_cut_without_a_way_back() -> None:
+def test_without_a_store_the_original_stays_beside_it() -> None:
     node = ToolNode([documents], wrap_tool_call=shorten_results(200, keep_original="store"))
-    result = _one_call(node, call("documents", "c", number=1))[-1]
-    assert "[cut" in result.text
-    assert "recall" not in result.text
+    messages = _one_call(node, call("documents", "c", number=1))
+    name = messages[-1].text.rpartition("recall ")[2].rstrip("]")
+    assert recalled(name, messages, 9000) == LONG
 
 
 def test_a_builder_that_fails_leaves_the_result_whole(monkeypatch: pytest.MonkeyPatch) -> None:
