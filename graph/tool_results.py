@@ -69,9 +69,7 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             if context.settings.with_recall:
                 kept = {**(result.artifact or {}), **kept_as(whole, store)}
                 message = message.model_copy(update={"artifact": kept})
-        except (
-            Exception
-        ) as error:  # a builder or a store may raise anything, and the result is there
+        except Exception as error:  # builders and stores may raise anything: the result is there
             problem = " ".join(str(error).split())[:300] or type(error).__name__
             logging.getLogger("stategate").warning("a result stays whole: %s", problem)
             return result
@@ -86,8 +84,8 @@ def shorten_results(
     What matters is decided by context kind ``kind`` from what was asked and called. The whole result
     stays in the message's artifact, which no model reads; with ``keep_original="store"`` it goes to the
     graph's store (``create_agent(store=…)``), where there is one, so that checkpoints stay small;
-    ``recall`` finds it in both. With False it is gone. Results that a tool failed with are left alone. In a ``ToolNode``, tools
-    that are awaited need ``awrap_tool_call=….awrap_tool_call``, too.
+    ``recall`` finds it in both. With False it is gone. Results that a tool failed with are left alone.
+    In a ``ToolNode``, tools that are awaited need ``awrap_tool_call=….awrap_tool_call``, too.
     """
     return ShortenedResults(tokens, kind, keep_original, **parameters)
 
