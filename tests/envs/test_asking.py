@@ -115,8 +115,8 @@ def test_any_text_can_be_read(text, values):
 @pytest.mark.parametrize(
     "order",
     [
-        "a shirt in red, no wait, blue", "red? no, blue. that is the shirt", "a shirt, red - sorry, blue",
-        "shirt in red, i mean blue", "a blue shirt instead of a red one",
+        "a shirt in red, no wait, blue", "red? no, blue. that is the shirt",
+        "a shirt, red - sorry, blue", "shirt in red, i mean blue", "a blue shirt instead of a red one",
     ],
 )  # fmt: skip
 def test_what_is_taken_back_is_not_asked(order):

@@ -6,7 +6,10 @@ import yaml
 
 from trainers.webshop.paraphrases import generalised, paraphrase, write
 
-PARTS = {"kind": "tea tins", "attributes": "air tight", "values": "sky blue", "limit": "at most 25 dollars"}
+PARTS = {
+    "kind": "tea tins", "attributes": "air tight", "values": "sky blue",
+    "limit": "at most 25 dollars",
+}  # fmt: skip
 
 
 def test_each_part_must_stay_once_and_nothing_come_in():

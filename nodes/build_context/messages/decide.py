@@ -323,7 +323,8 @@ class Decider:
         before: Sequence[BaseMessage],
     ) -> dict[str, Rendering]:
         """Ask the builder which parts of these results stay within ``budget`` tokens."""
-        source = HistorySource([(s.key, s.text) for s in slots], self._embedder)
+        asked = f"{instruction_of(messages)} {' '.join(map(calls_text, before[-4:]))}"
+        source = HistorySource([(s.key, s.text) for s in slots], self._embedder, asked)
         request = self._request(source, messages, budget, state, before)
         pieces = {piece.id: piece for piece in self._builder(request).pieces}
         return {
