@@ -18,6 +18,7 @@ from envs.messages.history import text_of, with_text
 from graph.recall_tool import kept_as
 from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import RECALL, Decisions
+from nodes.build_context.messages.slots import SHORTENED
 
 Result = ToolMessage | Command[Any]
 Handler = Callable[[ToolCallRequest], Result]
@@ -65,7 +66,8 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
             short, whole = text_of(shown), text_of(result)
             if short == whole:
                 return result
-            message: Any = with_text(result, short)
+            told = {**result.response_metadata, SHORTENED: True}
+            message: Any = with_text(result, short).model_copy(update={"response_metadata": told})
             if context.settings.with_recall:
                 kept = {**(result.artifact or {}), **kept_as(whole, store)}
                 message = message.model_copy(update={"artifact": kept})
