@@ -110,7 +110,7 @@ async def _model(seconds: float) -> AsyncIterator[str]:
                 await asyncio.sleep(seconds)
                 writer.write(head.encode() + raw)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=512)
