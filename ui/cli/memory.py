@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.text import one_line
-from ui.cli.output import JsonFile, command_group, console, opt, say, write_json
+from ui.cli.output import JsonFile, command_group, console, opt, say, write_json, wrote
 
 if TYPE_CHECKING:
     from nodes.protocols import Embedder
@@ -86,8 +86,7 @@ def why(
     limits = Limits(k, tokens, 0.0, min_trust)
     _, candidates = memory.explain(words, as_of=as_of, limits=limits)
     others = [n for n in memory.store.namespaces() if n != memory.namespace]
-    if json_target is not None:
-        write_json(json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates])
+    if wrote(json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
     from rich.markup import escape
     from rich.table import Table
@@ -114,8 +113,7 @@ def timeline(
     """Show what was stated of whom, from when to when, and which fact ended it."""
     place = _place(db, user, agent)
     rows = place.open().timeline(place.namespace)
-    if json_target is not None:
-        write_json(json_target, rows)
+    if wrote(json_target, rows):
         return
     from rich.markup import escape
     from rich.table import Table
@@ -151,8 +149,7 @@ def remember(
     """Keep a text, and say what became of it: stored, merged or refused, and what it closed."""
     memory = _memory(db, user, agent, embedder)
     written = memory.remember(text, at=at, source=source, speaker=speaker, thread=thread)
-    if json_target is not None:
-        write_json(json_target, {**vars(written), "closed": list(written.closed)})
+    if wrote(json_target, {**vars(written), "closed": list(written.closed)}):
         return
     said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
@@ -186,8 +183,7 @@ def forget(
     )  # fmt: skip
     if not report.erased and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
-    if json_target is not None:
-        write_json(json_target, {"forgotten": report.counts, "exported_to": report.exports})
+    if wrote(json_target, {"forgotten": report.counts, "exported_to": report.exports}):
         return
     gone = report.counts["facts"]
     other = ", ".join(f"{n} {what}" for what, n in report.counts.items() if n and what != "facts")
@@ -278,8 +274,7 @@ def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
 
 
 def _show(facts: "list[Fact]", json_target: str | None) -> None:
-    if json_target is not None:
-        write_json(json_target, [_plain(fact) for fact in facts])
+    if wrote(json_target, [_plain(fact) for fact in facts]):
         return
     from rich.padding import Padding
     from rich.text import Text
