@@ -1,7 +1,5 @@
 """Tables and plots from run directories, never by hand.
 
-    stategate eval report runs/rule runs/chat --out docs/results/mine.md
-
 The ``args.json`` and ``summary.json`` behind each table are copied to ``runs/NAME`` beside the page,
 and each run has a plot of its own.
 """

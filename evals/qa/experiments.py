@@ -1,9 +1,5 @@
 """The QA experiments: chunk size, chunking, embedding and retrieval, memory policy.
 
-    stategate eval qa --out runs/qa-sample
-    stategate eval qa --data FOLDER --experiments A,B,C --out runs/qa
-    stategate eval qa --set actor.kind=answer --limit 6 --experiments D --out runs/qa-chat
-
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
 token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation.
 """

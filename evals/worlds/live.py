@@ -1,8 +1,5 @@
 """Live evaluation: agents play the same tasks; success, score, steps, tokens, seconds, paired tests.
 
-    stategate eval live --goals 0-499 --agents full,window,query_rag --out runs/rule
-    stategate eval live --config mine.yaml --tasks all --agents full,compress --out runs/mine
-
 For any world that has numbered goals or lists its tasks (``envs.protocols.World``).
 """
 
