@@ -243,6 +243,9 @@ def _commit() -> str:
     try:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != _ROOT:
             return "unknown (not a git checkout)"  # installed inside somebody else's repository
+        git(
+            "ls-files", "--error-unmatch", __file__
+        )  # fails where it was put beside their own files
         commit = git("rev-parse", "HEAD")
         # Checkpoints are told by their hashes: a trainer has just written the one before its own.
         changed = git("status", "--porcelain", "--", ".", ":!checkpoints")
