@@ -28,6 +28,7 @@ from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace
 from stores.memory.stated import stated
 from stores.sqlite import compact
+from stores.tables import is_database, tables_holding
 from stores.traces.store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
@@ -36,11 +37,14 @@ _TELLING = 12
 
 @dataclass(frozen=True)
 class Places:
-    """The stores to clear beside the memory; by default this machine's own."""
+    """The stores to clear beside the memory; by default this machine's own.
 
-    traces: Path | None = None
+    Each may be in PostgreSQL (see ``stores.tables``).
+    """
+
+    traces: Path | str | None = None
     checkpoints: str | None = None
-    banks: tuple[Path, ...] = ()
+    banks: tuple[Path | str, ...] = ()
 
     @classmethod
     def here(cls, traces: str | None = None, checkpoints: str | None = None) -> "Places":
@@ -49,7 +53,9 @@ class Places:
         banks = (
             tuple(sorted(p.parent for p in folder.rglob("bank.sqlite"))) if folder.is_dir() else ()
         )
-        trace = Path(traces).expanduser() if traces else home() / "traces.sqlite"
+        trace: Path | str = home() / "traces.sqlite"
+        if traces:
+            trace = traces if is_database(traces) else Path(traces).expanduser()
         return cls(trace, checkpoints or str(home() / "checkpoints.sqlite"), banks)
 
 
@@ -84,24 +90,25 @@ def forget_everywhere(
     report.counts["store items"] = memory.erase_items(texts, namespace.user if everything else None)
     report.counts["trace steps"] = _traces(places.traces, erased, threads if thread else set())
     report.counts["checkpoints"] = _checkpoints(places.checkpoints, threads)
-    report.counts["bank rows"] = sum(_bank(folder, erased, texts) for folder in places.banks)
+    report.counts["bank rows"] = sum(_bank(place, erased, texts) for place in places.banks)
     report.counts["cached vectors"] = embedding_cache().drop(_embedded(erased))
     report.exports = [path for path in memory.exports(namespace) if Path(path).exists()]
     return report
 
 
-def _traces(path: Path | None, erased: Erased, threads: Iterable[str]) -> int:
-    if path is None or not path.exists():
+def _traces(place: Path | str | None, erased: Erased, threads: Iterable[str]) -> int:
+    if place is None or not (is_database(place) or Path(place).exists()):
         return 0
-    count = TraceStore(path).forget(erased.turns, threads)
-    compact(path)
+    count = TraceStore(place).forget(erased.turns, threads)
+    if not is_database(place):
+        compact(Path(place))
     return count
 
 
 def _checkpoints(where: str | None, threads: Iterable[str]) -> int:
     if where is None or where == "memory":
         return 0
-    is_file = "://" not in where
+    is_file = not is_database(where)
     if is_file and not Path(where).expanduser().exists():
         return 0
     saver = open_saver(where)
@@ -116,9 +123,9 @@ def _checkpoints(where: str | None, threads: Iterable[str]) -> int:
     return count
 
 
-def _bank(folder: Path, erased: Erased, texts: Sequence[str]) -> int:
+def _bank(place: Path | str, erased: Erased, texts: Sequence[str]) -> int:
     """Remove rows that were made of forgotten episodes, or that hold what was said in them."""
-    bank = open_bank(folder)
+    bank = open_bank(place)
     episodes = {episode for episode, _ in erased.turns}
     gone = []
     for row in bank.rows():
@@ -131,8 +138,8 @@ def _bank(folder: Path, erased: Erased, texts: Sequence[str]) -> int:
             gone.append(row.n)
     bank.remove(gone)
     bank.close()
-    if gone:
-        compact(folder / "bank.sqlite")
+    if gone and not is_database(place):
+        compact(Path(place) / "bank.sqlite")
     return len(gone)
 
 
@@ -160,7 +167,7 @@ class Hit:
 def search_everywhere(
     texts: Sequence[str], memory: LongTerm, places: Places | None = None
 ) -> list[Hit]:
-    """Search every store for ``texts``: each file here, byte by byte, and the memory's tables.
+    """Search every store for ``texts``: each file here, byte by byte, and databases' tables.
 
     Free pages and write-ahead logs of databases are read like the rest; JSON's and UTF-8's ways of
     writing a text are both tried. Embeddings hold no texts: they are searched by the texts' own keys.
@@ -168,21 +175,22 @@ def search_everywhere(
     places = Places.here() if places is None else places
     hits: list[Hit] = []
     files = {path for folder in (home(), cache()) for path in _files(folder)}
-    named = [places.traces, *(bank / "bank.sqlite" for bank in places.banks)]
-    if places.checkpoints and "://" not in places.checkpoints:
-        named.append(Path(places.checkpoints).expanduser())
+    stores = [place for place in (places.traces, places.checkpoints) if place]
+    databases = {str(p).partition("#")[0] for p in (*stores, *places.banks) if is_database(p)}
+    named = [Path(place).expanduser() for place in stores if not is_database(place)]
+    named += [Path(bank) / "bank.sqlite" for bank in places.banks if not is_database(bank)]
     if memory.file is not None:
         named.append(memory.file)
     for path in named:
-        if path is not None:
-            files |= {
-                p for p in (path, Path(f"{path}-wal"), Path(f"{path}-journal")) if p.is_file()
-            }
+        files |= {p for p in (path, Path(f"{path}-wal"), Path(f"{path}-journal")) if p.is_file()}
     for text in texts:
         if not text.strip():
             raise UserError("name words to look for: everything holds an empty text")
         forms = {text.encode(), json.dumps(text)[1:-1].encode()}
         hits += [Hit("file", str(p), text) for p in sorted(files) if _holds(p, forms)]
+        hits += [
+            Hit("database", t, text) for place in databases for t in tables_holding(place, forms)
+        ]
         hits += [Hit("memory", table, text) for table in memory.tables_with(text)]
         hits += [Hit("export", p, text) for p in memory.exports(None) if _holds(Path(p), forms)]
     if embedding_cache().knows(texts):

@@ -1,4 +1,6 @@
-"""Every event of every episode, in SQLite: written as it happens, idempotent by episode and step.
+"""Every event of every episode: written as it happens, idempotent by episode and step.
+
+In a SQLite file, or in a PostgreSQL database (see ``stores.tables``).
 
 Beside the events of a step stands what became of each chunk in its context, with the builder's score
 (:class:`~stores.traces.ContextPiece`); the context's text is not kept.
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.files import write_lines
-from stores.sqlite import SqliteFile
+from stores.tables import open_tables
 from stores.text import storable
 from stores.traces import ContextPiece, Event
 
@@ -41,12 +43,13 @@ class TraceStore:
     """A trace database. Safe to open from several threads and processes.
 
     Every method raises ``UserError`` where the file is no SQLite database, is damaged, or cannot be
-    written.
+    written, or where the server does not answer.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._file = SqliteFile(path, "traces", (_SCHEMA,))
+        self._file = open_tables(path, "traces", (_SCHEMA,))
         self.path = self._file.path
+        self.place = str(path)
 
     def write_step(
         self,
@@ -139,8 +142,9 @@ class TraceStore:
                     " where episode_id = ? and step < ?",
                     (target, source, steps),
                 )
+            db.execute("delete from episodes where episode_id = ?", (target,))
             db.execute(
-                "insert or replace into episodes"
+                "insert into episodes"
                 " select ?, ?, task, instruction, agent, ?, 0, 0, ? from episodes where episode_id = ?",
                 (target, thread_id or target, time.time(), steps, source),
             )
@@ -156,7 +160,7 @@ class TraceStore:
         """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
         query = (
             "select * from episodes where (? is null or reward >= ?) and (? is null or done = ?)"
-            " order by started desc, rowid desc"
+            " order by started desc, episode_id"
         )
         read: dict[str, Callable[[Any], Any]] = {
             "task": json.loads,

@@ -25,25 +25,28 @@ def memory(tmp_path, monkeypatch):
     return Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="ana")
 
 
-@pytest.fixture
-def places(tmp_path, memory):
+@pytest.fixture(params=["files", "postgres"])
+def places(request, tmp_path, memory):
     """Return stores that all hold the secret of episode e1, thread t1, and something of e2, t2."""
+    where, bank_place = str(tmp_path / "checkpoints.sqlite"), tmp_path / "bank"
     traces = TraceStore(tmp_path / "traces.sqlite")
+    if request.param == "postgres":
+        where = request.getfixturevalue("own_database")()
+        bank_place, traces = f"{where}#b", TraceStore(where)
     for episode, thread, text in (("e1", "t1", SECRET), ("e2", "t2", "The sky is blue.")):
         memory.remember_all([{"text": text, "thread": thread, "id": episode, "speaker": "Ana"}])
         traces.write_step(episode, 0, [Event("OBS", text, 0)], thread_id=thread, instruction=text)
-        where = str(tmp_path / "checkpoints.sqlite")
         saver = open_saver(where)
         config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
         checkpoint = {**empty_checkpoint(), "channel_values": {"events": text}}
         saver.put(config, checkpoint, {}, {"events": 1})
         saver.conn.close()
-    bank = Bank(tmp_path / "bank", "state", {}, create=True)
+    bank = Bank(bank_place, "state", {}, create=True)
     rows = [Row("a", "x", 1.0, {"said": SECRET}), Row("b", "x", 1.0, {"said": "The sky is blue."})]
     bank.add([Entry(row) for row in rows])
     bank.close()
     embedding_cache().put("m", [SECRET], np.ones((1, 3), np.float32))
-    return Places(traces.path, where, (tmp_path / "bank",))
+    return Places(traces.place, where, (bank_place,))
 
 
 @pytest.mark.parametrize("named", ["ids", "thread", "user"])
@@ -51,6 +54,7 @@ def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, nam
     assert {hit.store for hit in search_everywhere([SECRET], memory.store, places)} >= {
         "file",
         "memory",
+        *(["database"] if str(places.traces).startswith("postgresql") else []),
     }
     fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.question)
     how = {"ids": {"ids": [fact.id]}, "thread": {"thread": "t1"}, "user": {}}[named]

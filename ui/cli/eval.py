@@ -200,12 +200,34 @@ def agents(
     arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
     budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 8000,
     seed: Annotated[int, opt("Of the first task of each family.")] = 0,
+    llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
 ) -> Any:
     """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
     from evals.agents.run import DEFAULT_ARMS, run_agents
 
-    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line())
+    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line(), llmlingua)
     return partial(run_agents, run.out, *what)
+
+
+@evaluation(
+    eval_app,
+    "stategate eval tools --config alfworld --player seeker --n 20 --out runs/tools",
+    without=("seed",),
+    config="files",
+)
+def tools(
+    run: Run,
+    player: Annotated[str, opt("'model', the configured one, or a kind of actor.")] = "model",
+    n: Annotated[int, opt("Tasks, from the first on.", min=1)] = 10,
+    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
+    budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 3000,
+    calls: Annotated[int, opt("That the model has for a task.", min=1)] = 50,
+) -> Any:
+    """Give agents real tools, a world or (config "files") a folder, and our middleware and others'."""
+    from evals.agents.with_tools import TOOL_ARMS, run_tools
+
+    what = (run.config, player, n, names(arms) or TOOL_ARMS, budget, calls, run.overrides)
+    return partial(run_tools, run.out, *what, command_line())
 
 
 @evaluation(
