@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -127,3 +128,9 @@ class Resources:
     def folder(self) -> Path:
         """The cache folder of this machine."""
         return home()
+
+
+@lru_cache(maxsize=1)
+def shared_resources() -> Resources:
+    """Return what library objects (retrievers, memories) of this process share: each model once."""
+    return Resources()

@@ -7,6 +7,7 @@ Beside the events of a step stands what became of each chunk in its context, wit
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
@@ -94,6 +95,25 @@ class TraceStore:
                     json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
                 ),
             )  # fmt: skip
+
+    def holding(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Return (episode, step, thread) of every step that holds one of ``texts``.
+
+        A step also holds what its episode's instruction and task do.
+        """
+        found: dict[tuple[str, int, str], None] = {}
+        query = (
+            "select v.episode_id, v.step, v.text, e.instruction, e.task, e.thread_id from events v"
+            " left join episodes e on e.episode_id = v.episode_id where v.text like ? escape '!'"
+            " or e.instruction like ? escape '!' or e.task like ? escape '!'"
+        )
+        for text in texts:
+            quoted = json.dumps(text)[1:-1]
+            for row in self._file.query(query, [_like(text), _like(text), _like(quoted)]):
+                held = (row["text"] or "", row["instruction"] or "", row["task"] or "")
+                if any(words in part for words in (text, quoted) for part in held):
+                    found[row["episode_id"], row["step"], row["thread_id"] or ""] = None
+        return list(found)
 
     def forget(self, steps: Sequence[tuple[str, int]] = (), threads: Iterable[str] = ()) -> int:
         """Delete steps (episode, step) and whole threads; returns how many steps went.
@@ -216,3 +236,9 @@ class TraceStore:
         if pieces := self.pieces(name):
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
+
+
+def _like(text: str) -> str:
+    """Return the pattern of what holds the beginning of ``text``, with ``!`` to escape."""
+    plain = re.sub(r"([%_!])", r"!\1", text[:200])
+    return f"%{plain}%"

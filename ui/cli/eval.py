@@ -351,8 +351,10 @@ def dialogues(
 )  # fmt: skip
 def statements(
     run: Run,
-    agents: Annotated[str, opt("Readers: rules, model (needs llm).")] = "rules",
-    split: Annotated[str, opt("dev to develop on, test to report, all.")] = "test",
+    agents: Annotated[str, opt("Readers: rules, model (needs llm), times, dateparser.")] = "rules",
+    split: Annotated[
+        str, opt("dev to develop on, test to report, fresh: its newest part, all.")
+    ] = "test",
 ) -> Any:
     """Compare what memory reads, merges and refuses with marks made by hand."""
     from evals.memory.marking import run_statements
@@ -379,6 +381,23 @@ def remembered(
 
     how = (goals, run.config, run.overrides, run.seed, command_line())
     return partial(run_remembered, run.out, *how)
+
+
+@evaluation(
+    eval_app,
+    "stategate eval served --set env.data=official --set env.split=train --out runs/served",
+    config="alfworld", without=WORKERS,
+)  # fmt: skip
+def served(
+    run: Run,
+    users: Annotated[int, opt("Users, each in a scene of their own.", min=2)] = 20,
+    tasks: Annotated[int, opt("Tasks of each, one after another.", min=2)] = 6,
+) -> Any:
+    """Play one task after another in one place, with and without what was seen there before."""
+    from evals.memory.worlds import run_served
+
+    how = (run.config, run.overrides, users, tasks, run.seed, command_line())
+    return partial(run_served, run.out, *how)
 
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
