@@ -8,13 +8,14 @@ import sqlalchemy as sa
 
 from stores.memory import database as tables
 from stores.memory.database import among, within
+from stores.memory.names import HAVING
 from stores.memory.records import TRUSTED, Namespace, Turn
 from stores.memory.times import spans
 
 _DISLIKE = ("hate", "dislike", "detest", "loathe")
 #: Relations of which one denies what another said.
 _FAMILIES = (
-    ("have", "own", "get", "buy", "adopt", "keep", "inherit", "drives"),
+    HAVING,
     ("like", "love", "enjoy", "adore", "fancy", *_DISLIKE),
 )
 #: Verbs that say that what one had or did is over.
