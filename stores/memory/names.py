@@ -25,8 +25,6 @@ _LISTS = {
 }
 _WORDS = {name: frozenset(words) for name, words in _LISTS.items()}
 FUNCTION_WORDS = _WORDS["function_words"]
-#: In order: a denial is looked for in all of them.
-HAVING = _LISTS["having"]
 CALENDAR = _WORDS["calendar"]
 TITLES = _WORDS["titles"]
 _LEGAL = _WORDS["legal"]
