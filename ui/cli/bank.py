@@ -8,7 +8,7 @@ import typer
 
 from stores.errors import UserError
 from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
+from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, wrote
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -158,8 +158,7 @@ def show(
         "used": sum(row.uses for row in rows),
     }
     best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[:limit]
-    if json_target is not None:
-        write_json(json_target, {**facts, "shown": [_plain(row) for row in best]})
+    if wrote(json_target, {**facts, "shown": [_plain(row) for row in best]}):
         return
     for key, value in facts.items():
         shown = f"{value:.2f}" if isinstance(value, float) else value
@@ -186,8 +185,7 @@ def search(
 
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
-    if json_target is not None:
-        write_json(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits])
+    if wrote(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits]):
         return
     for hit in hits:
         _print(hit.row, hit.score)
