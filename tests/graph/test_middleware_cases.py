@@ -29,6 +29,7 @@ from examples.scripted import Scripted
 from graph.middleware import ContextMiddleware, build_messages
 from graph.recall_tool import recalled
 from graph.tool_results import shorten_results
+from stores.assets.fetch import ASSETS
 from tests.graph.test_middleware import (
     ASK,
     Recaller,
@@ -318,6 +319,8 @@ def test_a_state_that_nothing_was_trained_on_does_no_harm(updater: Any) -> None:
 @pytest.mark.parametrize("kind", ["gru", "ssm"])
 def test_a_learned_state_reads_the_messages(kind: str) -> None:
     pytest.importorskip("torch")
+    if not ASSETS["minilm"].is_present:
+        pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
     middleware = ContextMiddleware("compress", 2000, updater=kind, timeout=120)
     agent = agent_of(
         Scripted.of(pages(0, 1, 2), "done"), [middleware], checkpointer=InMemorySaver()
