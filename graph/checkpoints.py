@@ -14,8 +14,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stores.errors import UserError, needs
-from stores.loopback import from_environment, without_password
+from stores.loopback import from_environment
 from stores.sqlite import connect
+from stores.text import without_password
 
 
 class AsyncInThreads(BaseCheckpointSaver[Any]):

@@ -181,7 +181,7 @@ def search_everywhere(
     for text in texts:
         if not text.strip():
             raise UserError("name words to look for: everything holds an empty text")
-        forms = {text.encode(), json.dumps(text)[1:-1].encode()}
+        forms = {text.encode("utf-8", "replace"), json.dumps(text)[1:-1].encode()}
         hits += [Hit("file", str(p), text) for p in sorted(files) if _holds(p, forms)]
         hits += [Hit("memory", table, text) for table in memory.tables_with(text)]
         hits += [Hit("export", p, text) for p in memory.exports(None) if _holds(Path(p), forms)]

@@ -51,7 +51,9 @@ def memory_tools(
 
         model = resources.embedder
         vectors = model.embed([question, answer])
-        name = hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()[:16]
+        name = hashlib.sha256(f"{question}\0{answer}".encode("utf-8", "surrogatepass")).hexdigest()[
+            :16
+        ]
         turn = Turn("tools", name, 0, question, answer, vectors[0], vectors[1], model.name)
         is_new = store.write(place.namespace, turn) is not None
         return "remembered" if is_new else "this was remembered already"

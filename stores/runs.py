@@ -29,7 +29,7 @@ from typing import Any
 
 from stores.errors import UserError
 from stores.files import write_text
-from stores.loopback import without_password
+from stores.text import without_password
 
 _PACKAGES = (
     "stategate", "langgraph", "langchain", "langchain-core", "langchain-openai", "torch",
@@ -41,6 +41,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 #: A path from the root, from home or from outside, anywhere in a word; not the path of a URL.
 _PATH = re.compile(r"""(?<![\w.:/~-])(?:~|\.\.)?(?:/[^\s/,;:'"()\[\]{}=]+)+/?""")
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
+#: Bytes that a table of rows may have, unpacked; the largest of the published runs has 20 MB.
+_MOST = 512 << 20
 
 
 class RunDirectory:
@@ -135,15 +137,17 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
     Raises ``UserError`` naming the line if another one is no JSON.
     """
-    raw = Path(path).read_bytes()
-    if Path(path).suffix == ".gz":
-        raw = gzip.decompress(raw)
+    opener: Any = gzip.open if Path(path).suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        raw = file.read(_MOST + 1)
+    if len(raw) > _MOST:
+        raise UserError(f"'{path}' holds more than {_MOST >> 20} MB of rows: split it")
     rows: list[dict[str, Any]] = []
     # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):
         try:
             rows += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
     return rows
 

@@ -31,6 +31,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from stores.errors import UserError, needs
+from stores.text import without_password
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.
@@ -221,7 +222,7 @@ def _solved(solve: Solve, job: Any) -> tuple[Any, str | None]:
     try:
         return solve(job), None
     except Exception as error:
-        return None, f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return None, f"{type(error).__name__}: {without_password(' '.join(str(error).split()))}"
 
 
 # Ray --------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The loop that all trainers share: epochs, early stopping, resuming, learning curves.
 
-The run directory holds ``history.json`` (a row an epoch), ``last.safetensors`` (weights and optimiser,
-to resume from), ``best.safetensors`` and ``curves.png``. Each epoch draws from its own seed, so a run
+The run directory holds ``last.safetensors`` (weights, optimiser and history: one file, so that a kill
+leaves an epoch done or not done), ``history.json`` (the same history, a row an epoch, to read),
+``best.safetensors`` and ``curves.png``. Each epoch draws from its own seed, so a run
 that was stopped and resumed ends in the same weights as one that was not.
 """
 
@@ -25,6 +26,8 @@ from trainers.settings import Settings
 History = list[dict[str, Any]]
 #: Figures by name.
 Figures = Mapping[str, float]
+#: Under which name the weights' file has the history.
+_HISTORY = "history"
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -135,21 +138,33 @@ def _keep(
     state: dict[str, Tensor] = {f"model/{name}": t for name, t in weights.items()}
     for i, values in optimizer.state_dict()["state"].items():
         state |= {f"optimizer/{i}/{k}": v.detach().cpu().clone() for k, v in values.items()}
-    files = {"last.safetensors": state} | ({"best.safetensors": weights} if is_best else {})
+    # ``last`` is what counts: an epoch that was killed before it is done again, to the same weights.
+    files = ({"best.safetensors": weights} if is_best else {}) | {"last.safetensors": state}
     for name, tensors in files.items():
         with replacing(folder / name) as partial:
-            save_file(tensors, partial)
+            save_file(tensors, partial, {_HISTORY: json.dumps(history)})
     write_json(folder / "history.json", history, indent=1)
 
 
 def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
-    from safetensors.torch import load_file
+    from safetensors import SafetensorError, safe_open
 
     last, rows = folder / "last.safetensors", folder / "history.json"
-    if not (last.exists() and rows.exists()):
+    if not last.exists():
         return []
-    tensors = load_file(last)
+    try:
+        with safe_open(last, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            own = (file.metadata() or {}).get(_HISTORY)
+        if own is None:  # of before the history was kept with the weights
+            own = rows.read_text("utf-8") if rows.exists() else "[]"
+        history: History = json.loads(own)
+    except (SafetensorError, OSError, ValueError) as error:
+        problem = " ".join(str(error).split())[:80]
+        raise UserError(
+            f"'{last}' is damaged ({problem}): remove the folder, the training begins anew"
+        ) from None
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer/"):
@@ -160,7 +175,6 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
         model.load_state_dict(weights)
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        history: History = json.loads(rows.read_text("utf-8"))
     except (RuntimeError, ValueError):
         raise UserError(
             f"'{folder}' holds another model's training: name another run, or remove the folder"

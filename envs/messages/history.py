@@ -29,12 +29,16 @@ def key_of(message: BaseMessage, place: int) -> str:
 def name_of(message: BaseMessage, place: int) -> str:
     """Return the five letters by which a model can name a message; a result goes by its call."""
     call = getattr(message, "tool_call_id", None)
-    return f"{zlib.crc32(str(call or key_of(message, place)).encode()):08x}"[:5]
+    return (
+        f"{zlib.crc32(str(call or key_of(message, place)).encode('utf-8', 'surrogatepass')):08x}"[
+            :5
+        ]
+    )
 
 
 def digest(text: str) -> int:
     """Return a checksum that tells whether a result is still the one that was read."""
-    return zlib.crc32(text.encode())
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def text_of(message: BaseMessage) -> str:

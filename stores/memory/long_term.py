@@ -47,6 +47,13 @@ from stores.memory.statements import write_statements
 _INDEXES = 16
 Embed = Callable[[Sequence[str]], Vector]
 _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
+#: What the numbers of an imported turn may be: a time has a day, a step fits a column. NaN is nothing.
+_MOST: dict[str, Callable[[Any], bool]] = {
+    "at": lambda value: -6e10 < float(value) < 2.5e11,
+    "step": lambda value: 0 <= value < 1 << 31,
+    "salience": lambda value: 0 <= float(value) <= 1,
+    "trust": lambda value: 0 <= float(value) <= 1,
+}
 
 
 class LongTerm(Database):
@@ -340,8 +347,12 @@ def _row(line: str, number: int, source: Path) -> dict[str, Any]:
         row = json.loads(line)
         if not all(isinstance(row[name], int if name == "step" else str) for name in _FIELDS):
             raise TypeError("a field has another type")
-        float(row["at"]), float(row.get("salience", 0.5))
-    except (ValueError, KeyError, TypeError) as error:
+        float(row["at"])
+        if any(not _MOST[name](row[name]) for name in _MOST if row.get(name) is not None):
+            raise ValueError("a number is out of range")
+        if any(not isinstance(row.get(name, ""), str) for name in ("about", "speaker", "source")):
+            raise TypeError("a field has another type")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"'{source}' line {number} is no turn ({error}): see memory export"
         ) from None
