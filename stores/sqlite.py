@@ -16,8 +16,13 @@ from typing import Any
 
 from stores.errors import UserError
 
+#: What a value raises, where it is read, that is not what its column holds.
+DAMAGE = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
 #: Connections that came with a fork of the process: neither used nor closed (sqlite.org/howtocorrupt).
 _INHERITED: list[sqlite3.Connection] = []
+_HEAD = b"SQLite format 3\0"
 _TABLE = re.compile(r"create table (?:if not exists )?(\w+)", re.IGNORECASE)
 
 
@@ -45,8 +50,17 @@ def prepare(db: sqlite3.Connection, patience: float = 30.0, durable: bool = True
 def connect(path: Path, patience: float = 30.0, durable: bool = True) -> sqlite3.Connection:
     """Open ``path`` for use by any thread, one at a time. Raises ``sqlite3.Error``.
 
-    A file that cannot be written (a read-only disk) is opened for reading.
+    A file that cannot be written (a read-only disk) is opened for reading. One that is no database is
+    refused at once: beside a damaged log SQLite takes it for a busy one.
     """
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                head = file.read(len(_HEAD))
+        except OSError as error:
+            raise sqlite3.OperationalError(error.strerror) from None
+        if head not in (b"", _HEAD):
+            raise sqlite3.DatabaseError("file is not a database")
     if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,6 +148,22 @@ class SqliteFile:
                 db.rollback()
                 raise
             db.commit()
+
+    @contextmanager
+    def belonging(self) -> Iterator[None]:
+        """Tell what reading rows raises that hold what does not belong there: damage, in one line."""
+        try:
+            yield
+        except DAMAGE as error:
+            raise self.damaged(error) from error
+
+    def damaged(self, error: BaseException) -> UserError:
+        """Return the line that tells of damage."""
+        what, fix = self._words
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        return UserError(
+            f"the {what} '{self.path}' is damaged ({problem}): restore it from a backup, or {fix}"
+        )
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Read rows."""

@@ -167,7 +167,10 @@ class LongTerm(Database):
         query = sa.select(*columns, f.salience, f.success).select_from(joined)
         query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
-            return [dict(row._mapping) for row in db.execute(query)]
+            rows = [dict(row._mapping) for row in db.execute(query)]
+            if any(isinstance(value, bytes) for row in rows for value in row.values()):
+                raise TypeError("a text that is none")
+            return rows
 
     def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every state and denial: of whom, what, from when to when and by which fact."""
