@@ -2,8 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,17 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     """
 
     lock_folder: Path | None = None
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
+        try:
+            with super().cursor(transaction) as cursor:
+                yield cursor
+        except sqlite3.Error as error:
+            raise UserError(
+                f"cannot use the checkpoints ({error}): make room, or name another file"
+            ) from error
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""

@@ -94,7 +94,7 @@ def _traces(path: Path | None, erased: Erased, threads: Iterable[str]) -> int:
     if path is None or not path.exists():
         return 0
     count = TraceStore(path).forget(erased.turns, threads)
-    compact(path)
+    _compact(path)
     return count
 
 
@@ -112,7 +112,7 @@ def _checkpoints(where: str | None, threads: Iterable[str]) -> int:
         saver.delete_thread(thread)
     if is_file:
         saver.conn.close()  # type: ignore[attr-defined]
-        compact(Path(where).expanduser())
+        _compact(Path(where).expanduser())
     return count
 
 
@@ -132,8 +132,17 @@ def _bank(folder: Path, erased: Erased, texts: Sequence[str]) -> int:
     bank.remove(gone)
     bank.close()
     if gone:
-        compact(folder / "bank.sqlite")
+        _compact(folder / "bank.sqlite")
     return len(gone)
+
+
+def _compact(path: Path) -> None:
+    try:
+        compact(path)
+    except sqlite3.Error as error:
+        raise UserError(
+            f"what was forgotten may still be in '{path}' ({error}): make room and forget it again"
+        ) from None
 
 
 def _embedded(erased: Erased) -> list[str]:

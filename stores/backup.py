@@ -4,9 +4,11 @@ Databases are copied by SQLite's own backup, so others may write meanwhile. Cach
 are made again. What lies in PostgreSQL or on a Chroma server is backed up by those (``pg_dump``).
 """
 
+import shutil
 import sqlite3
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -47,6 +49,9 @@ def restore(path: str | Path) -> int:
     Raises ``UserError`` for anything but a backup, and where something is there already.
     """
     root = home()
+    ready, partial = root / ".restore", root / ".restore.part"
+    if ready.is_dir():  # a restore that was killed: all is unpacked, the rest takes its place
+        return _put(ready, root)
     there = [name for name in DATA if (root / name).exists()]
     if there:
         raise UserError(
@@ -58,10 +63,29 @@ def restore(path: str | Path) -> int:
             for member in members:
                 if not member.isfile() or member.name.split("/")[0] not in DATA:
                     raise UserError(f"'{path}' is no backup: it holds '{member.name[:80]}'")
-            archive.extractall(root, members, filter="data")
-    except (OSError, tarfile.TarError, EOFError) as error:
+            size, free = sum(member.size for member in members), shutil.disk_usage(root).free
+            if size > free:
+                raise UserError(
+                    f"'{path}' unpacks to {size / 1e6:.0f} MB and '{root}' has {free / 1e6:.0f} MB "
+                    "free: make room"
+                )
+            shutil.rmtree(partial, ignore_errors=True)
+            archive.extractall(partial, members, filter="data")
+        partial.rename(ready)
+        return _put(ready, root)
+    except (OSError, tarfile.TarError, zlib.error, EOFError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
         raise UserError(f"cannot restore '{path}' ({error}): is it a whole backup?") from None
-    return len(members)
+
+
+def _put(ready: Path, root: Path) -> int:
+    """Move what is unpacked to its place; returns how many files."""
+    count = 0
+    for part in sorted(ready.iterdir()):
+        count += sum(p.is_file() for p in part.rglob("*")) if part.is_dir() else 1
+        part.rename(root / part.name)
+    ready.rmdir()
+    return count
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
-from stores.files import write_text
+from stores.files import write_bytes, write_text
 from stores.text import without_password
 
 _PACKAGES = (
@@ -106,7 +106,7 @@ class RunDirectory:
         raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
-            path.write_bytes(whole)
+            write_bytes(path, whole)
         return read_rows(path)
 
     def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
@@ -118,10 +118,17 @@ class RunDirectory:
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
-        with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as lines:
-            lines.write("".join(_line(row) for row in rows))
-            lines.flush()
-            os.fsync(lines.fileno())
+        path = self.folder / f"{name}.jsonl"
+        try:
+            with path.open("a", encoding="utf-8") as lines:
+                lines.write("".join(_line(row) for row in rows))
+                lines.flush()
+                os.fsync(lines.fileno())
+        except OSError as error:
+            raise UserError(
+                f"cannot write '{path}' ({error.strerror}): make room, and the same command goes on "
+                "from here"
+            ) from None
 
     def summarise(
         self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]

@@ -98,14 +98,19 @@ def is_in_use(path: Path) -> bool:
 
 
 def compact(path: Path) -> None:
-    """Write the database anew without what was deleted, and empty its log; a busy one is left."""
+    """Write the database anew without what was deleted, and empty its log; a busy one is left.
+
+    Raises ``sqlite3.Error`` where there is no room for that.
+    """
     db = sqlite3.connect(path, timeout=5.0, isolation_level=None)
     try:
         db.execute("pragma wal_checkpoint(truncate)")
         db.execute("vacuum")
         db.execute("pragma wal_checkpoint(truncate)")
-    except sqlite3.OperationalError:
-        pass  # another process reads it: its free pages are overwritten in time
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise
+        # Another process reads it: its free pages are overwritten in time.
     finally:
         db.close()
 

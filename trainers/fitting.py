@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from tqdm import tqdm
 
 from stores.errors import UserError
-from stores.files import replacing, write_json
+from stores.files import replacing, write_bytes, write_json
 from stores.runs import mean
 from trainers.settings import Settings
 
@@ -60,6 +60,7 @@ def fit(
         model.eval()
         history = [{"epoch": 0, **validate()}]
         _keep(model, optimizer, folder, history, is_best=True)
+    write_json(folder / "history.json", history, indent=1)  # a kill may have kept it from that
     with tqdm(
         total=settings.epochs, initial=history[-1]["epoch"], unit="epoch", disable=None
     ) as bar:
@@ -120,7 +121,8 @@ def plot_history(history: History, path: Path, metric: str) -> None:
         axis.set(xlabel="epoch", title=title)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
-    figure.savefig(path, dpi=110)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=110, format="png")
     plt.close(figure)
 
 
@@ -132,7 +134,7 @@ def _waited(history: History, metric: str) -> int:
 def _keep(
     model: nn.Module, optimizer: Optimizer, folder: Path, history: History, is_best: bool
 ) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     weights = {k: t.detach().cpu().contiguous().clone() for k, t in model.state_dict().items()}
     state: dict[str, Tensor] = {f"model/{name}": t for name, t in weights.items()}
@@ -141,8 +143,7 @@ def _keep(
     # ``last`` is what counts: an epoch that was killed before it is done again, to the same weights.
     files = ({"best.safetensors": weights} if is_best else {}) | {"last.safetensors": state}
     for name, tensors in files.items():
-        with replacing(folder / name) as partial:
-            save_file(tensors, partial, {_HISTORY: json.dumps(history)})
+        write_bytes(folder / name, save(tensors, {_HISTORY: json.dumps(history)}))
     write_json(folder / "history.json", history, indent=1)
 
 

@@ -20,6 +20,7 @@ from evals.memory.generated import generate
 from evals.memory.published import read_locomo
 from nodes.models.embedders import HashingEmbedder
 from nodes.retrieval.remember import Memory
+from stores.files import replacing
 from stores.memory.recall import Limits
 
 _DIMENSION, _CONVERSATIONS = 384, 60
@@ -102,5 +103,6 @@ def plot_growth(rows: Sequence[dict[str, Any]], path: Path) -> None:
     for axis in (left, right):
         axis.legend(fontsize=8)
         axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")
     pyplot.close(figure)

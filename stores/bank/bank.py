@@ -325,6 +325,8 @@ def _to_row(line: sqlite3.Row) -> Row:
     row = Row(**{**dict(line), "data": json.loads(line["data"])})
     if not (isinstance(row.data, dict) and isinstance(row.id, str) and isinstance(row.task, str)):
         raise ValueError("a row that is none")
-    if not all(isinstance(value, int | float) for value in (row.q, row.created, row.uses, row.helped)):
+    if not all(
+        isinstance(value, int | float) for value in (row.q, row.created, row.uses, row.helped)
+    ):
         raise ValueError("a number that is none")
     return row

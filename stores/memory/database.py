@@ -1,5 +1,6 @@
 """The database under long-term memory: its tables and their versions, in SQLite or PostgreSQL."""
 
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -196,7 +197,11 @@ class Database:
     def tidy_file(self) -> None:
         """Bring the write-ahead log into the file, so that what was deleted is not left in it."""
         if self.file is not None:
-            compact(self.file)
+            try:
+                compact(self.file)
+            except sqlite3.Error as error:
+                what = "what was deleted may still be in the file, delete it again: "
+                raise _unusable(self.url, error, what) from None
 
     @property
     def file(self) -> Path | None:

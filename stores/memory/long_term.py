@@ -220,8 +220,8 @@ class LongTerm(Database):
         with self._lock:
             with self.transaction(namespace) as db:
                 erased = erase_facts(db, namespace, ids, thread, source)
-            if erased:
-                self.tidy_file()
+            # Also where nothing is left to erase: a kill may have come before the file was tidied.
+            self.tidy_file()
         return erased
 
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:

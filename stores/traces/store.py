@@ -169,7 +169,7 @@ class TraceStore:
             episodes = [dict(row) | {key: read[key](row[key]) for key in read} for row in rows]
             for episode in episodes:
                 _require(episode, str, "episode_id", "thread_id", "instruction")
-                _require(episode, int | float, "started", "reward", "steps")
+                _require(episode, int | float | None, "started", "reward", "steps")
                 _require(episode, dict, "task", "agent")
             return [e for e in episodes if env is None or e["task"].get("env") == env][:limit]
 

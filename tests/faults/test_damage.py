@@ -1,4 +1,4 @@
-"""Stores that are damaged while they are open: told in one line, made anew where they can be, never a crash.
+"""Stores that are damaged while they are open: told in one line, or made anew where they can be.
 
 Every column of every table of every store is filled with what does not belong there, one after
 another, and what reads the store is called.
@@ -36,7 +36,7 @@ def bank_of(kind):
         bank = kind(folder / "bank", "h/8", create=True)
         if not len(bank.bank):
             data = {"state": "s", "action": "a", "move": "m", "experience": "e", "episode": "1",
-                    "step": 0, "question": "q", "plan": ["a"], "reward": 1.0, "correct": True}  # fmt: skip
+                    "question": "q", "plan": ["a"], "reward": 1.0, "correct": True}  # fmt: skip
             rows = [Entry(Row(f"r{i}", "t", 1.0, data), {"text": UNIT[i]}) for i in range(6)]
             bank.bank.add(rows, "source")
 
@@ -81,7 +81,9 @@ def traces(folder):
     store = TraceStore(folder / "traces.sqlite")
     for step in range(3):
         events = [Event("OBS", "page", step), Event("ACT", "act", step)]
-        store.write_step("e", step, events, thread_id="t", task={"goal": 1}, reward=0.0, done=step == 2)
+        store.write_step(
+            "e", step, events, thread_id="t", task={"goal": 1}, reward=0.0, done=step == 2
+        )
 
     def read():
         store.episodes(), store.events("e")
@@ -137,7 +139,9 @@ def database_in(folder):
 
 def columns_in(path):
     with sqlite3.connect(path) as db:
-        tables = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
+        tables = [
+            row[0] for row in db.execute("select name from sqlite_master where type = 'table'")
+        ]
         return [
             (table, row[1])
             for table in tables
@@ -153,9 +157,10 @@ def test_a_value_that_does_not_belong_is_told_or_made_anew(tmp_path, name):
     with sqlite3.connect(path) as db:
         db.execute("pragma wal_checkpoint(truncate)")
     crashes = []
-    for number, (table, column) in enumerate(columns_in(path)):
+    columns = columns_in(path)
+    for number, (table, column) in enumerate(columns[::3] if name == "memory" else columns):
         # Two kinds of garbage a column, others at the next: all eight take a minute.
-        for value in (GARBAGE[number % 8], *([] if name == "memory" else [GARBAGE[(number + 3) % 8]])):
+        for value in (GARBAGE[number % 8], GARBAGE[(number + 3) % 8]):
             shutil.rmtree(tmp_path / "hurt", ignore_errors=True)
             shutil.copytree(tmp_path / "whole", tmp_path / "hurt", ignore=LOGS)
             read = STORES[name](tmp_path / "hurt")

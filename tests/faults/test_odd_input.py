@@ -1,4 +1,4 @@
-"""Input that was made to stall, fill or crash what reads it: replies, actions, YAML, imports, downloads."""
+"""Input made to stall, fill or crash what reads it: replies, actions, YAML, imports, downloads."""
 
 import http.server
 import json
