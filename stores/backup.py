@@ -1,7 +1,8 @@
 """All of a home in one file, and back: databases as they are at one moment, folders as they lie.
 
 Databases are copied by SQLite's own backup, so others may write meanwhile. Caches are left out: they
-are made again. What lies in PostgreSQL or on a Chroma server is backed up by those (``pg_dump``).
+are made again. What lies on the servers that ``STATEGATE_POSTGRES`` and ``STATEGATE_CHROMA`` name comes
+along (``stores.shared_backup``).
 """
 
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from stores.errors import UserError
 from stores.files import replacing
 from stores.home import DATA, home
+from stores.shared_backup import fetch, put_back, require_room
 
 _MAGIC = b"SQLite format 3\0"
 _PASSING = ("-wal", "-shm", "-journal", ".part", ".lock")
@@ -40,16 +42,23 @@ def back_up(path: str | Path) -> tuple[int, int]:
                 archive.add(file, name, recursive=False)
             files += 1
             size += file.stat().st_size
+        with tempfile.TemporaryDirectory() as folder:
+            for name in fetch(Path(folder)):
+                archive.add(Path(folder) / name, name)
+                files += 1
+                size += (Path(folder) / name).stat().st_size
     return files, size
 
 
 def restore(path: str | Path) -> int:
     """Unpack the archive ``path`` into this home, which must hold no data; returns how many files.
 
-    Raises ``UserError`` for anything but a backup, and where something is there already.
+    Raises ``UserError`` for anything but a backup, and where something is there already, here or on the
+    servers.
     """
     root = home()
     ready, partial = root / ".restore", root / ".restore.part"
+    served = root / "servers"
     if ready.is_dir():  # a restore that was killed: all is unpacked, the rest takes its place
         return _put(ready, root)
     there = [name for name in DATA if (root / name).exists()]
@@ -61,8 +70,9 @@ def restore(path: str | Path) -> int:
         with tarfile.open(Path(path).expanduser(), "r:gz") as archive:
             members = archive.getmembers()
             for member in members:
-                if not member.isfile() or member.name.split("/")[0] not in DATA:
+                if not member.isfile() or member.name.split("/")[0] not in (*DATA, "servers"):
                     raise UserError(f"'{path}' is no backup: it holds '{member.name[:80]}'")
+            require_room(member.name for member in members)
             size, free = sum(member.size for member in members), shutil.disk_usage(root).free
             if size > free:
                 raise UserError(
@@ -79,10 +89,14 @@ def restore(path: str | Path) -> int:
 
 
 def _put(ready: Path, root: Path) -> int:
-    """Move what is unpacked to its place; returns how many files."""
-    count = 0
+    """Bring what is unpacked to its place, on servers and here; returns how many files."""
+    served = ready / "servers"
+    count = sum(path.is_file() for path in ready.rglob("*"))
+    try:
+        put_back(ready)
+    finally:
+        shutil.rmtree(served, ignore_errors=True)
     for part in sorted(ready.iterdir()):
-        count += sum(p.is_file() for p in part.rglob("*")) if part.is_dir() else 1
         part.rename(root / part.name)
     ready.rmdir()
     return count

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,18 @@ def compact(path: Path) -> None:
         db.close()
 
 
+@contextmanager
+def belonging(path: Path, what: str, fix: str) -> Iterator[None]:
+    """Turn what reading damaged rows raises into one line, a ``UserError``."""
+    try:
+        yield
+    except DAMAGE as error:
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise UserError(
+            f"the {what} '{path}' is damaged ({problem}): restore it from a backup, or {fix}"
+        ) from error
+
+
 class SqliteFile:
     """One SQLite file of ours, safe for threads and processes; rows are ``sqlite3.Row``.
 
@@ -154,21 +166,9 @@ class SqliteFile:
                 raise
             db.commit()
 
-    @contextmanager
-    def belonging(self) -> Iterator[None]:
-        """Tell what reading rows raises that hold what does not belong there: damage, in one line."""
-        try:
-            yield
-        except DAMAGE as error:
-            raise self.damaged(error) from error
-
-    def damaged(self, error: BaseException) -> UserError:
-        """Return the line that tells of damage."""
-        what, fix = self._words
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-        return UserError(
-            f"the {what} '{self.path}' is damaged ({problem}): restore it from a backup, or {fix}"
-        )
+    def belonging(self) -> AbstractContextManager[None]:
+        """Tell what reading rows raises that hold what does not belong there: see :func:`belonging`."""
+        return belonging(self.path, *self._words)
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Read rows."""

@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -70,7 +69,12 @@ class AdvisedContext(ContextParams):
         description="the builder that shows the page",
     )
     bank: str | None = Field(
-        default=None, description="folder; by default banks/state or banks/trace in $STATEGATE_HOME"
+        default=None,
+        description="folder (by default banks/state or banks/trace in $STATEGATE_HOME), or a "
+        "PostgreSQL database and a name, such as $STATEGATE_POSTGRES#state",
+    )
+    vectors: str | None = Field(
+        default=None, description="URL of a Chroma server to search on; by default files"
     )
     min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
     min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
@@ -178,7 +182,8 @@ class StateAdvisor:
         make = make_of(self._embedder) if self._embedder is not None else None
         updater = resources.updater_params if params.key != "text" else None
         folder = params.bank or home() / "banks" / "state"
-        self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
+        own = updater_make(updater) if updater else None
+        self.bank = StateBank(folder, make, own, vectors=params.vectors)
         self._worths = lru_cache(maxsize=1)(self._all_worths)
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
 

@@ -11,7 +11,6 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 """
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
@@ -72,7 +71,7 @@ class TraceAdvisor:
         self._resources = resources
         self._embedder = resources.embedder
         folder = params.bank or home() / "banks" / "trace"
-        self.bank = TraceBank(Path(folder), make_of(self._embedder))
+        self.bank = TraceBank(folder, make_of(self._embedder), vectors=params.vectors)
         # A bank of another version may know better.
         self._known = lru_cache(maxsize=_KEPT)(lambda question, version: self.advise(question))
 
