@@ -85,13 +85,8 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
         """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
-        try:
-            with super().cursor(transaction) as cursor:
-                yield cursor
-        except sqlite3.Error as error:
-            raise UserError(
-                f"cannot use the checkpoints ({error}): make room, or name another file"
-            ) from error
+        with _told(), super().cursor(transaction) as cursor:
+            yield cursor
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""
@@ -140,7 +135,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     @contextmanager
     def _writing(self, config: RunnableConfig) -> Iterator[Parts]:
         """Hold a write transaction, which LangGraph's own method then commits."""
-        with self.lock:
+        with self.lock, _told():
             self.setup()
             if not self.conn.in_transaction:
                 self.conn.execute("begin immediate")
@@ -164,6 +159,17 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
             else:
                 pending.append((task, channel, value))
         return found._replace(checkpoint=checkpoint, pending_writes=pending)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell of a full disk or a damaged file in one line, as every store does."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise UserError(
+            f"cannot use the checkpoints ({error}): make room, or name another file"
+        ) from error
 
 
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:

@@ -58,7 +58,6 @@ def restore(path: str | Path) -> int:
     """
     root = home()
     ready, partial = root / ".restore", root / ".restore.part"
-    served = root / "servers"
     if ready.is_dir():  # a restore that was killed: all is unpacked, the rest takes its place
         return _put(ready, root)
     there = [name for name in DATA if (root / name).exists()]

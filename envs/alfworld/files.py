@@ -214,8 +214,8 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
         with zipfile.ZipFile(path) as packed:
             for info in packed.infolist():
                 if info.filename.endswith("/" + GAME):
-                    with packed.open(info) as stream:
-                        yield info.filename, _bounded(stream)
+                    with packed.open(info) as game:
+                        yield info.filename, _bounded(game)
         return
     with tarfile.open(path, "r|*") as packed_tar:
         for entry in packed_tar:

@@ -247,7 +247,7 @@ class TraceStore:
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
 
 
-def _require(row: Mapping[str, Any], kind: Any, *names: str) -> None:
+def _require(row: Any, kind: Any, *names: str) -> None:
     """Raise ``TypeError`` unless the values of these names are of ``kind``."""
     for name in names:
         if not isinstance(row[name], kind):
