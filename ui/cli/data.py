@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ui.cli.evaluating import Ray, Workers, crew_of
 from ui.cli.output import command, command_group, console, opt, say
 
 data_app = command_group(
@@ -72,10 +73,13 @@ def trajectories(
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     seed: int = 0,
+    workers: Workers = 1,
+    ray: Ray = None,
 ) -> None:
     """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
     from stores.errors import UserError
 
+    crew = crew_of(workers, ray)
     counts = {"n": episodes, "heldout": heldout}
     known = {name: count for name, count in counts.items() if count is not None}
     if world == "alfworld":
@@ -83,7 +87,7 @@ def trajectories(
         from trainers.alfworld.collect import collect as search
         from ui.cli.output import write_json
 
-        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, **known)
+        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, crew=crew, **known)
         write_json("-", played["splits"])
         return
     if world != "webshop":
@@ -96,7 +100,7 @@ def trajectories(
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
     play = collect_practice if practice else collect
-    write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
+    write_json("-", play(source, out, seed=seed, modes=modes, crew=crew, **known)["splits"])
 
 
 @command(data_app, "stategate data convert human mturk/ --out runs/trajectories/human.jsonl")
