@@ -1,55 +1,170 @@
-"""The expert's episodes to learn from, as JSON lines.
+"""Episodes to learn from, as JSON lines.
 
-``collect`` plays the real goals of each split: ``train.jsonl`` (goals of products that no goal below
-1500 uses), ``train-index.jsonl`` (the looser split: any goal from 1500 on, so the same products as in
-the tests) and ``heldout.jsonl``. ``collect_practice`` plays practice goals; in half of those episodes
-it opens the best-looking wrong product first: the pages that a learner must learn to leave.
+``collect`` is for what reads a page's state: several shoppers (an expert with three sets of detours,
+``rule`` and, where asked for, ``policy``) in many wordings. ``train.jsonl`` says its goals in wordings
+to train on; a part of its products is marked as validation and said in wordings to develop with, so
+neither product nor family stands on both sides. ``heldout.jsonl`` is goals 500 to 1499 in wordings to
+develop with. ``collect_practice`` plays practice goals for ``policy``; in half of those episodes the
+expert opens the best-looking wrong product first: the pages that a learner must learn to leave.
 ``collect.json`` says how often the expert made which detour.
 """
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from envs.webshop import WebShop
 from envs.webshop.expert import Rates, play
-from nodes.act.shop.rule import Rule
+from envs.webshop.wordings import reworded
 from nodes.observe.webshop import WebShopEnv
 from nodes.protocols import Actor
+from nodes.registry import registry
 from stores.files import write_json
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
 from stores.workers import Crew, Start, in_order
 from trainers.episodes import Reader, Readers, make_resources
-from trainers.webshop.goals import MODES, draw, load_shop, practice, splits
+from trainers.webshop.goals import MODES, Practice, draw, load_shop, practice, splits
 
 _STEPS = 20
-PRACTICE = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)
+_TEMPERATURE = 0.7
+#: Sets of detours of the expert that shop side by side.
+SHOPPERS: Mapping[str, Rates] = {
+    "steady": Rates(),
+    "careful": Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0),
+    "hasty": Rates(short_search=0.6, wrong_product=0.1, wrong_option=0.1),
+}
+PRACTICE = SHOPPERS["careful"]
 #: A split's name, its goals, how many episodes, and whether products (else goals) come evenly.
 Part = tuple[str, Sequence[int], int, bool]
-#: An episode to play: its part, its place in it, its goal, the expert's seed (None: the rule actor).
-Job = tuple[str, int, int, int | None, Rates]
+
+
+@dataclass(frozen=True)
+class Job:
+    """An episode to play: a goal, by the expert with these rates and this seed, or by an actor."""
+
+    part: str
+    name: str
+    goal: int
+    mode: str
+    rates: Rates | None = None
+    seed: int = 0
+    actor: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def collect(
     data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0,
-    modes: Sequence[str] = MODES, crew: Crew | None = None,
+    modes: Sequence[str] = MODES, others: Sequence[str] = ("rule",), crew: Crew | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Play all splits, the observation modes in turn; return what ``collect.json`` says.
+    """Let every shopper play; the observation modes take turns. Returns what ``collect.json`` says.
 
-    A ``crew`` shares the episodes; who plays one makes no difference to it.
+    ``others`` are kinds of actors that play a third of the goals each, beside the expert; only their
+    successes are kept. A tenth of ``n`` more is for validation. A ``crew`` shares the episodes; who
+    plays one makes no difference to it.
     """
-    worlds = {mode: load_shop(data, mode) for mode in modes}
-    # Few products are left to train on, so their goals are used evenly; elsewhere products are.
+    worlds, plan = _worlds(data, modes, seed, is_reworded=True)
     parts = [
-        (name, goals, heldout if name == "heldout" else n, name != "train")
-        for name, goals in splits(worlds[modes[0]]).items()
+        ("train", plan.training, n, False),
+        ("validation", plan.heldout + plan.made_heldout, max(n // 10, 1), False),
+        ("heldout", splits(plan.world)["heldout"], heldout, True),
     ]
-    start = partial(_serve_plain, data, tuple(modes))
-    return _write(out, worlds, parts, seed, Rates(), start, crew)
+    jobs = [
+        job for i, part in enumerate(parts) for job in _shopping(worlds, part, seed + i, others)
+    ]
+    start = partial(_serve, data, tuple(modes), seed, True)
+    played = _played(worlds, jobs, start, crew)
+    played["train"] += [_marked(t, "validation") for t in played.pop("validation")]
+    return _written(out, played, seed, plan.world, {name: vars(r) for name, r in SHOPPERS.items()})
+
+
+def _worlds(
+    data: str, modes: Sequence[str], seed: int, is_reworded: bool
+) -> tuple[dict[str, WebShop], Practice]:
+    """Return the worlds of practice goals by mode; tested goals may be said in other words, too."""
+    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
+    plan = plans[modes[0]]
+    worlds = {mode: p.world for mode, p in plans.items()}
+    tested = splits(plan.world)["heldout"] if is_reworded else []
+    for world in worlds.values():  # practice leaves the goals of tests as the template says them
+        said = reworded([world.goals[i] for i in tested], world.products, "develop", seed)
+        for i, goal in zip(tested, said, strict=True):
+            world.goals[i] = goal
+    return worlds, plan
+
+
+def _serve(
+    data: str, modes: Sequence[str], seed: int, is_reworded: bool, serve: Callable[[Any], None]
+) -> None:
+    """Play what is asked for, in a worker."""
+    serve(partial(_play, _worlds(data, modes, seed, is_reworded)[0]))
+
+
+def _played(
+    worlds: Mapping[str, WebShop], jobs: Sequence[Job], start: Start, crew: Crew | None
+) -> dict[str, list[Trajectory]]:
+    """Return what came of the jobs, by part and in their order; lost games of actors are left out."""
+
+    def here(serve: Callable[[Any], None]) -> None:
+        serve(partial(_play, worlds))
+
+    found = in_order(here if crew is None else start, jobs, crew, "record")
+    played: dict[str, list[Trajectory]] = {job.part: [] for job in jobs}
+    for job, trajectory in zip(jobs, found, strict=True):
+        played[job.part] += [trajectory] if trajectory is not None else []
+    return played
+
+
+def _marked(trajectory: Trajectory, side: str) -> Trajectory:
+    return replace(trajectory, agent={**trajectory.agent, "side": side})
+
+
+def _shopping(
+    worlds: Mapping[str, WebShop], part: Part, seed: int, others: Sequence[str]
+) -> list[Job]:
+    """Plan a part: the expert's shoppers take turns, then each other actor plays a third of it."""
+    name, goals, count, by_product = part
+    shop = next(iter(worlds.values()))
+    drawn = draw(goals, count, seed, shop, by="asin" if by_product else "index")
+    jobs: list[Job] = []
+    for i, (shopper, rates) in enumerate(SHOPPERS.items()):
+        own, first = drawn[i :: len(SHOPPERS)], 10_000 * (i + 1) + seed
+        jobs += _expert(worlds, own, name, f"{name}/{shopper}", rates, first, {"shopper": shopper})
+    for i, kind in enumerate(others):
+        jobs += _acting(worlds, drawn[i % 3 :: 3], name, kind)
+    return jobs
+
+
+def _expert(
+    worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, name: str, rates: Rates,
+    seed: int, facts: Mapping[str, str] | None = None,
+) -> list[Job]:  # fmt: skip
+    """Plan the expert's episodes; the observation modes in ``worlds`` take turns."""
+    modes = sorted(worlds)
+    return [
+        Job(
+            part,
+            f"{name}/{i}/{goal}",
+            goal,
+            modes[i % len(modes)],
+            rates,
+            seed + i,
+            facts=facts or {},
+        )
+        for i, goal in enumerate(goals)
+    ]
+
+
+def _acting(worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, kind: str) -> list[Job]:
+    modes = sorted(worlds)
+    return [
+        Job(part, f"{part}-{kind}/{i}/{goal}", goal, modes[i % len(modes)], actor=kind)
+        for i, goal in enumerate(goals)
+    ]
 
 
 def collect_practice(
@@ -61,81 +176,61 @@ def collect_practice(
     Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
     its episodes only those are kept that succeed. Returns what ``collect.json`` says.
     """
-    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
-    plan = plans[modes[0]]
-    parts = [
+    worlds, plan = _worlds(data, modes, seed, is_reworded=False)
+    parts: list[Part] = [
         ("train", plan.training, n, False),
         ("heldout", plan.heldout + plan.made_heldout, heldout, False),
     ]
-    worlds = {mode: p.world for mode, p in plans.items()}
-    start = partial(_serve_practice, data, tuple(modes), seed)
-    return _write(out, worlds, parts, seed, PRACTICE, start, crew, by_rule=True)
-
-
-def _serve_plain(data: str, modes: Sequence[str], serve: Callable[[Any], None]) -> None:
-    serve(partial(_play, {mode: load_shop(data, mode) for mode in modes}))
-
-
-def _serve_practice(
-    data: str, modes: Sequence[str], seed: int, serve: Callable[[Any], None]
-) -> None:
-    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
-    serve(partial(_play, {mode: plan.world for mode, plan in plans.items()}))
-
-
-def _write(
-    out: Path, worlds: Mapping[str, WebShop], parts: Iterable[Part], seed: int, rates: Rates,
-    start: Start, crew: Crew | None, by_rule: bool = False,
-) -> dict[str, Any]:  # fmt: skip
-    """Play and write each part as JSON lines, then ``collect.json``."""
     shop = next(iter(worlds.values()))
-    summary: dict[str, Any] = {"seed": seed, "rates": vars(rates), "splits": {}}
-    summary["data"] = {"sha256": shop.catalogue.fingerprint}
     jobs: list[Job] = []
     for i, (name, goals, count, by_product) in enumerate(parts):
         drawn = draw(goals, count, seed + i, shop, by="asin" if by_product else "index")
-        first = 10_000 * (i + 1) + seed
-        jobs += [(name, j, goal, first + j, rates) for j, goal in enumerate(drawn)]
-        if by_rule:
-            jobs += [(name, j, goal, None, rates) for j, goal in enumerate(drawn)]
+        jobs += _expert(worlds, drawn, name, name, PRACTICE, 10_000 * (i + 1) + seed)
+        jobs += _acting(worlds, drawn, name, "rule")
+    start = partial(_serve, data, tuple(modes), seed, False)
+    return _written(out, _played(worlds, jobs, start, crew), seed, shop, vars(PRACTICE))
 
-    def here(serve: Callable[[Any], None]) -> None:
-        serve(partial(_play, worlds))
 
-    found = in_order(here if crew is None else start, jobs, crew, "record")
-    for name in dict.fromkeys(job[0] for job in jobs):
-        played = [t for job, t in zip(jobs, found, strict=True) if job[0] == name and t is not None]
-        write_trajectories(out / f"{name}.jsonl", played)
+def _written(
+    out: Path, played: Mapping[str, Sequence[Trajectory]], seed: int, shop: WebShop, rates: Any
+) -> dict[str, Any]:
+    summary: dict[str, Any] = {"seed": seed, "rates": rates, "splits": {}}
+    summary["data"] = {"sha256": shop.catalogue.fingerprint}
+    for name, own in played.items():
+        write_trajectories(out / f"{name}.jsonl", own)
         sha256 = file_hash(out / f"{name}.jsonl")
-        summary["splits"][name] = {**_counted(played), "sha256": sha256}
+        summary["splits"][name] = {**_counted(own), "sha256": sha256}
     write_json(out / "collect.json", summary, indent=1)
     return summary
 
 
 def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
-    """Play one goal, by the expert with a seed of its own, else by the rule actor."""
-    name, place, goal, seed, rates = job
-    mode = sorted(worlds)[place % len(worlds)]
-    if seed is None:
-        return _ruled(worlds[mode], goal, f"{name}-rule/{place}/{goal}")
-    episode = play(worlds[mode], goal, seed, rates)
-    agent = {"kind": "expert", "detours": episode.detours, "asin": episode.asin, "mode": mode}
+    """Play one goal; None where an actor did not succeed."""
+    world = worlds[job.mode]
+    if job.rates is None:
+        return _acted(world, job)
+    episode = play(world, job.goal, job.seed, job.rates)
+    agent = {"kind": "expert", "detours": episode.detours, "asin": episode.asin, "mode": job.mode}
     return Trajectory(
-        f"{name}/{place}/{goal}", tuple(episode.events), episode.reward, episode.instruction,
-        {"env": "webshop", "goal": goal}, agent, tuple(episode.actions),
+        job.name, tuple(episode.events), episode.reward, episode.instruction,
+        {"env": "webshop", "goal": job.goal}, {**agent, **job.facts}, tuple(episode.actions),
     )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def _rule() -> tuple[Readers, Reader, Actor]:
+@lru_cache(maxsize=4)
+def _actor(kind: str) -> tuple[Readers, Reader, Actor]:
+    """Return an actor and how it reads; one that can be drawn from is, to play in several ways."""
     readers = Readers({"full": 1.0}, make_resources("hashing", "none", WebShopEnv()), 2000)
-    return readers, readers.draw(random.Random(0)), Rule().build(readers.resources)
+    params = registry().parse("actor", kind)
+    if "temperature" in type(params).model_fields:
+        params = params.model_copy(update={"temperature": _TEMPERATURE})
+    return readers, readers.draw(random.Random(0)), readers.resources.get(params)
 
 
-def _ruled(world: WebShop, goal: int, name: str) -> Trajectory | None:
-    """Let the rule actor play ``goal`` on whole pages; return the episode if it succeeded."""
-    readers, reader, actor = _rule()
-    session, page = world.reset(goal=goal)
+def _acted(world: WebShop, job: Job) -> Trajectory | None:
+    """Let an actor play a goal on whole pages; return the episode if it succeeded."""
+    readers, reader, actor = _actor(job.actor)
+    session, page = world.reset(goal=job.goal)
     walk = readers.start(reader, world.instruction(session))
     events: list[Event] = []
     actions: list[tuple[str, ...]] = []
@@ -150,10 +245,10 @@ def _ruled(world: WebShop, goal: int, name: str) -> Trajectory | None:
         return None
     last = walk.step - 1
     events += [Event("REWARD", "1.0", last), Event("OBS", page.text, last), Event("DONE", "", last)]
-    mode, asin = world.observation, world.goals[goal]["asin"]
-    agent = {"kind": "rule", "mode": mode, "asin": asin, "detours": []}
+    asin = world.goals[job.goal]["asin"]
+    agent = {"kind": job.actor, "mode": world.observation, "asin": asin, "detours": []}
     return Trajectory(
-        name, tuple(events), 1.0, walk.instruction, {"env": "webshop", "goal": goal}, agent,
+        job.name, tuple(events), 1.0, walk.instruction, {"env": "webshop", "goal": job.goal}, agent,
         (*actions, page.actions),
     )  # fmt: skip
 
@@ -161,9 +256,11 @@ def _ruled(world: WebShop, goal: int, name: str) -> Trajectory | None:
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:
     """Return how often the expert succeeded and made which detour."""
     detours = Counter(d for t in played for d in dict.fromkeys(t.agent["detours"]))
+    kinds = Counter(str(t.agent.get("shopper", t.agent["kind"])) for t in played)
     n = len(played)
     return {
         "episodes": n,
+        "agents": dict(kinds.most_common()),
         "goals": len({t.task["goal"] for t in played}),
         "products": len({t.agent["asin"] for t in played}),
         "success": sum(t.reward == 1.0 for t in played) / n,
