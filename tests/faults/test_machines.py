@@ -196,7 +196,7 @@ class Remembered(Stored):
         erased = self.store.erase(_namespace(user), thread=f"t{episode}")
         # A fact that another thread told, too, goes with all of its turns.
         gone = {key for key, q in ours.items() if key[0] == f"e{episode}" or q in shared}
-        assert {turn for turn in erased.turns} <= gone
+        assert set(erased.turns) <= gone
         for key in gone:
             ours.pop(key)
 
