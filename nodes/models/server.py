@@ -182,14 +182,14 @@ def serve(
                 return server
         header = read_header(model)
         with _of_crew(model, port, timeout) as record:
-            server = _found(record, model, header, n_ctx)
-            if server is None:
+            joined = _found(record, model, header, n_ctx)
+            if joined is None:
                 _check(model, header, n_ctx, port)
-                server = _start(model, header, n_ctx, threads or _cores(), port, timeout)
+                joined = _start(model, header, n_ctx, threads or _cores(), port, timeout)
                 if record is not None:
-                    write_json(record, [server.base_url, server.api_key, n_ctx])
-        _running[model, port] = server
-        return server
+                    write_json(record, [joined.base_url, joined.api_key, n_ctx])
+        _running[model, port] = joined
+        return joined
 
 
 @contextmanager
