@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
-from stores.files import strict, write_json, write_text
-from stores.loopback import without_password
+from stores.files import strict, write_bytes, write_json, write_text
+from stores.text import without_password
 
 _PACKAGES = (
     "stategate", "langgraph", "langchain", "langchain-core", "langchain-openai", "torch",
@@ -40,6 +40,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 #: A path from the root, from home or from outside, anywhere in a word; not the path of a URL.
 _PATH = re.compile(r"""(?<![\w.:/~-])(?:~|\.\.)?(?:/[^\s/,;:'"()\[\]{}=]+)+/?""")
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
+#: Bytes that a table of rows may have, unpacked; the largest of the published runs has 20 MB.
+_MOST = 512 << 20
 
 
 class RunDirectory:
@@ -103,7 +105,7 @@ class RunDirectory:
         raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
-            path.write_bytes(whole)
+            write_bytes(path, whole)
         return read_rows(path)
 
     def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
@@ -115,10 +117,17 @@ class RunDirectory:
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
-        with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as lines:
-            lines.write("".join(_line(row) for row in rows))
-            lines.flush()
-            os.fsync(lines.fileno())
+        path = self.folder / f"{name}.jsonl"
+        try:
+            with path.open("a", encoding="utf-8") as lines:
+                lines.write("".join(_line(row) for row in rows))
+                lines.flush()
+                os.fsync(lines.fileno())
+        except OSError as error:
+            raise UserError(
+                f"cannot write '{path}' ({error.strerror}): make room, and the same command goes on "
+                "from here"
+            ) from None
 
     def summarise(
         self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
@@ -134,15 +143,17 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
     Raises ``UserError`` naming the line if another one is no JSON.
     """
-    raw = Path(path).read_bytes()
-    if Path(path).suffix == ".gz":
-        raw = gzip.decompress(raw)
+    opener: Any = gzip.open if Path(path).suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        raw = file.read(_MOST + 1)
+    if len(raw) > _MOST:
+        raise UserError(f"'{path}' holds more than {_MOST >> 20} MB of rows: split it")
     rows: list[dict[str, Any]] = []
     # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):
         try:
             rows += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
     return rows
 

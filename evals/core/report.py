@@ -14,7 +14,7 @@ from typing import Any
 
 from evals.core.run_directory import Run, read_run
 from stores.errors import UserError, needs
-from stores.files import write_bytes
+from stores.files import replacing, write_bytes
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
 _SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(
@@ -121,7 +121,8 @@ def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
     axis.set(title=title, ylim=(0, 1.08))
     axis.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     axis.grid(alpha=0.3, axis="y")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")
     pyplot.close(figure)
     return True
 

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from stores.errors import ModelUnavailable, UserError, needs
 from stores.runs import RunDirectory
+from stores.text import without_password
 from stores.workers import Crew, work
 
 T = TypeVar("T")
@@ -224,7 +225,8 @@ class _Players:
         except ModelUnavailable as error:  # nothing of the agent's doing: it is solved later
             attempt.outage = str(error)
         except Exception as error:  # one bad sample must not end a long run; it is counted
-            attempt.problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            said = without_password(" ".join(str(error).split()))
+            attempt.problem = f"{type(error).__name__}: {said}"
             for row, failure in zip(attempt.rows, sample.failure, strict=True):
                 if not failure.keys() <= row.keys():
                     row |= {**failure, "error": attempt.problem}

@@ -18,6 +18,7 @@ import numpy as np
 from evals.core.report import load_pyplot
 from evals.worlds.live import parse_agents, run_live
 from stores.errors import UserError
+from stores.files import replacing
 
 UNBOUNDED = 100_000
 
@@ -81,7 +82,8 @@ def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     axis.set(xlabel="tokens a step, as measured", ylabel="success %")
-    figure.savefig(path, dpi=120)
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=120)
     pyplot.close(figure)
 
 

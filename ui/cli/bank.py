@@ -48,6 +48,8 @@ def build(
     per_minute: _PerMinute = 0,
     config: _Config = "webshop",
     overrides: Overrides = None,
+    workers: Workers = 1,
+    ray: Ray = None,
 ) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     from trainers.bank.build import build_state_bank, build_trace_bank
@@ -55,6 +57,7 @@ def build(
 
     if kind not in ("state", "trace") or annotator not in ("return", "hindsight"):
         raise UserError("--kind is state or trace, --annotator is return or hindsight")
+    crew = crew_of(workers, ray)
     settled, resources = _resources(config, overrides)
     read = read_episodes(traces, include_incorrect, trust)
     episodes = read.found[:limit]
@@ -68,12 +71,12 @@ def build(
         episodes = [captions.caption(episode) for episode in episodes]
         _tell_problems(captions.problems, "without a caption")
     if kind == "trace":
-        _tell(build_trace_bank(out, episodes, resources), out)
+        _tell(build_trace_bank(out, episodes, resources, crew), out)
         return
     is_judged = annotator == "hindsight"
     judge = _judge(resources, episodes, concurrency, per_minute) if is_judged else None
     params = settled.updater if updater else None
-    _tell(build_state_bank(out, episodes, resources, judge, params), out)
+    _tell(build_state_bank(out, episodes, resources, judge, params, crew=crew), out)
     if judge is not None:
         _tell_cost(judge)
 
