@@ -28,6 +28,12 @@ def label(action: str) -> str:
     return f"{verb_of(action)} …" if takes_text(action) else target_of(action)
 
 
+def things(actions: Sequence[str]) -> str:
+    """Return what people call these actions: ``buttons and links`` where they are pressed."""
+    pressed = {verb_of(action) for action in actions} - {""}
+    return "buttons and links" if pressed and "click" in pressed else "commands"
+
+
 def typed_action(text: str, observation: Observation, actions: ActionVocabulary) -> str:
     """Return the action that a person means by ``text``, or ``text`` itself if the world takes none.
 

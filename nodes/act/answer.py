@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -13,7 +13,7 @@ from nodes.act.replies import question_in, unanswered
 from nodes.models.asking import call_model, cost_of, usage_of
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.resources import Resources
 from nodes.retrieval.quoting import unquote
 from stores.corpus.lexical import words
@@ -33,9 +33,20 @@ NOTHING_FOUND = "Nothing found."
 THRESHOLD = 0.5
 
 
-class Answer(ActorParams):
+class _Answering(ActorParams):
+    """What answers questions, and has nothing to do in a world without any."""
+
+    @classmethod
+    def fits(cls, env: EnvParams) -> bool:
+        """Say whether the world is a conversation."""
+        return env.conversational
+
+
+class Answer(_Answering):
     """Ask the configured chat model and take its reply as the answer."""
 
+    asks_model: ClassVar[bool] = True
+    hint: ClassVar[str] = "a language model answers in its own words"
     kind: Literal["answer"] = "answer"
     system: str = Field(default=SYSTEM, description="the system message")
 
@@ -94,13 +105,14 @@ class Quotable:
     source: str
 
 
-class Extract(ActorParams):
+class Extract(_Answering):
     """Answer with the ``sentences`` sentences of the context that share most with the question.
 
     Always in the context, word for word: it shows what a context makes possible, without a model. The
     decision's reason names the source of each sentence. A best score below ``threshold`` is no answer.
     """
 
+    hint: ClassVar[str] = "no model: quotes the sentences that fit the question best"
     kind: Literal["extract"] = "extract"
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
     words: float = Field(default=0.5, ge=0, description="weight of shared words beside cosine")
@@ -188,7 +200,7 @@ def _quotables(context: BuiltContext) -> list[Quotable]:
     return quotable
 
 
-class LearnedState(ActorParams):
+class LearnedState(_Answering):
     """Answer greedily from the mixture of the shown passages' states, RICO's second way.
 
     The passages are not read one after the other: the model's memories of each, read alone, are mixed.
@@ -196,6 +208,7 @@ class LearnedState(ActorParams):
     the model and sizes of the ``rico`` context, states that it keeps on disk are used again.
     """
 
+    hint: ClassVar[str] = "a small model answers from its memories of the passages, mixed"
     kind: Literal["learned_state"] = "learned_state"
     model: str = Field(
         default="smollm2-135m", description="asset, folder, .gguf file or hub name of the model"
@@ -203,6 +216,10 @@ class LearnedState(ActorParams):
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a passage may have")
     answer_tokens: int = Field(default=32, ge=1, description="the model's tokens of an answer")
     states: Dtype = Field(default="fp16", description="how states are kept on disk")
+
+    def assets(self) -> tuple[str, ...]:
+        """Name the model, where it is an asset."""
+        return (self.model,)
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model is loaded at the first question."""

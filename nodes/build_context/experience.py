@@ -15,8 +15,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from langchain_core.messages import HumanMessage
@@ -35,8 +34,8 @@ from nodes.protocols import (
 )
 from nodes.registry import registry
 from nodes.resources import Resources
+from stores.bank.places import bank_place, seeded
 from stores.bank.state_bank import Hit, StateBank
-from stores.home import home
 from stores.text import one_line
 from stores.tokens import count_tokens
 
@@ -70,7 +69,7 @@ class AdvisedContext(ContextParams):
         description="the builder that shows the page",
     )
     bank: str | None = Field(
-        default=None, description="folder; by default banks/state or banks/trace in $STATEGATE_HOME"
+        default=None, description="name or folder; by default 'state' or 'trace' of your banks"
     )
     min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
     min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
@@ -133,6 +132,7 @@ _PROOFS = 3  # past tasks in which a move must have had a rival before it counts
 class Experience(AdvisedContext):
     """Add the best advice of a state bank for each step."""
 
+    hint: ClassVar[str] = "another builder's context, with advice from past episodes"
     kind: Literal["experience"] = "experience"
     key: Literal["text", "state", "both"] = Field(
         default="text", description="find states by their text, the recurrent state, or both"
@@ -177,8 +177,8 @@ class StateAdvisor:
         self._embedder = resources.embedder if params.key != "state" else None
         make = make_of(self._embedder) if self._embedder is not None else None
         updater = resources.updater_params if params.key != "text" else None
-        folder = params.bank or home() / "banks" / "state"
-        self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
+        folder = seeded(bank_place(params.bank), resources.view.name, make)
+        self.bank = StateBank(folder, make, updater_make(updater) if updater else None)
         self._worths = lru_cache(maxsize=1)(self._all_worths)
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
 

@@ -8,8 +8,7 @@ is old and was never used (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
@@ -19,8 +18,8 @@ from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParam
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.write_memory.trace import events_of
+from stores.bank.places import bank_place, seeded
 from stores.bank.state_bank import StateBank
-from stores.home import home
 
 _OPEN = 64  # unfinished episodes remembered
 
@@ -28,8 +27,11 @@ _OPEN = 64  # unfinished episodes remembered
 class ExperienceWriter(MemoryParams):
     """Add finished episodes to a state bank, return-based, and note which advice was given."""
 
+    hint: ClassVar[str] = "learns from finished episodes, for experience to advise"
     kind: Literal["experience"] = "experience"
-    bank: str | None = Field(default=None, description="folder; banks/state in $STATEGATE_HOME")
+    bank: str | None = Field(
+        default=None, description="name or folder; by default your bank 'state'"
+    )
     updater: SerializeAsAny[UpdaterParams] = Field(
         default={"kind": "none"},
         validate_default=True,
@@ -60,8 +62,10 @@ class Writer:
         self._params = params
         self._embedder = resources.embedder
         self._view = resources.view
-        folder = Path(params.bank or home() / "banks" / "state")
         make = make_of(self._embedder), updater_make(params.updater)
+        folder = bank_place(params.bank)
+        if make[1] is None:
+            folder = seeded(folder, self._view.name, make[0])
         self.bank = StateBank(folder, *make, create=True)
         is_kept = params.updater.kind != "none"
         self._updater = resources.get(params.updater) if is_kept else None

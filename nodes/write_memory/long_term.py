@@ -2,7 +2,7 @@
 
 import re
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ _ASKS = re.compile(
 class LongTermMemory(MemoryParams):
     """Write each turn once: found by question, answer and their sentences; small talk is left out."""
 
+    hint: ClassVar[str] = "keeps what was said, for later conversations"
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
     extractor: ExtractorKind = Field(

@@ -54,6 +54,7 @@ _safe = WebShopActions().safe
 class Rule(ActorParams):
     """Shop by fixed rules over the readable lines (see the module's docstring)."""
 
+    hint: ClassVar[str] = "no model: shops by fixed rules over what it can read"
     kind: Literal["rule"] = "rule"
     worlds: ClassVar[tuple[str, ...]] = ("webshop",)
     patience: int = Field(default=9, ge=0, description="the step from which it settles")
