@@ -1,4 +1,4 @@
-"""The docs, beside the app: Markdown pages and their pictures from the checkout, drawn on this machine."""
+"""The docs beside the app: Markdown pages and their pictures, from the checkout."""
 
 import re
 from pathlib import Path

@@ -22,6 +22,8 @@ from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 #: Slots that one may change in the middle of an episode (a session's overrides).
 SWAPPABLE = ("context", "actor")
 _BUSY = "a step is being taken: wait for it, or stop it"
+#: Seconds that a move waits for somebody who only looks.
+_PATIENCE = 15.0
 #: Episodes and forks that a tab can go back to.
 _BRANCHES = 12
 #: Actors that ask a model or a person: they do not act before somebody asks for it.
@@ -92,6 +94,7 @@ class Workspace(Turns):
         self.compared_of: tuple[str, int] | None = None  # thread and steps of the comparison
         self.branches: dict[str, Branch] = {}
         self._tabs = tabs
+        self._looks = False
         self._overrides: dict[str, Any] = {}
         self.is_new = True  # nothing was ever started here
 
@@ -225,9 +228,13 @@ class Workspace(Turns):
     def look(self, context: Mapping[str, Any], step: int | None, patience: float = 0.0) -> Preview:
         """Say what a builder makes of this moment, or of where ``step`` began."""
         with self._move(patience=patience) as session:
-            asks = self.config.actor.kind != "human"
-            preview: Preview = session.look({"context": context}, step, act=asks)
-            return preview
+            self._looks = True
+            try:
+                asks = self.config.actor.kind != "human"
+                preview: Preview = session.look({"context": context}, step, act=asks)
+                return preview
+            finally:
+                self._looks = False
 
     def swap(self, slots: Mapping[str, Any]) -> None:
         """Go on with other nodes in :data:`SWAPPABLE` slots (``{"context": {...}}``)."""
@@ -330,7 +337,8 @@ class Workspace(Turns):
     @contextmanager
     def _move(self, optional: bool = False, patience: float = 0.0) -> Iterator[Any]:
         """Hold this tab's turn; the episode is kept when the move is over."""
-        with self.taking_turn(_BUSY, patience) as is_mine:
+        # Who looks takes no step and is done soon: nobody is refused for that.
+        with self.taking_turn(_BUSY, max(patience, _PATIENCE if self._looks else 0)) as is_mine:
             try:
                 yield self.session if optional else self.running
             finally:

@@ -10,6 +10,22 @@ def button(page, name):
     return page.get_by_role("button", name=name, exact=True)
 
 
+def compared(page):
+    """Wait until the page that was opened has compared its first moment."""
+    button(page, "Continue with B").wait_for(timeout=90_000)
+    page.wait_for_function(
+        "document.querySelectorAll('.sg-would').length >= 3"
+        " && !document.querySelector('#sg-compare').disabled", timeout=60_000,
+    )  # fmt: skip
+
+
+def again(page):
+    """Reload, and go to the Episode tab."""
+    page.reload()
+    compared(page)
+    tab(page, "Episode")
+
+
 def stops(page):
     """Return how many steps the trail shows."""
     return max(page.locator("#sg-trail .sg-stop").count() - 1, 0)

@@ -180,8 +180,7 @@ class CompareTab:
     ) -> Iterator[Update]:
         """Make a long move for each lane in its turn, drawing as they come; a fault stays its own.
 
-        Where another comparison takes this one's place, or somebody stops it, it draws nothing more:
-        Gradio sends the last update once more at the end, so that one must change nothing.
+        Where another comparison takes this one's place, or somebody stops it, it draws nothing more.
         """
         lanes, is_stopped = workspace.lanes, common.leaving(workspace)
 
@@ -205,7 +204,8 @@ class CompareTab:
             except Exception as error:  # one builder that fails must not hide the others
                 lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
             yield {self.lanes: self._drawn(workspace), self.status: "", **self._buttons(True)}
-        yield {self.status: gr.skip()} if is_left() else self.show(tab)
+        if not is_left():
+            yield self.show(tab)
 
     def _moment(self, workspace: Workspace) -> int | None:
         at = workspace.moment

@@ -275,6 +275,7 @@ class EpisodeTab:
         config = self.app.of(tab).config
         if fetched := to_fetch(needed(config)):
             yield {self.status: note(f"The next step first fetches {fetched}, once.", "info")}
+            yield common.nothing(self)
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs
