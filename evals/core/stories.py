@@ -53,9 +53,7 @@ def _told(row: Mapping[str, Any], run: Run) -> Story:
         values.append(value)
     words = {"abcdefgh"[i]: f"{value:.0f}" for i, value in enumerate(values)}
     words |= {"n": f"{found['n']:,}", "difference": f"{abs(values[1] - values[0]):.0f}"}
-    return Story(
-        row["title"].format(**words), row["text"].format(**words), run.folder, tuple(bars)
-    )
+    return Story(row["title"].format(**words), row["text"].format(**words), run.folder, tuple(bars))
 
 
 def search_runs(folders: Sequence[Path], words: str) -> list[tuple[Path, str]]:
@@ -75,5 +73,7 @@ def _about(folder: Path) -> tuple[str, str]:
     args = args if isinstance(args, dict) else {}
     agents, data = args.get("agents"), args.get("data")
     command = str(args.get("command") or "")
-    text = f"{folder.name} {command} {data} {list(agents) if isinstance(agents, list | dict) else ''}"
+    text = (
+        f"{folder.name} {command} {data} {list(agents) if isinstance(agents, list | dict) else ''}"
+    )
     return command, text.lower()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from envs.protocols import UNKNOWN, answered
-from nodes.act.answer import NOTHING_FOUND
+from nodes.act.support import NOTHING_FOUND
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of

@@ -5,7 +5,8 @@ from langchain_core.messages import HumanMessage
 
 from envs.protocols import ANSWER, answered
 from graph.config import load_config
-from nodes.act.answer import NOTED, NOTHING_FOUND, Extract
+from nodes.act.answer import Extract
+from nodes.act.support import NOTED, NOTHING_FOUND
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from nodes.retrieval.quoting import quote

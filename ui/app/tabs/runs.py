@@ -124,7 +124,15 @@ class RunsTab:
     @telling
     def open(self, folder: str | None) -> Update:
         """Open a run directory."""
-        drawn = (self.status, self.facts, self.episodes, self.steps, self.page, self.read, self.pairs)
+        drawn = (
+            self.status,
+            self.facts,
+            self.episodes,
+            self.steps,
+            self.page,
+            self.read,
+            self.pairs,
+        )
         update: Update = {**dict.fromkeys(drawn, ""), self.state: None}
         if not folder:
             return {**update, self.facts: empty("No run open", _HINT)}
@@ -199,7 +207,9 @@ class RunsTab:
         config = config.model_copy(update={"memory": kept, "checkpoints": None})
         rows = [r for r in run.episodes if r.get("goal") == goal and r.get("task")]
         task = dict(rows[0]["task"]) if rows else {"goal": goal}
-        session = Session(build_graph(config, InMemorySaver(), self._resources), "replay", task=task)
+        session = Session(
+            build_graph(config, InMemorySaver(), self._resources), "replay", task=task
+        )
         for step in steps[:at]:
             session.act(str(step.get("action", "")))
         seen = session.look(act=False)
@@ -261,7 +271,9 @@ class RunsTab:
             self.agent, self.outcome, self.low, self.high, self.first, self.read,
         ]  # fmt: skip
         opened.select(self.choices, None, [self.choice, self.other, self.stories], **QUIET)
-        self.words.change(self.search, [self.words], [self.hits], trigger_mode="always_last", **QUIET)
+        self.words.change(
+            self.search, [self.words], [self.hits], trigger_mode="always_last", **QUIET
+        )
         self.stories.click(self.pick, None, [self.choice], **QUIET)
         self.hits.click(self.pick, None, [self.choice], **QUIET)
         self.choice.change(self.open, [self.choice], everything, **QUIET)
