@@ -2,12 +2,12 @@
 
     stategate eval answers --out runs/answers                            # held-out questions, extract
     stategate eval answers --set actor.kind=answer --limit 8 --out runs/answers-model
-    python -m evals.qa.answerable runs/answers-fit                       # fits nodes/act/support.json
+    python -m evals.qa.answerable runs/answers-fit                   # fits nodes/act/support.json
 
-The held-out questions (``marked/answerable.yaml``) are asked through the graph, each on a thread of its own
-without long-term memory. The chance is fitted on other questions: multi-hop ones that others marked and those
-of the sample corpus, each put twice, with the documents that bear the evidence and without them. The label
-is whether the sentence that would be quoted holds the answer.
+The held-out questions (``marked/answerable.yaml``) are asked through the graph, each on a thread of its
+own without long-term memory. The chance is fitted on other questions: multi-hop ones that others marked
+and those of the sample corpus, each put twice, with the documents that bear the evidence and without
+them. The label is whether the sentence that would be quoted holds the answer.
 """
 
 import hashlib

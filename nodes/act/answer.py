@@ -33,8 +33,8 @@ last question in one to three sentences, in your own words and without preamble.
 nor memory hold the answer, say: I do not know."""
 
 
-#: Chances below which nothing is answered: of a quotation (the fitted chance is calibrated, so one half),
-#: and before a model is asked, which can put an answer together where no sentence says it all.
+#: Chances below which nothing is answered: of a quotation (the chance is calibrated, so one half), and
+#: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
 #: A further sentence is quoted if it scores at least this part of what the best one does.
 _BESIDE = 0.5
@@ -112,7 +112,7 @@ class Extract(_Answering):
     """Answer with the ``sentences`` sentences of the context that share most with the question.
 
     Always in the context, word for word: it shows what a context makes possible, without a model. The
-    decision's reason names the source of each sentence. Where the chance that the best sentence answers is
+    decision's reason names the source of each sentence. Where the chance that the best one answers is
     below ``threshold`` (see ``nodes.act.support``), nothing is answered.
     """
 
@@ -144,7 +144,7 @@ class Extract(_Answering):
             if found.chance < self.threshold:
                 return Decision(answer(NOTHING_FOUND), reason=f"nothing found; {chance}")
             best: list[Quotable] = []  # of which none is a part of another: passages overlap
-            floor = _BESIDE * float(found.scores[found.best])
+            floor = _BESIDE * float(found.scores[found.best]) if self.threshold else -np.inf
             ranked = np.argsort(-found.scores, kind="stable")
             for one in (quotable[i] for i in ranked if found.scores[i] >= floor):
                 if not any(one.text in other.text or other.text in one.text for other in best):

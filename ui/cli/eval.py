@@ -201,6 +201,21 @@ def entities(
     measure(out, json_target, partial(run_entities, out, *what, command_line()))
 
 
+@evaluation(eval_app, "stategate eval answers --set actor.kind=answer --limit 8 --out runs/a")
+def answers(
+    out: _Out,
+    limit: Limit = None,
+    config: Config = "qa",
+    overrides: Overrides = None,
+    json_target: JsonFile = None,
+) -> None:
+    """Ask what three corpora answer and what they don't: right, wrong, declined."""
+    from evals.qa.answerable import run_answers
+
+    what = (config, _extractive(overrides), limit)
+    measure(out, json_target, partial(run_answers, out, *what, command_line()))
+
+
 @evaluation(eval_app, "stategate eval agents --split dev --n 60 --out runs/agents-dev")
 def agents(
     out: _Out,
