@@ -188,7 +188,7 @@ def memory(
 def entities(
     out: _Out,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
-    data: Annotated[str, opt("'articles' of many fields, or 'sample'.")] = "articles",
+    data: Annotated[str, opt("'articles' of many fields, 'turns', or 'sample'.")] = "articles",
     split: _Split = "test",
     config: Config = "qa",
     overrides: Overrides = None,
