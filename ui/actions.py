@@ -89,6 +89,12 @@ def reward_parts(observation: Observation) -> list[dict[str, Any]]:
     return [{"name": name, "value": value, "weight": None} for name, value in known]
 
 
+def unscored(observation: Observation) -> str:
+    """Return why a finished page has no reward to speak of, "" where it has one."""
+    outcome = observation.info.get("outcome")
+    return str(outcome.get("unscored", "")) if isinstance(outcome, Mapping) else ""
+
+
 def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:
     """Return what a world lays side by side at the end: name, title, amount, facts, tags of each."""
     outcome = observation.info.get("outcome")

@@ -44,7 +44,8 @@ def run_entities(
     """Compare ``agents`` (extractors) and return the summary.
 
     ``data`` is "articles" with its conversations (of ``split`` dev or test), "turns": marked turns of
-    twenty conversations, or "sample": people and places of the sample corpus. Raises ``UserError`` for anything else.
+    twenty conversations, or "sample": people and places of the sample corpus. Raises ``UserError``
+    for anything else.
     """
     samples, kinds, sha256 = _dataset(data, split)
     unknown = sorted({*agents} - {"rules", "spacy", "model"})
@@ -99,7 +100,7 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
 
 
 def _marked(lines: Sequence[str]) -> list[list[str]]:
-    """Return (question, answer, words that it points back to, or "") of each line; none of the first."""
+    """Return question, answer, and the words that it points back to ("": none), but of the first."""
     turns = []
     for number, line in enumerate(lines):
         asked, answer, about = (part.strip() for part in line.split("|"))

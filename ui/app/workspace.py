@@ -5,6 +5,7 @@ tab that named it, is found again after a reload, and is found again after the s
 the checkpointer.
 """
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -95,6 +96,7 @@ class Workspace(Turns):
         self.branches: dict[str, Branch] = {}
         self._tabs = tabs
         self._looks = False
+        self._claim = threading.Lock()
         self._overrides: dict[str, Any] = {}
         self.is_new = True  # nothing was ever started here
 
@@ -173,6 +175,14 @@ class Workspace(Turns):
         """Drop what was compared: it is of another moment."""
         self.lanes, self.compared_at, self.compared_page = [], None, None
         self.compared_of = None
+
+    def claims_comparison(self) -> bool:
+        """Whether this moment is still to be compared; whoever asks first compares it."""
+        with self._claim:
+            if self.stands_at is None or self.compared_of == self.stands_at:
+                return False
+            self.compared_of = self.stands_at
+            return True
 
     def go_to(self, thread: str) -> None:
         """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""

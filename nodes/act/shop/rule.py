@@ -150,7 +150,8 @@ class RuleActor:
                 return waiting[step % len(waiting)]
         elif waiting:
             return waiting[0]
-        return (BUY, "everything wanted is chosen") if BUY in page.actions else None
+        done = "everything wanted is chosen" if shown else "nothing more is to be chosen"
+        return (BUY, done) if BUY in page.actions else None
 
     def _detail(self, page: Reading) -> tuple[str, str]:
         share = _confirmed(page)

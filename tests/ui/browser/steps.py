@@ -14,8 +14,10 @@ def compared(page):
     """Wait until the page that was opened has compared its first moment."""
     button(page, "Continue with B").wait_for(timeout=90_000)
     page.wait_for_function(
-        "document.querySelectorAll('.sg-would').length >= 3"
-        " && !document.querySelector('#sg-compare').disabled", timeout=60_000,
+        "document.querySelectorAll('#sg-lanes .sg-lane-head').length >= 2"
+        " && !document.querySelector('#sg-lanes .sg-spin') && document.querySelectorAll("
+        "'#sg-lanes .sg-lane-head').length === document.querySelectorAll('#sg-lanes .sg-would').length",
+        timeout=60_000,
     )  # fmt: skip
 
 

@@ -67,6 +67,7 @@ def test_builders_by_kind_and_budget_and_a_kind_that_is_none(new_tab):
     box = page.locator("#sg-compare-kinds input").first
     box.fill("compress@90")
     box.press("Enter")
+    page.locator(".sg-wrap, #sg-compare-kinds").first.get_by_text("compress@90").first.wait_for()
     button(page, "Compare").click()
     button(page, "Continue with D").wait_for()
     last = page.locator(".sg-lane-head").nth(3)

@@ -61,7 +61,7 @@ class CompareTab:
     def outputs(self) -> list[Any]:
         """What a comparison may change."""
         return [
-            self.go, self.play, self.stop, self.trail, self.status, self.lanes, self.branches,
+            self.stop, self.trail, self.status, self.lanes, self.branches,
         ]  # fmt: skip
 
     @telling
@@ -83,15 +83,14 @@ class CompareTab:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         workspace = self.app.of(tab)
         yield self.show(tab)
-        if workspace.trail and not workspace.lanes and workspace.acts_at_once:
+        # A page that opens asks twice: as it is drawn, and as its first tab is chosen.
+        if workspace.trail and workspace.acts_at_once and workspace.claims_comparison():
             yield from self.compare(tab, kinds, budget)
 
     def _buttons(self, is_busy: bool) -> Update:
-        return {
-            self.go: gr.update(interactive=not is_busy),
-            self.play: gr.update(interactive=not is_busy),
-            self.stop: gr.update(visible=is_busy),
-        }
+        # The others stay as they are: a button that is drawn anew swallows a click, and a comparison
+        # that is asked for meanwhile takes the running one's place.
+        return {self.stop: gr.update(visible=is_busy)}
 
     def _moments(self, workspace: Workspace) -> Any:
         if workspace.session is None:
