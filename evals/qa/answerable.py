@@ -130,7 +130,7 @@ def _solver(config: str, overrides: Sequence[str], folder: str) -> Solver:
         attempt.rows[0] |= {
             "said": said,
             "reason": result.decision.reason,
-            "outcome": "declined" if is_declined else "right" if is_right else "wrong",
+            "outcome": "declined" if is_declined else "correct" if is_right else "wrong",
         }
 
     return solve
@@ -151,8 +151,8 @@ def _score(rows: Sequence[Row]) -> Summary:
                 if not own:
                     continue
                 line: Row = {"agent": agent, "corpus": corpus, "kind": kind, "n": len(own)}
-                line |= {name: own.count(name) for name in ("right", "wrong", "declined")}
-                wanted = "right" if kind == "answered" else "declined"
+                line |= {name: own.count(name) for name in ("correct", "wrong", "declined")}
+                wanted = "correct" if kind == "answered" else "declined"
                 spread = interval([float(outcome == wanted) for outcome in own])
                 line |= {"as_wanted": own.count(wanted) / len(own)}
                 scored.append({**line, "low": spread.low, "high": spread.high})
