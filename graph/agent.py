@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from envs.protocols import Observation, World
 from graph.config import Config
+from graph.owners import caller_of, for_user, require_no_places
 from graph.state import (
     State,
     asked,
@@ -47,8 +48,11 @@ class Agent:
         def node(state: State, runtime: Runtime[Any], config: RunnableConfig) -> dict[str, Any]:
             # A caller who keeps the ledger of its episodes names them, beside the thread.
             named = config.get("configurable") or {}
+            caller = caller_of(named)
+            if caller is not None:
+                require_no_places(runtime.context)
             bound = self.bound(
-                runtime.context, runtime, named.get("thread_id"), named.get("episode_id")
+                runtime.context, runtime, named.get("thread_id"), named.get("episode_id"), caller
             )
             update: dict[str, Any] = getattr(bound, name)(state)
             return update
@@ -61,8 +65,12 @@ class Agent:
         runtime: Runtime[Any] | None = None,
         thread: Any = None,
         episode: Any = None,
+        caller: str | None = None,
     ) -> "BoundAgent":
-        """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied."""
+        """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied.
+
+        ``caller`` is the account whose long-term memory it is, where a server has accounts.
+        """
         changes = {slot: getattr(overrides, slot, None) for slot in SLOTS}
         changes = {slot: params for slot, params in changes.items() if params is not None}
         config, resources = self.config, self.resources
@@ -70,6 +78,8 @@ class Agent:
             config = config.model_copy(update=changes)
             require_fit(config)
             resources = resources.with_models(*config.models)
+        if caller is not None:
+            config = for_user(config, caller)
         return BoundAgent(config, resources, runtime, thread, episode)
 
 

@@ -109,6 +109,9 @@ def memory(
     db: Annotated[
         str | None, typer.Option(metavar="URL", help="A PostgreSQL database; else SQLite.")
     ] = None,
+    most: Annotated[
+        int | None, typer.Option(help="Also a memory of at most so many facts.", min=20)
+    ] = None,
     seed: _Seed = 0,
 ) -> None:
     """Write and recall as one user's long-term memory grows, with a plot; no model is timed."""
@@ -117,8 +120,8 @@ def memory(
     from evals.bench.memory import memory_parts, plot_growth
     from stores.runs import read_rows
 
-    parts = memory_parts(parse_numbers(sizes), db, seed)
-    _run("memory", parts, out, sizes=sizes, db="PostgreSQL" if db else None, seed=seed)
+    parts = memory_parts(parse_numbers(sizes), db, seed, most)
+    _run("memory", parts, out, sizes=sizes, db="PostgreSQL" if db else None, most=most, seed=seed)
     rows = [row for part in read_rows(Path(out) / "parts.jsonl") for row in part["rows"]]
     if rows:
         plot_growth(rows, Path(out) / "growth.png")

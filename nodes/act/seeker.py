@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from envs.alfworld.actions import AlfWorldActions
 from envs.alfworld.expert import decide, knowledge_of
-from envs.alfworld.reading import command_of, kind_of
+from envs.alfworld.reading import command_of, goal_of, kind_of
 from nodes.act.simple import ASKED
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
@@ -20,6 +20,7 @@ from nodes.retrieval.past import ARROW, DONE
 
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
+_HOLDS = re.compile(r'"(?P<place>[a-z -]+ \d+) holds (?P<things>[^"]+)"')
 _HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
 
 
@@ -45,12 +46,30 @@ def seek(context: BuiltContext, step: int) -> Decision:
         known.tried.setdefault(f"go to {place}", 1)
     held = _HELD.search(context.text)
     known.hand = held[1] if held else known.hand
-    action, reason = decide(instruction, known, context.actions)
+    action, reason = decide(instruction, known, context.actions, _remembered(context, instruction))
     if action:
         return Decision(action, reason=reason)
     return Decision(
         AlfWorldActions().safe(context.actions, instruction), fallback=reason or "nothing to do"
     )
+
+
+def _remembered(context: BuiltContext, instruction: str) -> dict[str, float]:
+    """Return how likely what is asked is at places, by what memory shows of earlier episodes.
+
+    Where it was seen last comes first, then where it was seen before, then places of the same kind.
+    """
+    goal, likely = goal_of(instruction), dict[str, float]()
+    for piece in context.pieces:
+        found = _HOLDS.search(piece.text) if piece.kind == "fact" else None
+        if found is None:
+            continue
+        kinds = {kind_of(thing) for thing in found["things"].split(", ")}
+        if kinds & {goal.thing, goal.target if goal.is_light else goal.thing}:
+            weight = 0.8 if "(until" in piece.text else 1.0
+            for name, worth in ((found["place"], weight), (kind_of(found["place"]), weight / 2)):
+                likely[name] = max(likely.get(name, 0.0), worth)
+    return likely
 
 
 def _page(context: BuiltContext) -> str:

@@ -274,7 +274,10 @@ def line_of(fact: "Fact") -> str:
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
     if fact.is_told:
         said = truncate(resolved(one_line(fact.question), at), _ANSWER_TOKENS)
-        return f'On {day} {one_line(fact.speaker) or "the user"} said{until}{source}: "{said}"\n'
+        by = f"{one_line(fact.speaker) or 'the user'} said"
+        if fact.source == "agent" and not fact.speaker:
+            by = "it was noted"
+        return f'On {day} {by}{until}{source}: "{said}"\n'
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
     also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"

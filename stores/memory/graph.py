@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stores.memory import database as tables
-from stores.memory.database import key_of, within
+from stores.memory.database import among, key_of, within
 from stores.memory.records import Entity, Fact, Namespace, Relation, Turn
 
 
@@ -67,13 +67,54 @@ def _write_relation(
     r = tables.entity_relations.c
     subject, name, object_ = relation
     same = (r.subject_id == subject, r.relation == name, r.object_id == object_)
-    change = {"times": r.times + 1, "updated": now}
-    done = db.execute(tables.entity_relations.update().where(*same).values(**change))
-    if not done.rowcount:
+    number = db.scalar(sa.select(r.id).where(*same))
+    if number is None:
         values = {"subject_id": subject, "relation": name, "object_id": object_}
-        db.execute(
+        inserted = db.execute(
             tables.entity_relations.insert().values(**values, turn_id=turn, times=1, updated=now)
         )
+        number = key_of(inserted)
+    else:
+        change = {"times": r.times + 1, "updated": now}
+        db.execute(tables.entity_relations.update().where(r.id == number).values(**change))
+    db.execute(tables.relation_turns.insert().values(relation_id=number, turn_id=turn))
+
+
+def erase_graph(
+    db: sa.Connection, entities: set[int], turns: set[int], texts: Sequence[str]
+) -> None:
+    """Delete what ``turns`` alone tell: relations, ``entities`` that no fact names any more.
+
+    Call it before the turns are deleted and after their facts are. Of entities that stay, attributes go
+    that stand in the forgotten ``texts``.
+    """
+    e, r, rt = tables.entities.c, tables.entity_relations.c, tables.relation_turns.c
+    fe = tables.fact_entities.c
+    told = set(db.scalars(sa.select(rt.relation_id).where(among(rt.turn_id, turns))))
+    told |= set(db.scalars(sa.select(r.id).where(among(r.turn_id, turns))))
+    others = sa.select(rt.relation_id, sa.func.min(rt.turn_id).label("turn_id"), sa.func.count())
+    others = others.where(among(rt.relation_id, told), ~among(rt.turn_id, turns))
+    left = {row[0]: row for row in db.execute(others.group_by(rt.relation_id))}
+    db.execute(tables.entity_relations.delete().where(among(r.id, told - left.keys())))
+    for number, turn, count in left.values():
+        change = {"turn_id": turn, "times": count}
+        db.execute(tables.entity_relations.update().where(r.id == number).values(**change))
+    named = set(db.scalars(sa.select(fe.entity_id).where(among(fe.entity_id, entities))))
+    db.execute(tables.entities.delete().where(among(e.id, entities - named)))
+    gone = "\n".join(texts).lower()
+    for row in list(db.execute(sa.select(e.id, e.attributes).where(among(e.id, named)))):
+        known = json.loads(row.attributes)
+        kept = {key: _without(value, gone) for key, value in known.items()}
+        kept = {key: value for key, value in kept.items() if value}
+        if kept != known:
+            change = {"attributes": json.dumps(kept)}
+            db.execute(tables.entities.update().where(e.id == row.id).values(**change))
+
+
+def _without(value: Any, gone: str) -> Any:
+    if isinstance(value, list):
+        return [one for one in value if str(one).lower() not in gone]
+    return None if str(value).lower() in gone else value
 
 
 def read_graph(

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stores.memory import database as tables
-from stores.memory.database import within
+from stores.memory.database import among, within
 from stores.memory.records import TRUSTED, Namespace, Turn
 
 _ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
@@ -50,6 +50,51 @@ def write_statements(
             )
         )
     return list(dict.fromkeys(closed))
+
+
+def reopen(db: sa.Connection, facts: set[int], turns: set[int]) -> list[int]:
+    """Open what forgotten ``facts`` or ``turns`` had closed; returns the statements' numbers.
+
+    Call it before they are deleted.
+    """
+    s = tables.statements.c
+    ended = set(db.scalars(sa.select(s.id).where(among(s.closed_by, facts))))
+    # A fact that stays may have closed something by a turn that goes.
+    said = sa.select(s.fact_id, s.valid_from, s.turn_id)
+    starts: dict[tuple[int, float], set[int]] = {}
+    touched = sa.select(s.fact_id).where(among(s.turn_id, turns))
+    for row in db.execute(said.where(s.fact_id.in_(touched))):
+        starts.setdefault((row.fact_id, row.valid_from), set()).add(row.turn_id)
+    for (fact, start), by in starts.items():
+        if by <= turns:
+            query = sa.select(s.id).where(s.closed_by == fact, s.valid_to == start)
+            ended |= set(db.scalars(query))
+    change = {"valid_to": None, "closed_by": None}
+    db.execute(tables.statements.update().where(among(s.id, ended)).values(**change))
+    return sorted(ended)
+
+
+def close_again(db: sa.Connection, namespace: Namespace, statements: Sequence[int]) -> None:
+    """Let the next statement that is left close each, as if the forgotten had never been."""
+    s, f = tables.statements.c, tables.facts.c
+    joined = tables.statements.join(tables.facts, f.id == s.fact_id)
+    query = sa.select(tables.statements, f.trust).select_from(joined)
+    for row in list(db.execute(query.where(among(s.id, statements)))):
+        if not row.is_state:
+            continue
+        least = TRUSTED if row.trust >= TRUSTED else 0.0
+        others = _known(db, namespace, _mapping(row), TRUSTED)
+        trusts = dict(
+            db.execute(sa.select(f.id, f.trust).where(f.id.in_([o.fact_id for o in others]))).all()
+        )
+        enders = [
+            o for o in others
+            if o.fact_id != row.fact_id and trusts[o.fact_id] >= least
+            and _starts(o) >= _starts(row) and _ends(_mapping(o), row)
+        ]  # fmt: skip
+        if enders:
+            change = {"valid_to": _starts(enders[0]), "closed_by": enders[0].fact_id}
+            db.execute(tables.statements.update().where(s.id == row.id).values(**change))
 
 
 def _known(

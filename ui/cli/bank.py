@@ -8,7 +8,7 @@ import typer
 
 from stores.bank.places import bank_place
 from stores.errors import UserError
-from ui.cli.evaluating import Ray, Workers
+from ui.cli.evaluating import Ray, Workers, crew_of
 from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
 
 if TYPE_CHECKING:
@@ -126,11 +126,10 @@ def practice(
     ray: Ray = None,
 ) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
-    from stores.workers import Crew
     from trainers.webshop.practice import practise
 
     named: dict[str, Any] = {"styles": styles.split(",")} if styles else {}
-    crew = Crew(workers, ray) if workers > 1 or ray is not None else None
+    crew = crew_of(workers, ray)
     played = practise(config, goals, out, overrides or (), crew=crew, **named)
     say(f"{played} episodes played, in {out}")
 

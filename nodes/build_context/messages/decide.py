@@ -34,7 +34,6 @@ from nodes.build_context.messages.render import Rendering, bare, is_shortened, r
 from nodes.build_context.messages.slots import (
     Slot,
     calls_in,
-    is_recalled,
     is_tail,
     joined,
     orphan_rows,
@@ -150,12 +149,13 @@ class Decider:
                 waiting.discard(message.tool_call_id)
             elif waiting:
                 return None
-            elif isinstance(message, AIMessage) and message.tool_calls:
+            elif isinstance(message, AIMessage):
                 waiting.update(calls_of(message))
         for message in reversed(messages):
             if not isinstance(message, ToolMessage):
                 break
-            if self._size_of(message) > self.settings.fresh:
+            is_whole = message.name in self.settings.whole
+            if not is_whole and self._size_of(message) > self.settings.fresh:
                 return None
         audit = Audit(
             self.settings.kind, self.settings.budget, tokens, tokens, fixed, whole=len(messages)
@@ -208,7 +208,7 @@ class Decider:
         """Shorten new results that are larger than their share, by what they were asked for."""
         for slot in slots:
             is_large = slot.is_new and not slot.is_out and slot.text_size > self.settings.fresh
-            if is_large and not is_shortened(slot.text) and not is_recalled(slot.message):
+            if is_large and not is_shortened(slot.text) and slot.tool not in self.settings.whole:
                 self._shorten_one(slot, messages, self.settings.fresh, state)
                 slot.why = "larger than a new result may be"
 
