@@ -221,7 +221,7 @@ def fit(out: str, data: str | None = None) -> dict[str, Any]:
         labels.append(any(part.strip(". ") in said or said.strip(". ") in part for part in right))
         groups.append(id_)
     x, y = np.asarray(rows), np.asarray(labels, dtype=int)
-    # Balanced: of these hard questions few are quoted right, of what people ask of their files most are.
+    # Balanced: of these hard questions few are quoted right, of what people ask most are.
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, class_weight="balanced"))
     held = cross_val_predict(model, x, y, groups=groups, cv=GroupKFold(5), method="predict_proba")
     chances = held[:, 1]

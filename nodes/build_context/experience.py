@@ -15,11 +15,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-<<<<<<< HEAD
 from typing import Any, ClassVar, Literal
-=======
-from typing import Any, Literal
->>>>>>> main
 
 import numpy as np
 from langchain_core.messages import HumanMessage
@@ -73,16 +69,12 @@ class AdvisedContext(ContextParams):
         description="the builder that shows the page",
     )
     bank: str | None = Field(
-<<<<<<< HEAD
-        default=None, description="name or folder; by default 'state' or 'trace' of your banks"
-=======
         default=None,
-        description="folder (by default banks/state or banks/trace in $STATEGATE_HOME), or a "
-        "PostgreSQL database and a name, such as $STATEGATE_POSTGRES#state",
+        description="name ('state' or 'trace' by default) or folder of a bank, or a PostgreSQL "
+        "database and a name, such as $STATEGATE_POSTGRES#state",
     )
     vectors: str | None = Field(
         default=None, description="URL of a Chroma server to search on; by default files"
->>>>>>> main
     )
     min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
     min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
@@ -190,14 +182,9 @@ class StateAdvisor:
         self._embedder = resources.embedder if params.key != "state" else None
         make = make_of(self._embedder) if self._embedder is not None else None
         updater = resources.updater_params if params.key != "text" else None
-<<<<<<< HEAD
-        folder = seeded(bank_place(params.bank), resources.view.name, make)
-        self.bank = StateBank(folder, make, updater_make(updater) if updater else None)
-=======
-        folder = params.bank or home() / "banks" / "state"
+        place = seeded(bank_place(params.bank), resources.view.name, make)
         own = updater_make(updater) if updater else None
-        self.bank = StateBank(folder, make, own, vectors=params.vectors)
->>>>>>> main
+        self.bank = StateBank(place, make, own, vectors=params.vectors)
         self._worths = lru_cache(maxsize=1)(self._all_worths)
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
 

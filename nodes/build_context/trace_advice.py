@@ -11,11 +11,7 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 """
 
 from functools import lru_cache
-<<<<<<< HEAD
 from typing import Any, ClassVar, Literal
-=======
-from typing import Any, Literal
->>>>>>> main
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
@@ -75,12 +71,8 @@ class TraceAdvisor:
         self._params = params
         self._resources = resources
         self._embedder = resources.embedder
-<<<<<<< HEAD
-        self.bank = TraceBank(bank_place(params.bank, "trace"), make_of(self._embedder))
-=======
-        folder = params.bank or home() / "banks" / "trace"
-        self.bank = TraceBank(folder, make_of(self._embedder), vectors=params.vectors)
->>>>>>> main
+        place = bank_place(params.bank, "trace")
+        self.bank = TraceBank(place, make_of(self._embedder), vectors=params.vectors)
         # A bank of another version may know better.
         self._known = lru_cache(maxsize=_KEPT)(lambda question, version: self.advise(question))
 

@@ -8,11 +8,7 @@ is old and was never used (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
-<<<<<<< HEAD
 from typing import Any, ClassVar, Literal
-=======
-from typing import Any, Literal
->>>>>>> main
 
 from pydantic import Field, SerializeAsAny, field_validator
 
@@ -34,15 +30,10 @@ class ExperienceWriter(MemoryParams):
     hint: ClassVar[str] = "learns from finished episodes, for experience to advise"
     kind: Literal["experience"] = "experience"
     bank: str | None = Field(
-<<<<<<< HEAD
-        default=None, description="name or folder; by default your bank 'state'"
-    )
-=======
         default=None,
-        description="folder (banks/state in $STATEGATE_HOME), or $STATEGATE_POSTGRES#NAME",
+        description="name ('state' by default) or folder, or $STATEGATE_POSTGRES#NAME",
     )
     vectors: str | None = Field(default=None, description="URL of a Chroma server to search on")
->>>>>>> main
     updater: SerializeAsAny[UpdaterParams] = Field(
         default={"kind": "none"},
         validate_default=True,
@@ -73,17 +64,11 @@ class Writer:
         self._params = params
         self._embedder = resources.embedder
         self._view = resources.view
-<<<<<<< HEAD
         make = make_of(self._embedder), updater_make(params.updater)
-        folder = bank_place(params.bank)
+        place = bank_place(params.bank)
         if make[1] is None:
-            folder = seeded(folder, self._view.name, make[0])
-        self.bank = StateBank(folder, *make, create=True)
-=======
-        place = params.bank or home() / "banks" / "state"
-        make = make_of(self._embedder), updater_make(params.updater)
+            place = seeded(place, self._view.name, make[0])
         self.bank = StateBank(place, *make, create=True, vectors=params.vectors)
->>>>>>> main
         is_kept = params.updater.kind != "none"
         self._updater = resources.get(params.updater) if is_kept else None
         self._finished = 0

@@ -14,13 +14,16 @@ from stores.bank.bank import Bank
 from stores.errors import UserError
 from stores.files import write_bytes
 from stores.home import home
+from stores.tables import is_database
 
 SHIPPED = Path(__file__).parent / "sample"
 _FILE = "bank.sqlite"
 
 
-def bank_place(name: str | Path | None, kind: str = "state") -> Path:
-    """Return the folder that ``name`` means: a path, a bank in the one place, or (None) the default."""
+def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
+    """Return where the bank ``name`` is: a database, a path, the one place, or (None) the default."""
+    if name is not None and is_database(name):
+        return name
     named = Path(str(name or kind)).expanduser()
     is_path = name is not None and (len(named.parts) > 1 or (named / _FILE).is_file())
     return named if is_path else home() / "banks" / named
@@ -32,14 +35,15 @@ def known_banks() -> list[Path]:
     return sorted({file.parent for root in roots for file in root.glob(f"**/{_FILE}")})
 
 
-def seeded(folder: Path, world: str, make: str | None) -> Path:
-    """Return ``folder``; where the default bank is not there yet, the world's shipped one is put there.
+def seeded(place: str | Path, world: str, make: str | None) -> str | Path:
+    """Return ``place``; where the default bank is not there yet, the world's shipped one is put there.
 
     Nothing is put where no bank ships for ``world``, or where it is of another make than ``make``.
     """
     packed = SHIPPED / f"{world}.sqlite.xz"
-    if folder != home() / "banks" / "state" or (folder / _FILE).exists() or not packed.is_file():
-        return folder
+    folder = home() / "banks" / "state"
+    if place != folder or (folder / _FILE).exists() or not packed.is_file():
+        return place
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(str(folder / ".seed.lock")):
         if not (folder / _FILE).exists():

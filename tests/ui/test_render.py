@@ -22,7 +22,7 @@ from ui.app.render.charts import (
     scatter,
 )
 from ui.app.render.compare import Lane, piece_order, render_lanes
-from ui.app.render.context import cuts, fold_history, render_context, shading
+from ui.app.render.context import fold_history, render_context, shading
 from ui.app.render.episode import Stop, render_pipeline, render_reward, render_trail
 from ui.app.render.html import brief, macros, note, percent, safe
 from ui.app.render.page import render_outcome, render_page

@@ -22,7 +22,9 @@ PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
 
 @pytest.fixture(scope="module")
 def runs_tab(tmp_path_factory):
-    config = load_config("webshop", [*PLAIN, f"checkpoints={tmp_path_factory.mktemp('c')}/c.sqlite"])
+    config = load_config(
+        "webshop", [*PLAIN, f"checkpoints={tmp_path_factory.mktemp('c')}/c.sqlite"]
+    )
     agents = Agents(config)
     with gr.Blocks():
         return RunsTab(App(Workspaces(config, agents), gr.Textbox()), agents.resources)
@@ -39,7 +41,9 @@ def test_every_published_run_opens_under_its_own_name(runs_tab):
         )
 
 
-def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(runs_tab, tmp_path, monkeypatch):
+def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(
+    runs_tab, tmp_path, monkeypatch
+):
     broken = PUBLISHED.parent / "runs" / "broken-here"
     monkeypatch.setattr("ui.app.tabs.runs.render_run", lambda run: len(3))
     update = runs_tab.open(str(PUBLISHED / "bench-step"))
@@ -65,7 +69,9 @@ def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
     for row in summary["rows"]:
         row["success"] = {"full": 0.5, "query_rag": 0.2}.get(row["agent"], 0.0)
     (folder / "summary.json").write_text(json.dumps(summary))
-    assert [s.title for s in read_stories(tmp_path / "runs")] == ["Dropping buttons costs 30 points"]
+    assert [s.title for s in read_stories(tmp_path / "runs")] == [
+        "Dropping buttons costs 30 points"
+    ]
     summary["rows"] = []
     (folder / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(UserError, match="no success of 'full'"):

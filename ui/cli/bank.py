@@ -9,7 +9,17 @@ import typer
 from stores.bank.places import bank_place
 from stores.errors import UserError
 from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
+from ui.cli.output import (
+    JsonFile,
+    Limit,
+    Overrides,
+    command,
+    command_group,
+    opt,
+    say,
+    working,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -70,12 +80,16 @@ def build(
         _tell_problems(captions.problems, "without a caption")
     place = bank_place(out, kind)
     if kind == "trace":
-        _tell(build_trace_bank(place, episodes, resources), place)
+        with working("building the bank"):
+            built = build_trace_bank(place, episodes, resources)
+        _tell(built, place)
         return
     is_judged = annotator == "hindsight"
     judge = _judge(resources, episodes, concurrency, per_minute) if is_judged else None
     params = settled.updater if updater else None
-    _tell(build_state_bank(place, episodes, resources, judge, params), place)
+    with working("building the bank"):
+        built = build_state_bank(place, episodes, resources, judge, params)
+    _tell(built, place)
     if judge is not None:
         _tell_cost(judge)
 

@@ -10,8 +10,8 @@ from playwright.sync_api import expect
 from tests.ui.browser.steps import (
     apply,
     button,
-    compared,
     choose,
+    compared,
     fill,
     play_to_the_end,
     radio,
