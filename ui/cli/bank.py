@@ -302,7 +302,7 @@ def _judge(
     return judge
 
 
-def _tell(built: "Built", folder: Path) -> None:
+def _tell(built: "Built", folder: str | Path) -> None:
     summary = f"{built.rows} rows from {built.read} episodes in {folder}"
     summary += f", {built.known} were there already" if built.known else ""
     if built.leaks:
