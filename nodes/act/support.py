@@ -121,7 +121,7 @@ _WANTS = (
                 r"december|monday|tuesday|wednesday|thursday|friday|saturday|sunday|century|noon|"
                 r"midnight|spring|summer|autumn|winter|every (?:day|week|month|year))\b", re.I)),
     (re.compile(r"\b(?:how (?:many|much|long|old|far|high|deep|tall|big|large|often|fast|hot|heavy)|"
-                r"what (?:number|share|percentage|price|size|height|depth|length|total))\b", re.I),
+                r"what (?:number|share|percentage|amount|size|height|depth|length|total))\b", re.I),
      re.compile(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|forty|"
                 r"fifty|sixty|hundred|thousand|million|half|third|quarter|dozen|once|twice|daily|weekly|"
                 r"monthly|yearly)\b", re.I)),
