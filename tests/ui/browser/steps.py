@@ -83,6 +83,16 @@ def tab(page, name):
     page.get_by_role("tab", name=re.compile(f"^{name}")).click()
 
 
+def show(page, name):
+    """Open a tab, from the menu of those that do not fit if need be."""
+    found = page.get_by_role("tab", name=name, exact=True)
+    if found.count() and found.first.is_visible():
+        found.first.click()
+        return
+    page.locator(".overflow-menu > button").first.click()
+    page.locator(".overflow-dropdown button", has_text=name).click()
+
+
 def choose(page, selector, option):
     """Choose from a list, again where the list was just drawn anew, until the choice stays."""
     box = page.locator(f"{selector} input").first
