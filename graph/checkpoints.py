@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,52 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     return saver
 
 
+class _AdvisoryLocks:
+    """Advisory locks of this process, all on one connection: a thousand threads need no thousand.
+
+    A server that was restarted has forgotten them; they are taken again with the next one.
+    """
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._connection: Any = None
+        self._held: set[str] = set()
+        self._guard = threading.Lock()
+
+    def take(self, name: str) -> Callable[[], None] | None:
+        """Take the lock ``name`` and return what gives it back, None where somebody has it."""
+        with self._guard:
+            if name in self._held:  # the server would let one connection take it twice
+                return None
+            if not self._ask("pg_try_advisory_lock", name):
+                return None
+            self._held.add(name)
+        return partial(self._give_back, name)
+
+    def _give_back(self, name: str) -> None:
+        with self._guard:
+            self._held.discard(name)
+            self._ask("pg_advisory_unlock", name)
+
+    def _ask(self, function: str, name: str) -> bool:
+        import psycopg
+
+        query = f"select {function}(hashtextextended(%s, 0))"
+        for attempt in (1, 2):
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = self._connect()
+                    for held in self._held:
+                        again = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
+                        self._connection.execute(again, (held,))
+                return bool(self._connection.execute(query, (name,)).fetchone()[0])
+            except psycopg.OperationalError:
+                if attempt == 2:
+                    raise
+                self._connection.close()
+        raise AssertionError("unreachable")
+
+
 def _postgres(url: str) -> BaseCheckpointSaver[Any]:
     with needs("postgres"):
         from langgraph.checkpoint.postgres import PostgresSaver
@@ -192,14 +239,10 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
             return f"{count + 1:08d}.{secrets.token_hex(2)}"
 
         def advisory_lock(self, thread: str) -> Callable[[], None] | None:
-            """Take the turn of ``thread`` on a connection of its own; None where another has it."""
-            connection: Any = Connection.connect(url, autocommit=True)
-            key = f"stategate {thread}"
-            query = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
-            if connection.execute(query, (key.replace("\0", ""),)).fetchone()[0]:
-                return connection.close  # type: ignore[no-any-return]
-            connection.close()
-            return None
+            """Take the turn of ``thread`` and return what ends it; None where another has it."""
+            return self._turns.take(f"stategate {thread}".replace("\0", ""))
+
+        _turns = _AdvisoryLocks(lambda: Connection.connect(url, autocommit=True))
 
     try:
         # The pool itself would try again and again, and log each: one plain try says what is wrong.

@@ -14,6 +14,7 @@ from envs.messages.history import instruction_of, text_of
 from evals.agents.billing import Bill
 from evals.agents.trimming import LastMessages, sizes
 from graph.middleware import ContextMiddleware
+from graph.tool_results import shorten_results
 from nodes.retrieval.history import HistorySource, shown_text
 from stores.errors import UserError
 from stores.tokens import count_tokens
@@ -94,6 +95,10 @@ ARMS: dict[str, Make] = {
     "compress_whole": _ours(kind="compress", fresh=10**9),
     "compress_tail": _ours(kind="compress", tail=300),
     "window": _ours(kind="window", events=3),
+    "stored": lambda budget, bill: [
+        shorten_results(max(budget // 40, 150), keep_original="store"),
+        *_ours(kind="compress")(budget, bill),
+    ],
     "recall": _ours(kind="recall", extractor="rules"),
     "query_rag": _ours(kind="query_rag", timeout=600.0),
     "retrieve_state": _ours(kind="retrieve", updater="gru", timeout=600.0),

@@ -10,6 +10,7 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 
 from evals.agents.arms import arms_of, middleware_of
 from evals.agents.billing import Bill
@@ -74,7 +75,9 @@ def play(task: AgentTask, arm: str, budget: int, is_saved: bool = False, lingua:
     bill.fixed = sum(count_tokens(str(convert_to_openai_tool(tool))) for tool in every)
     model = PlannedAgent(task=task, bill=bill)
     saver = InMemorySaver() if is_saved else None
-    agent: Any = create_agent(model, tools, middleware=list(middleware), checkpointer=saver)
+    agent: Any = create_agent(
+        model, tools, middleware=list(middleware), checkpointer=saver, store=InMemoryStore()
+    )
     config = {"configurable": {"thread_id": "t"}, "recursion_limit": 1000}
     asked = {"messages": [{"role": "user", "content": task.instruction}]}
     last: list[Any] = []

@@ -128,6 +128,18 @@ def memory(
 
 
 @bench_app.command(epilog=_EXAMPLES)
+def embedding(
+    out: _Out,
+    count: Annotated[int, typer.Option(help="Texts.", min=16)] = 256,
+    seed: _Seed = 0,
+) -> None:
+    """Embed texts one by one and together, with the local model and no cache."""
+    from evals.bench.memory import embedding_parts
+
+    _run("embedding", embedding_parts(count, seed), out, count=count, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
 def middleware(
     out: _Out,
     messages: Annotated[int, typer.Option(help="Length of the history.")] = 200,
@@ -139,6 +151,63 @@ def middleware(
 
     parts = middleware_parts(messages, budget, seed)
     _run("middleware", parts, out, messages=messages, budget=budget, seed=seed)
+
+
+_Db = Annotated[
+    str | None, typer.Option(metavar="URL", help="A PostgreSQL database, or $STATEGATE_POSTGRES.")
+]
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def sessions(
+    out: _Out,
+    count: Annotated[int, typer.Option("--sessions", help="Conversations at once.", min=1)] = 64,
+    turns: Annotated[int, typer.Option(help="Questions of each, in a row.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="The stand-in model's time to think.")] = 0.5,
+    db: _Db = None,
+    seed: _Seed = 0,
+) -> None:
+    """Serve many conversations in one process, on each saver; the model is a stand-in."""
+    from evals.bench.serving import session_parts
+
+    parts = session_parts(count, turns, seconds, _database(db))
+    named = "PostgreSQL" if db else None
+    _run("sessions", parts, out, sessions=count, turns=turns, seconds=seconds, db=named, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def checkpoints(
+    out: _Out,
+    steps: Annotated[int, typer.Option(help="Steps of the episode.", min=1)] = 100,
+    db: _Db = None,
+    seed: _Seed = 0,
+) -> None:
+    """Sum what a step of WebShop writes into checkpoints, without and with a recurrent state."""
+    from evals.bench.serving import checkpoint_parts
+
+    parts = checkpoint_parts(steps, _database(db))
+    _run("checkpoints", parts, out, steps=steps, db="PostgreSQL" if db else None, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def endurance(
+    out: _Out,
+    steps: Annotated[int, typer.Option(help="Steps to play.", min=1)] = 10_000,
+    every: Annotated[int, typer.Option(help="Steps between two looks.", min=1)] = 1000,
+    seed: _Seed = 0,
+) -> None:
+    """Play many episodes in one process, and look at its memory, files, descriptors and threads."""
+    from evals.bench.serving import endurance_parts, growth
+
+    _run(
+        "endurance", endurance_parts(steps, every), out, growth, steps=steps, every=every, seed=seed
+    )
+
+
+def _database(db: str | None) -> str | None:
+    from stores.loopback import from_environment
+
+    return None if db is None else from_environment(db)
 
 
 def _run(

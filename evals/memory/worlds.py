@@ -7,7 +7,7 @@ the same user asks for each thing again, without the values (the view's clauses 
 is the share of the values that stand in what memory adds to the context within 200 tokens. ``stranger``
 reads another user's memory: what it finds is coincidence, or a leak.
 
-    stategate eval served --config alfworld --set env.data=official --set env.split=train --out runs/s
+    stategate eval served --set env.data=official --set env.split=train --out runs/served
 
 Where things were seen serves the next task in the same place: success and steps, with memory and not.
 """
@@ -117,7 +117,7 @@ def _without_values(view: View, instruction: str) -> tuple[str, list[str]]:
 
 def run_served(
     out: str,
-    config: str = "alfworld",
+    config: str,
     overrides: Sequence[str] = (),
     users: int = 20,
     tasks: int = 6,

@@ -4,7 +4,7 @@ import re
 from typing import ClassVar, Literal
 
 import numpy as np
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import SystemMessage
 from pydantic import Field
 
 from envs.protocols import ANSWER, answer, answered
@@ -14,12 +14,14 @@ from nodes.act.support import (
     NOTHING_FOUND,
     Quotable,
     about_in,
+    asks_for_fact,
     is_told,
     quotables,
     sources_of,
     support,
 )
-from nodes.models.asking import call_model, cost_of, usage_of
+from nodes.act.talking import TalkingActor
+from nodes.models.asking import Ask, Talk, cached_of, cost_of, usage_of
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
@@ -65,47 +67,50 @@ class Answer(_Answering):
         default=ASKED,
         ge=0,
         le=1,
-        description="chance below which the model is not asked; 0 always asks",
+        description="chance below which the model is not asked for a fact; 0 always asks",
     )
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first question."""
-        resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
-        def act(context: BuiltContext, step: int) -> Decision:
+        def plan(context: BuiltContext) -> Talk[Decision]:
             question = question_in(context)
             if ANSWER not in context.actions or not question:
                 return unanswered(resources, context, "the context holds no question")
             if is_told(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
             quotable = quotables(context)
-            about = about_in(context)
-            if self.threshold and not quotable:
+            is_checked = self.threshold > 0 and asks_for_fact(question)
+            if is_checked and not quotable:
                 return Decision(answer(NOTHING_FOUND), reason="there is nothing to answer from")
-            if self.threshold:
-                chance = support(question, about, quotable, resources.embedder).chance
-                if chance < self.threshold:
-                    reason = f"nothing found; chance {chance:.2f} that it is in what was read"
+            if is_checked:
+                found = support(question, about_in(context), quotable, resources.embedder)
+                if found.chance < self.threshold:
+                    reason = f"nothing found; chance {found.chance:.2f} that what was read answers"
                     return Decision(answer(NOTHING_FOUND), reason=reason)
-            messages: list[BaseMessage] = [SystemMessage(self.system), *context.messages]
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
-            reply = call_model(resources, lambda model: model.invoke(messages))
+            reply = yield Ask([SystemMessage(self.system), *context.messages])
             usage = usage_of(reply)
-            spent = (*usage, cost_of(resources.llm, *usage))
+            held, kept = cached_of(reply)
+            cost = cost_of(resources.llm, *usage, held, kept)
+
+            def decided(action: str, fallback: str | None = None, reason: str = "") -> Decision:
+                return Decision(action, fallback, reason, *usage, cost, cached=held)
+
             # The answer alone, also where a model wraps it as an action or repeats the cue.
             text = str(reply.text).strip()
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
-                return Decision(failed.action, failed.fallback, "", *spent)
+                return decided(failed.action, failed.fallback)
             if _UNKNOWN.match(text):
-                reason = f"nothing found; the model said: {text[:120]}"
-                return Decision(answer(NOTHING_FOUND), None, reason, *spent)
-            reason = sources_of(text, quotable, resources.embedder) if quotable else ""
-            return Decision(answer(text), None, reason, *spent)
+                said = f"nothing found; the model said: {text[:120]}"
+                return decided(answer(NOTHING_FOUND), None, said)
+            cited = sources_of(text, quotable, resources.embedder) if quotable else ""
+            return decided(answer(text), None, cited)
 
-        return act
+        return TalkingActor(resources, plan)
 
 
 class Extract(_Answering):

@@ -37,6 +37,10 @@ _ASKS = re.compile(
     r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
     r"should|would|will|has|have|had|tell|explain|name|list|find|show|give)\b", re.IGNORECASE,
 )  # fmt: skip
+_FACT = re.compile(
+    r"^\W*(?:who|whom|whose|when|where|which|what|how (?:many|much|long|old|far|high|deep|big|fast)|is|are|"
+    r"was|were|does|do|did|has|have)\b(?:\W+\w+){2,}", re.IGNORECASE,
+)  # fmt: skip
 #: A statement is acknowledged where it is the user's own; many a question comes without its mark.
 _TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)
 #: Cosine and half the share of words that a model's sentence has with what it was taken from.
@@ -53,6 +57,11 @@ class Quotable:
     text: str
     title: str
     source: str
+
+
+def asks_for_fact(text: str) -> bool:
+    """Say whether ``text`` asks for one fact, and not for a summary, a list or what came then."""
+    return bool(_FACT.match(text))
 
 
 def is_told(text: str) -> bool:

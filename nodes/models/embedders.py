@@ -63,7 +63,7 @@ class _LocalEmbedder(_CachedEmbedder):
 
     def _compute(self, texts: Sequence[str]) -> Vector:
         with self._lock:
-            self._model = self._model or _load_minilm()
+            self._model = self._model or load_minilm()
             encode = partial(self._model.encode, normalize_embeddings=True, show_progress_bar=False)
             # Padding to a batch changes the last bits of a vector. A step's few texts are read one by
             # one, so that a run does not depend on what the cache knew; bulk takes a third of the time.
@@ -74,7 +74,8 @@ class _LocalEmbedder(_CachedEmbedder):
         return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dimension)
 
 
-def _load_minilm() -> Any:
+def load_minilm() -> Any:
+    """Load the sentence model itself."""
     from stores.assets.fetch import asset_path
 
     with needs("local"):

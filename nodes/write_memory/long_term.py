@@ -105,8 +105,8 @@ def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
     kept: list[tuple[str, tuple[Statement, ...]]] = []
     for line in lines:
         name, equals, value = line.partition(": ")[2].partition(" = ")
-        states: tuple[Statement, ...] = (Statement("user", name, value),) if equals else ()
-        kept.append((f"{line} (when asked: {one_line(record.instruction)})", states))
+        chosen = (Statement("user", name, value),) if equals else ()
+        kept.append((f"{line} (when asked: {one_line(record.instruction)})", chosen))
     for subject, relation, value in view.learned(_episode(record), record.outcome):
         state = Statement(subject, relation, value, is_state=True)
         kept.append((one_line(f"{subject} {relation} {value}"), (state,)))

@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -267,8 +267,10 @@ def open_bank(place: str | Path) -> Bank:
     return Bank(place, None, {})
 
 
-def merge(source: Bank, place: str | Path) -> int:
+def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
     """Add the rows of ``source`` to the bank at ``place``, made if it is not there.
+
+    ``trust`` (0 to 1) is that of who made ``source``: no row of it is trusted more.
 
     Rows that are there already (by id) are left alone; returns how many are new. Raises
     ``UserError`` where the vectors are made with something else.
@@ -283,9 +285,9 @@ def merge(source: Bank, place: str | Path) -> int:
         )
     try:
         # Places may be files or databases on any machine: rows pass through here, block by block.
-        rows = source.rows()
+        rows = [_trusted(row, trust) for row in source.rows()]
         blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
-        added = sum(target.add(_with_vectors(source, block)) for block in blocks)
+        added = sum(target.add(with_vectors(source, block)) for block in blocks)
         with target.transaction() as db:
             db.executemany(
                 "insert into sources values (?) on conflict do nothing",
@@ -296,7 +298,13 @@ def merge(source: Bank, place: str | Path) -> int:
     return added
 
 
-def _with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
+def _trusted(row: Row, most: float) -> Row:
+    """Return ``row``, trusted no more than ``most``."""
+    trust = min(float(row.data.get("trust", 1.0)), most)
+    return row if most >= 1.0 else replace(row, data={**row.data, "trust": trust})
+
+
+def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
     """Return rows with their vectors."""
     marks = ",".join("?" * len(rows))
     query = f"select * from vectors where n in ({marks}) order by n, key, place"  # noqa: S608

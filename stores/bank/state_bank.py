@@ -56,13 +56,14 @@ class StateBank:
         *,
         key: Key = "text",
         without: Collection[str] = (),
+        hidden: Collection[int] = (),
     ) -> list[Hit]:
         """Return the ``k`` states nearest to ``query`` (a vector for each key), best first.
 
-        Rows of the tasks in ``without`` do not come back. Raises ``UserError`` where the bank or
-        the query lacks the vectors of ``key``.
+        Rows of the tasks in ``without``, and the rows ``hidden``, do not come back. Raises
+        ``UserError`` where the bank or the query lacks the vectors of ``key``.
         """
-        left_out = self.bank.numbers_of(list(without)) if without else set()
+        left_out = {*hidden, *(self.bank.numbers_of(list(without)) if without else ())}
         keys = ("text", "state") if key == "both" else (key,)
         for name in keys:
             if name not in query:

@@ -133,20 +133,47 @@ def read_graph(
     text = f" {about.lower()} "
     named = [row for row in rows if _is_named(row, text)]
     chosen = [*named, *(row for row in rows if row.id in by_fact and row not in named)][:entities]
-    known = {row.id: Entity(row.kind, row.name, json.loads(row.attributes)) for row in rows}
     ids = [row.id for row in chosen]
-    touching = db.execute(
-        sa.select(tables.entity_relations)
-        .where(sa.or_(r.subject_id.in_(ids), r.object_id.in_(ids)))
-        .order_by(r.times.desc(), r.id)
-        .limit(relations)
+    worth = _trusts(db, namespace)
+    known = {
+        row.id: Entity(row.kind, row.name, json.loads(row.attributes), worth.get(row.id, 1.0))
+        for row in rows
+    }
+    touching = list(
+        db.execute(
+            sa.select(tables.entity_relations)
+            .where(sa.or_(r.subject_id.in_(ids), r.object_id.in_(ids)))
+            .order_by(r.times.desc(), r.id)
+            .limit(relations)
+        )
     )
+    trust = _told_by(db, [row.id for row in touching])
     related = [
-        Relation(known[row.subject_id], row.relation, known[row.object_id])
+        Relation(known[row.subject_id], row.relation, known[row.object_id], trust.get(row.id, 1.0))
         for row in touching
         if row.subject_id in known and row.object_id in known
     ]
     return [known[row.id] for row in chosen], related
+
+
+def _trusts(db: sa.Connection, namespace: Namespace) -> dict[int, float]:
+    """Return how far each entity is trusted: as the best of the facts that name it."""
+    f, fe = tables.facts.c, tables.fact_entities.c
+    query = sa.select(fe.entity_id, sa.func.max(f.trust)).select_from(
+        tables.fact_entities.join(tables.facts, f.id == fe.fact_id)
+    )
+    query = query.where(*within(tables.facts, namespace)).group_by(fe.entity_id)
+    return {row[0]: float(row[1]) for row in db.execute(query)}
+
+
+def _told_by(db: sa.Connection, relations: Sequence[int]) -> dict[int, float]:
+    """Return how far each relation is trusted: as the best of the turns that tell it."""
+    t, rt = tables.turns.c, tables.relation_turns.c
+    query = sa.select(rt.relation_id, sa.func.max(t.trust)).select_from(
+        tables.relation_turns.join(tables.turns, t.id == rt.turn_id)
+    )
+    query = query.where(among(rt.relation_id, relations)).group_by(rt.relation_id)
+    return {row[0]: float(row[1]) for row in db.execute(query)}
 
 
 def _is_named(row: Any, text: str) -> bool:

@@ -200,14 +200,15 @@ class LongTerm(Database):
             return set(db.scalars(sa.select(tables.turns.c.thread_id).distinct()))
 
     def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
-        """Return every state and denial: of whom, what, from when to when and by which fact."""
+        """Return every state, denial, and what was denied: of whom, what, from when to when."""
         s = tables.statements.c
         columns = (
             s.subject, s.relation, s.value, s.negated, s.valid_from, s.valid_to, s.closed_by,
             s.fact_id,
         )  # fmt: skip
         query = sa.select(*columns).where(
-            *within(tables.statements, namespace), sa.or_(s.is_state, s.negated)
+            *within(tables.statements, namespace),
+            sa.or_(s.is_state, s.negated, s.closed_by.is_not(None)),
         )
         with self.transaction(namespace, writes=False) as db:
             rows = db.execute(query.order_by(s.subject, s.relation, s.valid_from, s.id))

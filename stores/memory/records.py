@@ -32,6 +32,8 @@ class Entity:
     kind: str
     name: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    #: As it is read: the most that any of its facts is trusted.
+    trust: float = field(default=1.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Relation:
     subject: Entity
     relation: str
     object: Entity
+    trust: float = field(default=1.0, compare=False)
 
 
 #: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and

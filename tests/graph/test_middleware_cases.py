@@ -21,6 +21,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 from pydantic import BaseModel
 
@@ -28,7 +29,15 @@ from examples.scripted import Scripted
 from graph.middleware import ContextMiddleware, build_messages
 from graph.recall_tool import recalled
 from graph.tool_results import shorten_results
-from tests.graph.test_middleware import ASK, Recorder, agent_of, audits_of, read_page, size_of
+from tests.graph.test_middleware import (
+    ASK,
+    Recaller,
+    Recorder,
+    agent_of,
+    audits_of,
+    read_page,
+    size_of,
+)
 
 LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -330,7 +339,7 @@ def rows(number: int) -> tuple[str, Any]:
 
 def test_results_of_asynchronous_tools_are_shortened() -> None:
     short = shorten_results(200)
-    node = ToolNode([fetch], wrap_tool_call=short, awrap_tool_call=short.awrap)
+    node = ToolNode([fetch], wrap_tool_call=short, awrap_tool_call=short.awrap_tool_call)
     result = _one_call(node, call("fetch", "c", number=1), is_async=True)[-1]
     assert len(result.text) < 1500
     assert "item 7 is blue" in result.text
@@ -345,6 +354,35 @@ def test_artifacts_stay_beside_the_original() -> None:
     assert second.artifact == [1, 2]
     assert "[cut" in second.text
     assert "recall" not in second.text  # there is no way back to it
+
+
+def _saved(saver: InMemorySaver) -> int:
+    return sum(len(blob) for _, blob in saver.blobs.values())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_store_keeps_checkpoints_small_and_nothing_is_gone(is_async: bool) -> None:
+    sizes = {}
+    for keep in (True, "store"):
+        saver = InMemorySaver()
+        model = Recaller(calls=8, prompts=[])
+        shorten: Any = shorten_results(150, keep_original=keep)  # type: ignore[arg-type]
+        agent = agent_of(
+            model, [shorten, ContextMiddleware(budget=4000)], checkpointer=saver,
+            store=InMemoryStore(),
+        )  # fmt: skip
+        out = asyncio.run(agent.ainvoke(ASK, THREAD)) if is_async else agent.invoke(ASK, THREAD)
+        back = next(m for m in out["messages"] if m.name == "recall")
+        assert back.text in [read_page.invoke({"number": i}) for i in range(8)]
+        sizes[keep] = _saved(saver)
+    assert sizes["store"] < 0.6 * sizes[True]
+
+
+def test_without_a_store_the_original_stays_beside_it() -> None:
+    node = ToolNode([documents], wrap_tool_call=shorten_results(200, keep_original="store"))
+    messages = _one_call(node, call("documents", "c", number=1))
+    name = messages[-1].text.rpartition("recall ")[2].rstrip("]")
+    assert recalled(name, messages, 9000) == LONG
 
 
 def test_a_builder_that_fails_leaves_the_result_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,9 @@ def test_the_tutorials_node_stands_in_compare(newcomer, monkeypatch):
     workspace = tab.app.of("one")
     workspace.start({"goal": 3})
     workspace.step()
-    drawn = [update for update in tab.compare("one", ["full", "overlap"], 200) if tab.lanes in update]
+    drawn = [
+        update for update in tab.compare("one", ["full", "overlap"], 200) if tab.lanes in update
+    ]
     lanes = str(drawn[-1][tab.lanes])
     assert "Show the chunks that share the most words with the instruction" in lanes
     assert lanes.count("data-continue") == 2

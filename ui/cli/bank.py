@@ -37,6 +37,9 @@ _Traces = Annotated[
 _Config = Annotated[str, opt("Preset or YAML file: its embedder, llm, updater.")]
 _Calls = Annotated[int, opt("Model calls at once.", min=1)]
 _PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
+_Trust = Annotated[
+    float, opt("Of who made them: 1 is yourself; advice needs 0.5 or more.", min=0, max=1)
+]
 _Folder = Annotated[
     Path, typer.Argument(metavar="BANK", help="Its name or folder.", parser=bank_place)
 ]
@@ -54,6 +57,7 @@ def build(
         bool, opt("Failed episodes too, with blame.", "--include-incorrect")
     ] = False,
     updater: Annotated[bool, opt("Keep the config's recurrent states.", "--updater")] = False,
+    trust: _Trust = 1.0,
     limit: Limit = None,
     concurrency: _Calls = 1,
     per_minute: _PerMinute = 0,
@@ -67,7 +71,7 @@ def build(
     if kind not in ("state", "trace") or annotator not in ("return", "hindsight"):
         raise UserError("--kind is state or trace, --annotator is return or hindsight")
     settled, resources = _resources(config, overrides)
-    read = read_episodes(traces, include_incorrect)
+    read = read_episodes(traces, include_incorrect, trust)
     episodes = read.found[:limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
@@ -258,13 +262,14 @@ def merge(
         typer.Argument(metavar="BANKS", help="Banks to put together.", parser=bank_place),
     ],
     out: Annotated[str, opt("The bank they go to.", metavar="NAME|FOLDER")],
+    trust: _Trust = 1.0,
 ) -> None:
     """Put banks of one make together; a row that is in several comes once."""
     from stores.bank import bank
 
     sources = [bank.open_bank(folder) for folder in folders]
     place = bank_place(out)
-    added = sum(bank.merge(source, place) for source in sources)
+    added = sum(bank.merge(source, place, trust) for source in sources)
     say(f"{added} new rows in {place}")
 
 

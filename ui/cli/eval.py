@@ -86,13 +86,14 @@ def wordings(
         str, opt("train, develop, held-out, or families, comma-separated.")
     ] = "develop",
     actors: Annotated[str, opt("Kinds of actors.")] = "rule,policy",
-    contexts: Annotated[str, opt("Of full, compress.")] = "full,compress",
+    contexts: Annotated[str, opt("Of full, window, compress.")] = "full,compress",
     goals: _Goals = "developing:40",
+    mixed: Annotated[bool, opt("A split's families in turn, as one wording.")] = False,
 ) -> Any:
     """Play WebShop's goals in many wordings: success by family, with full and with compress."""
     from evals.webshop.wordings import run_wordings
 
-    how = (names(contexts), run.overrides, run.seed, command_line())
+    how = (names(contexts), run.overrides, run.seed, mixed, command_line())
     return partial(run_wordings, run.config, split, names(actors), goals, run.out, *how)
 
 
@@ -118,6 +119,24 @@ def experience(
 
 @evaluation(
     eval_app,
+    "stategate eval poison --state-bank banks/s --goals 0-99 --out runs/p",
+    config="webshop-experience",
+)
+def poison(
+    run: Run,
+    state_bank: Annotated[str, opt("Copied, and left as it is.", metavar="FOLDER")],
+    goals: _Goals = "0-99",
+    records: Annotated[int, opt("Planted records.", min=1)] = 10,
+) -> Any:
+    """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
+    from evals.webshop.poison import run_poison
+
+    how = (state_bank, records, run.overrides, run.seed, command_line())
+    return partial(run_poison, run.config, goals, run.out, *how)
+
+
+@evaluation(
+    eval_app,
     "stategate eval retrieval --data traces.jsonl --updater none --out runs/r",
     without=("overrides",),
 )
@@ -130,6 +149,19 @@ def retrieval(
     from evals.worlds.retrieval import run_retrieval
 
     return partial(run_retrieval, data, run.out, updater, run.config, run.seed, command_line())
+
+
+@evaluation(eval_app, "stategate eval strangers --data react.jsonl,human.jsonl --out runs/s")
+def strangers(
+    run: Run,
+    data: Annotated[str, opt("Of stategate data convert, comma-separated.", metavar="FILE")],
+    limit: Limit = None,
+) -> Any:
+    """Measure retriever and state on episodes that other agents and people played."""
+    from evals.worlds.strangers import run_strangers
+
+    how = (run.config, run.overrides, limit, run.seed, command_line())
+    return partial(run_strangers, names(data), run.out, *how)
 
 
 @evaluation(

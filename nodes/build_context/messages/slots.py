@@ -21,6 +21,8 @@ from envs.messages.history import (
 from nodes.build_context.messages.audit import Row
 from nodes.build_context.messages.render import Rendering
 
+#: In a message's metadata: this result was shortened before it was kept.
+SHORTENED = "stategate_shortened"
 _TAIL_ID = "stategate-tail-"
 
 
@@ -115,6 +117,11 @@ def joined(slot: Slot, tail: str) -> str:
 def is_tail(message: BaseMessage) -> bool:
     """Say whether an earlier call added this message."""
     return str(message.id or "").startswith(_TAIL_ID)
+
+
+def was_shortened(message: BaseMessage) -> bool:
+    """Say whether ``graph.tool_results`` shortened a result; what its text says of it is only text."""
+    return bool(message.response_metadata.get(SHORTENED))
 
 
 def calls_in(slots: Sequence[Slot]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Make the pictures of docs/images anew: ``python -m tests.ui.browser.screenshots URL [FOLDER]``.
 
-URL is a running ``stategate ui``. The six of the tour are light and 1280 wide; the first is taken in every
-width and colour scheme. With FOLDER every tab is taken in all four, to be looked at.
+URL is a running ``stategate ui``. The six of the tour are light and 1280 wide; the first is taken in
+every width and colour scheme. With FOLDER every tab is taken in all four, to be looked at.
 """
 
 import io
