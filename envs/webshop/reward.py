@@ -98,6 +98,13 @@ def score(
     return reward, parts
 
 
+#: Why a purchase for somebody's own words has no reward.
+UNSCORED = (
+    "what was asked for in your own words is no task of the catalogue: no list says which product, "
+    "options and price would have been right, so nobody can score it"
+)
+
+
 def outcome(
     bought: Product,
     options: Mapping[str, str],
@@ -121,7 +128,10 @@ def outcome(
         other = {"name": "Wanted", "title": goal["name"], "amount": limit}
         facts, tags = _pairs(goal["goal_options"]), list(goal["attributes"])
         cards.append({**other, "facts": facts, "tags": tags})
-    return {"parts": shown, "cards": cards}
+    whole: dict[str, Any] = {"parts": shown, "cards": cards}
+    if goal is None:
+        whole["unscored"] = UNSCORED
+    return whole
 
 
 def _pairs(options: Any) -> list[str]:

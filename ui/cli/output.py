@@ -2,8 +2,12 @@
 
 import json
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
 #: What a transcript shows of each step.
 Show = Literal["page", "context", "none"]
+#: Seconds of silence before a command without a terminal says that it works.
+_PATIENCE = 2.0
 _BAR = 14  # blocks of the longest bar
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -74,6 +80,33 @@ def console(*, stderr: bool = False) -> "Console":
 def say(text: str, style: str = "", *, stderr: bool = False) -> None:
     """Print a line as it is: no markup is read out of it, and it is not folded."""
     console(stderr=stderr).print(text, style=style, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def working(what: str, every: float = 30.0) -> Iterator[None]:
+    """Tell on standard error that ``what`` goes on: at once on a terminal, elsewhere after two seconds.
+
+    Bars of their own go on beside it; where there is no terminal, and so no bar, a line comes now and
+    then.
+    """
+    ended = threading.Event()
+    is_terminal = sys.stderr.isatty()
+    started = time.monotonic()
+
+    def tell() -> None:
+        wait = _PATIENCE
+        while not ended.wait(wait):
+            sys.stderr.write(f"stategate: {what}, {time.monotonic() - started:.0f} s so far\n")
+            wait = every
+
+    if is_terminal:
+        say(f"{what} …", "dim", stderr=True)
+    else:
+        threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def check_target(target: str | None) -> None:
