@@ -1,7 +1,7 @@
 """``stategate ingest``: files, pages and Wikipedia articles into a corpus."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -92,7 +92,7 @@ def _read(
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
-            origin, documents = name, []
+            origin, documents = name, list[Any]()
             if name in folders:
                 origin = str(folders[name].resolve())
                 documents.extend(read_folder(folders[name], max_bytes, crew))
