@@ -1,8 +1,5 @@
 """Extractors of entities, and the follow-ups read with them, beside what was marked by hand.
 
-    stategate eval entities --out runs/entities                    # test articles and conversations
-    stategate eval entities --data sample --out runs/entities-sample
-
 A name is right if it and its kind are the marked ones but for an article and for case. Precision,
 recall and F1 are over all names of all articles; intervals resample articles, tests compare the F1 of
 each. "named" joins people, places, organisations and things; topics stand apart. A follow-up is right

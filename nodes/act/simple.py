@@ -120,7 +120,8 @@ class Slips(ActorParams):
 
         def act(context: BuiltContext, step: int) -> Decision:
             decision = inner(context, step)
-            digest = hashlib.sha256(f"{self.seed}\n{step}\n{context.text}".encode()).digest()
+            seen = f"{self.seed}\n{step}\n{context.text}"
+            digest = hashlib.sha256(seen.encode("utf-8", "surrogatepass")).digest()
             rng = random.Random(digest)
             others = [a for a in context.actions if a != decision.action and not takes_text(a)]
             if rng.random() >= self.rate or not others:

@@ -110,7 +110,7 @@ def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Change
 
     Raises ``UserError`` where it has files and none gives text.
     """
-    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12]
     # Beside the named corpora, not among them: a name that a person chose is never taken.
     corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
     # Asked again, with the same names, sizes and times, no file is read anew.

@@ -167,7 +167,7 @@ class CorpusIndex(PassageIndex):
         self.corpus = corpus
         self.chunking = chunking
         slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
-        digest = hashlib.sha256(f"{corpus.folder}".encode()).hexdigest()
+        digest = hashlib.sha256(str(corpus.folder).encode("utf-8", "surrogatepass")).hexdigest()
         tag = digest[:8] if is_server(where) else ""
         name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
         self._vectors = Vectors(where, name, embedder.name, embedder.dimension)

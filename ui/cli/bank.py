@@ -8,7 +8,7 @@ import typer
 
 from stores.errors import UserError
 from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
+from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, wrote
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -48,6 +48,8 @@ def build(
     per_minute: _PerMinute = 0,
     config: _Config = "webshop",
     overrides: Overrides = None,
+    workers: Workers = 1,
+    ray: Ray = None,
 ) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     from trainers.bank.build import build_state_bank, build_trace_bank
@@ -55,6 +57,7 @@ def build(
 
     if kind not in ("state", "trace") or annotator not in ("return", "hindsight"):
         raise UserError("--kind is state or trace, --annotator is return or hindsight")
+    crew = crew_of(workers, ray)
     settled, resources = _resources(config, overrides)
     read = read_episodes(traces, include_incorrect, trust)
     episodes = read.found[:limit]
@@ -68,12 +71,12 @@ def build(
         episodes = [captions.caption(episode) for episode in episodes]
         _tell_problems(captions.problems, "without a caption")
     if kind == "trace":
-        _tell(build_trace_bank(out, episodes, resources), out)
+        _tell(build_trace_bank(out, episodes, resources, crew), out)
         return
     is_judged = annotator == "hindsight"
     judge = _judge(resources, episodes, concurrency, per_minute) if is_judged else None
     params = settled.updater if updater else None
-    _tell(build_state_bank(out, episodes, resources, judge, params), out)
+    _tell(build_state_bank(out, episodes, resources, judge, params, crew=crew), out)
     if judge is not None:
         _tell_cost(judge)
 
@@ -158,8 +161,7 @@ def show(
         "used": sum(row.uses for row in rows),
     }
     best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[:limit]
-    if json_target is not None:
-        write_json(json_target, {**facts, "shown": [_plain(row) for row in best]})
+    if wrote(json_target, {**facts, "shown": [_plain(row) for row in best]}):
         return
     for key, value in facts.items():
         shown = f"{value:.2f}" if isinstance(value, float) else value
@@ -186,8 +188,7 @@ def search(
 
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
-    if json_target is not None:
-        write_json(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits])
+    if wrote(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits]):
         return
     for hit in hits:
         _print(hit.row, hit.score)

@@ -1,7 +1,6 @@
 """What commands share: flags, examples in help, consoles, JSON files, bars."""
 
 import json
-import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -93,20 +92,17 @@ def check_target(target: str | None) -> None:
 
 def write_json(target: str, value: Any) -> None:
     """Write ``value`` to a file, whole or not at all, or to stdout if ``target`` is ``-``."""
-    value = _finite(value)
     if target == "-":
-        typer.echo(json.dumps(value, indent=2))
+        typer.echo(json.dumps(files.strict(value), indent=2))
     else:
         files.write_json(target, value, indent=2)
 
 
-def _finite(value: Any) -> Any:
-    """Replace NaN (the standard error of one value) by null, which JSON has."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def wrote(target: str | None, value: Any) -> bool:
+    """Write ``value`` where ``--json`` asks for it; says whether it does."""
+    if target is not None:
+        write_json(target, value)
+    return target is not None
 
 
 def bar(value: float, highest: float) -> "Text":

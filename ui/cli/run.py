@@ -98,13 +98,15 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
 def _read_task(pairs: Sequence[str]) -> dict[str, Any]:
     import yaml
 
+    from stores.yaml_text import read_yaml
+
     task: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (equals and key.strip()):
             raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
         try:
-            task[key.strip()] = yaml.safe_load(value)
+            task[key.strip()] = read_yaml(value)
         except yaml.YAMLError:
             raise UserError(f"--task {key.strip()}: '{value}' is no YAML value") from None
     return task

@@ -96,7 +96,7 @@ def hues(names: Iterable[str]) -> dict[str, int]:
 
 def hue_of(seed: str) -> int:
     """Return a thing's own colour, as a CSS hue."""
-    return int(hashlib.sha256(seed.encode()).hexdigest()[:4], 16) % 360
+    return int(hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:4], 16) % 360
 
 
 def initials(title: str) -> str:
