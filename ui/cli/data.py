@@ -71,7 +71,7 @@ def trajectories(
     episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
-    others: Annotated[str, opt("Actors that shop beside the expert: rule,policy.")] = "rule",
+    others: Annotated[str, opt("Actors that play beside the expert: rule,policy.")] = "rule",
     seed: int = 0,
 ) -> None:
     """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
