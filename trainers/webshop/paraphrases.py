@@ -23,8 +23,8 @@ from stores.text import one_line
 _SLOTS = ("kind", "attributes", "values", "limit")
 _ASK = (
     "Rewrite this message template in other words, as another customer would write it. Keep the "
-    "placeholders {{kind}}, {{attributes}}, {{values}} and {{limit}}, each exactly once. Answer with the "
-    "new template alone. Request: {request}"
+    "placeholders {{kind}}, {{attributes}}, {{values}} and {{limit}}, each exactly once. Answer with "
+    "the new template alone. Request: {request}"
 )
 _MOST = 260  # characters of a pattern
 _PART = re.compile(r"\[([^\[\]]*)\]")
