@@ -23,6 +23,7 @@ from nodes.models.embedders import HashingEmbedder, MiniLM
 from nodes.resources import Resources
 from nodes.retrieval.remember import Memory, asked_of
 from stores.corpus.lexical import Lexical
+from stores.files import replacing
 from stores.memory.long_term import LongTerm
 from stores.memory.recall import Limits
 from stores.sqlite import connect
@@ -191,5 +192,6 @@ def plot_growth(rows: Sequence[dict[str, Any]], path: Path) -> None:
     for axis in (left, right):
         axis.legend(fontsize=8)
         axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")
     pyplot.close(figure)

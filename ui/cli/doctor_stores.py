@@ -37,8 +37,8 @@ def stores() -> Iterator[Finding]:
 
 def servers() -> Iterator[Finding]:
     """Ask the servers that the environment names."""
-    from stores.loopback import without_password
     from stores.shared_backup import CHROMA, POSTGRES
+    from stores.text import without_password
 
     if url := os.environ.get(POSTGRES):
         import psycopg
