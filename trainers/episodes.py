@@ -5,15 +5,15 @@ updater sees the events up to this page, the short-term memory those before it.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import yaml
 
-from envs.protocols import Observation
-from nodes.protocols import BuiltContext, ContextRequest, Decision, Params, StepRecord
+from envs.protocols import Observation, View
+from nodes.protocols import BuiltContext, ContextRequest, Decision, Embedder, Params, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
@@ -22,7 +22,7 @@ from nodes.write_memory.short_term import ShortTerm
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, read_trajectories
-from trainers.settings import Named, RecordedSettings
+from trainers.settings import Named, RecordedSettings, files_of
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
 Sides = tuple[list[Trajectory], list[Trajectory], list[Trajectory]]
@@ -31,12 +31,14 @@ _PAGES = 4096  # pages that readers remember in chunks
 
 def read_sides(settings: RecordedSettings) -> Sides:
     """Read the trajectories and split them. Raises ``UserError`` where there are too few groups."""
+    recorded = [t for path in files_of(settings.data) for t in read_trajectories(path)]
     fitted, validation = split_by_group(
-        read_trajectories(settings.data), settings.validation, settings.seed, settings.group
+        recorded, settings.validation, settings.seed, settings.group
     )
     if not fitted or not validation:
         raise UserError(f"'{settings.data}' is too small to split: record more episodes")
-    return fitted, validation, read_trajectories(settings.heldout) if settings.heldout else []
+    held = files_of(settings.heldout) if settings.heldout else []
+    return fitted, validation, [t for path in held for t in read_trajectories(path)]
 
 
 def split_by_group(
@@ -44,12 +46,14 @@ def split_by_group(
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Split into (training, validation): about ``share`` of the groups validate.
 
-    Episodes of one group stay together: those whose agent has the same fact ``group``; an episode
-    without it is a group of its own.
+    Episodes of one group stay together: those whose agent has the same fact ``group`` (of several, by
+    comma, the first that it has); an episode without it is a group of its own.
     """
+    facts = [fact.strip() for fact in group.split(",")]
 
     def group_of(trajectory: Trajectory) -> str:
-        return str(trajectory.agent.get(group) or trajectory.episode_id)
+        known = (trajectory.agent.get(fact) for fact in facts)
+        return str(next((value for value in known if value), trajectory.episode_id))
 
     groups = sorted({group_of(t) for t in trajectories})
     random.Random(seed).shuffle(groups)
@@ -68,6 +72,24 @@ def resources_of(settings: RecordedSettings, sides: Sides, updater: str = "none"
         named = f"episodes of {', '.join(sorted(kinds))}" if kinds else "no episode names its world"
         raise UserError(f"'{settings.data}': {named}; set env to the world that they are of")
     return make_resources(settings.embedder, updater, registry().parse("env", env))
+
+
+def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
+    """Return how each episode is read: by the view of the world that it names, else of ``env``."""
+    parse = registry().parse
+    named = {str(t.task.get("env", "")) for side in sides for t in side}
+    if settings.env:
+        view = parse("env", settings.env).view()
+        return lambda trajectory: view
+    if "" in named:
+        raise UserError(f"'{settings.data}': an episode names no world; set env to theirs")
+    views = {name: parse("env", name).view() for name in sorted(named)}
+    return lambda trajectory: views[str(trajectory.task["env"])]
+
+
+def embedder_of(settings: RecordedSettings) -> Embedder:
+    """Return the embedder, which depends on no world."""
+    return Resources(None, registry().parse("embedder", settings.embedder)).embedder  # type: ignore[arg-type]
 
 
 def make_resources(embedder: Named, updater: str, env: Params) -> Resources:
@@ -107,9 +129,12 @@ class Readers:
     """
 
     def __init__(
-        self, builders: Mapping[str, float], resources: Resources, low: int = 80, high: int = 2000
-    ) -> None:
+        self, builders: Mapping[str, float], resources: Resources, low: int = 80, high: int = 2000,
+        memory: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.resources = resources
+        #: What is kept of earlier steps, as the preset of the world keeps it.
+        self.remember = ShortTerm(**(memory or {})).build(resources)
         self._low, self._high = low, high
         self._weights = list(builders.values())
         parse = registry().parse
@@ -156,7 +181,7 @@ class Walk:
         self.reader, self.instruction = reader, instruction
         self._readers = readers
         self._build = readers.resources.get(reader.context)
-        self._remember = ShortTerm().build(readers.resources)
+        self._remember = readers.remember
         self._updater = readers.resources.updater if reader.is_stateful else None
         self._state = self._updater.initial() if self._updater is not None else None
         self.events: tuple[Event, ...] = ()
