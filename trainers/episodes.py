@@ -190,6 +190,11 @@ class Walk:
 
     def look(self, observation: Observation) -> BuiltContext:
         """Return what the actor reads of ``observation``; call once a step."""
+        context: BuiltContext = self._build(self.request(observation))
+        return context
+
+    def request(self, observation: Observation) -> ContextRequest:
+        """Return what the builder is asked at ``observation``; call once a step."""
         asked = self.instruction
         if self._updater is not None:
             seen = [] if self._last is None else [Event("ACT", self._last, self.step - 1, asked)]
@@ -201,13 +206,11 @@ class Walk:
             getattr(self.reader.context, "past", "world"), resources.view,
             lambda: resources.embedder,
         )  # fmt: skip
-        request = ContextRequest(
+        return ContextRequest(
             instruction=asked, observation=observation, source=source,
             events=self.events, budget=self.reader.budget, state=self._state,
-            view=self._readers.resources.view,
+            view=resources.view,
         )  # fmt: skip
-        context: BuiltContext = self._build(request)
-        return context
 
     def took(self, observation: Observation, action: str, outcome: Observation) -> None:
         """Remember that ``action`` was taken on ``observation`` and led to ``outcome``."""

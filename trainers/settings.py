@@ -82,6 +82,18 @@ class AllocatorSettings(RecordedSettings):
     retriever: str = Field(description="the retriever's checkpoint, which reads the mixtures")
 
 
+class GatesSettings(RecordedSettings):
+    """Which earlier steps a decision needs, learned from what an actor does without them."""
+
+    state: str = Field(
+        default="", description="the state model's checkpoint; '' for gates without a state"
+    )
+    actor: Named = Field(description="whose decisions tell what was needed")
+    memory: dict[str, int] = Field(
+        default={}, description="of short_term, as the preset of the world has it"
+    )
+
+
 class ReaderSettings(BaseModel):
     """By which builders, and at what budgets, the contexts are made that a policy reads."""
 
@@ -143,6 +155,7 @@ TRAINERS: dict[str, type[Settings]] = {
     "state": StateSettings,
     "retriever": RetrieverSettings,
     "allocator": AllocatorSettings,
+    "gates": GatesSettings,
     "actor": ActorSettings,
     "reinforce": ReinforceSettings,
 }

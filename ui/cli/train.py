@@ -23,6 +23,7 @@ _TRAINERS = {
         "The query by which the state ranks chunks.",
     ),
     "allocator": ("trainers.state.allocator", "The shares of compress; after state and retriever."),
+    "gates": ("trainers.state.gates", "Which earlier steps compress shows; after state."),
     "actor": ("trainers.policy.imitation", "The policy actor, by imitation of an expert."),
     "reinforce": ("trainers.policy.reinforce", "The policy actor further, by the world's reward."),
 }
