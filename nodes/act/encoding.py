@@ -50,14 +50,11 @@ class Encoder(Protocol):
 
 
 def encoder(name: str) -> Encoder:
-    """Return the encoder ``name`` ("general", or with its hash). Raises ``UserError``."""
-    wanted, _, version = name.partition("-")
+    """Return the encoder ``name`` ("general"; a hash behind it is not looked at). Raises ``UserError``."""
+    wanted = name.partition("-")[0]
     found = {point.name: point for point in entry_points(group=GROUP)}
     if wanted not in found:
         known = ", ".join(sorted(found)) or "none"
         raise UserError(f"no encoder '{wanted}' of contexts: there are {known}")
     loaded: Encoder = found[wanted].load()
-    if version and loaded.name != name:
-        fix = "train it again for these features (stategate train actor)"
-        raise UserError(f"encoder {loaded.name} is here, {name} was trained for: {fix}")
     return loaded

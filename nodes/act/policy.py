@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from envs.protocols import View
+from envs.protocols import UNKNOWN, View, fill, takes_text
 from nodes.act.encoding import Encoder, encoder
 from nodes.act.simple import ASKED
 from nodes.models.small import load_trained, small_inference
@@ -68,9 +68,12 @@ class Policy(ActorParams):
 
 def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
     """Return (scorer, meta) of checkpoint ``name``. Raises ``UserError`` if it does not fit."""
+    from stores.assets.weights import require_match
+
     fix = "train it again for these features (stategate train actor)"
     scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, fix))
-    encoder(str(meta.get("encoder", "")))
+    there = encoder(str(meta.get("encoder", ""))).name
+    require_match(name, meta, "encoder", there, fix)
     return scorer, meta
 
 
@@ -140,4 +143,8 @@ class PolicyActor:
             rng = random.Random(f"{self._seed} {step} {context.text}")
             pick = rng.choices(range(len(chances)), weights=chances.tolist())[0]
         told = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
-        return Decision(seen.actions[pick], probabilities=told)
+        action = seen.actions[pick]
+        if takes_text(action):  # a slot that this encoder does not know how to fill
+            found = ASKED.search(context.part("instruction", "question"))
+            action = fill(action, found[1] if found else UNKNOWN)
+        return Decision(action, probabilities=told)
