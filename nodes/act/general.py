@@ -34,6 +34,8 @@ _LATEST = 40  # earlier steps that are read
 _NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
 _ACTED = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 _AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
+_CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
+_SAID_THERE = 8  # place of "said thing there" among what the past tells
 _ENOUGH = 0.5  # shared words (Jaccard) for a text of ours to stand for an expert's
 _ASKED = ("thing", "value", "property", "any")
 _ROW = (
@@ -43,13 +45,14 @@ _ROW = (
     "last relation", "said thing there", "last said thing", "said value there", "last said value",
     "answer names it", "said thing with it", "since named", "verb was done to asked",
     "in status", "in page text", "carried words", "of its kind", "of its kind done", "first fresh of kind",
-    "place in kind", "of its verb", "takes text", "share of asked", "longer text",
+    "place in kind", "exhausted", "fresh", "of its verb", "takes text", "share of asked", "longer text",
 )  # fmt: skip
 _PAGE = (
     "step", "late", "very late", "past steps", "cut history", "instruction known", "commands",
     "page says thing", "page says value", "page says any", "status says thing", "status says any",
     "has status", "things settled", "takes seen", "related to asked", "properties done",
-    "fresh commands", "just asked", "several",
+    "fresh commands", "just asked", "several", "asks property", "asked seen and not reached",
+    "property waits",
 )  # fmt: skip
 _BLOCKS = (
     *(f"word {i}" for i in range(_WORDS)), *(f"verb {i}" for i in range(_VERBS)),
@@ -171,16 +174,17 @@ class _Reading:
         best = max(texts, default=0.0)
         places: Counter[str] = Counter()
         fresh: set[str] = set()
-        rows = []
+        rows: list[list[float]] = []
         to_asked = {verb_of(s.action) for s in self._steps if self._about(s)}
         for i, (action, text, marked) in enumerate(self._candidates):
+            past = self._past(action, names[i], weights, done, marked, to_asked)
             rows.append(
                 [
-                    *self._matches(action, text, texts[i], best),
-                    *self._past(action, names[i], weights, done, marked, to_asked),
+                    *self._matches(action, text, texts[i], best), *past,
                     *self._around(action, names[i]),
                     min(sizes[kinds[i]], 10) / 10, kinds_done[kinds[i]] / sizes[kinds[i]],
                     float(not is_done[i] and kinds[i] not in fresh), min(places[kinds[i]], 10) / 10,
+                    float(is_done[i] and not past[_SAID_THERE]), float(not is_done[i]),
                     min(verbs[verb_of(action)], 20) / 20,
                     *self._written(action),
                     *_hashed(_words(action), _WORDS), *_hashed((verb_of(action),), _VERBS),
@@ -263,6 +267,9 @@ class _Reading:
             min(sum(bool(_said(asked.thing, s.answer)) for s in steps), 4) / 2,
             min(len(properties), 3) / 2, sum(not d for d in is_done) / max(count, 1),
             float(bool(steps) and self._about(steps[-1])), float(len(asked.values) > 1),
+            float(bool(asked.quality)),
+            float(not to_asked and any(_said(asked.thing, s.answer) for s in steps)),
+            float(bool(asked.quality) and bool(to_asked) and len({verb_of(s.action) for s in to_asked}) < _CHANGED),
         ]  # fmt: skip
         last = (verb_of(steps[-1].action),) if steps else ()
         blocks = (

@@ -14,6 +14,7 @@ from envs.alfworld.actions import AlfWorldActions
 from envs.alfworld.expert import decide, knowledge_of
 from envs.alfworld.reading import command_of, goal_of, kind_of
 from nodes.act.simple import ASKED
+from nodes.build_context.notes import VAIN
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
 from nodes.retrieval.past import ARROW, DONE
@@ -48,6 +49,8 @@ def seek(context: BuiltContext, step: int) -> Decision:
     held = _HELD.search(context.text)
     known.hand = held[1] if held else known.hand
     usual = _usual(instruction, context.part("experience"))
+    for place in _vain(context.part("experience")):
+        known.tried[f"go to {place}"] = known.tried.get(f"go to {place}", 0) + 1
     action, reason = decide(instruction, known, context.actions, usual)
     if action:
         return Decision(action, reason=reason)
@@ -66,6 +69,12 @@ def _usual(instruction: str, advice: str) -> dict[str, float]:
     for place in _STEPPED.findall(advice):
         usual[place] = usual.get(place, 0.0) + 1.0
     return usual
+
+
+def _vain(advice: str) -> list[str]:
+    """Return the places that notes of earlier trials call searched in vain, as often as they do."""
+    lists = [part.partition(".")[0] for part in advice.split(VAIN)[1:]]
+    return [place.strip() for part in lists for place in part.split(",")]
 
 
 def _page(context: BuiltContext) -> str:

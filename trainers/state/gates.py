@@ -12,7 +12,7 @@ precision over earlier steps, and how often all that was needed is shown (and ho
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,11 +22,9 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from envs.protocols import Chunk
-from nodes.build_context.assemble import assemble
-from nodes.build_context.compress import squeeze
 from nodes.build_context.gates import FACTS, facts_of, make_gates, texts_of
-from nodes.protocols import Actor, BuiltContext, ContextRequest
+from nodes.build_context.needed import LEFT_OUT, needed
+from nodes.protocols import Actor
 from nodes.registry import registry
 from nodes.update_state.learned import load_model
 from stores.assets.weights import require_match, save_weights
@@ -37,9 +35,6 @@ from trainers.episodes import Readers, decisions_of, read_sides, resources_of
 from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import GatesSettings, open_run, result
 from trainers.state.data import TextTable, batches, sequence
-
-_ROOM = 100_000  # tokens: here nothing is cut for want of room
-_NEEDED, _LEFT_OUT = 1.0, -1.0
 
 
 @dataclass(frozen=True)
@@ -55,45 +50,6 @@ class Moments:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-
-def needed(actor: Actor, request: ContextRequest, step: int) -> list[float]:
-    """Return a label for each earlier step of ``request``, oldest first."""
-    past = [chunk for chunk in request.source.all() if chunk.role == "past"]
-    weights = {chunk.id: 1.0 for chunk in request.source.all()}
-    wide = replace(request, budget=_ROOM)
-    whole = assemble(wide, request.source.all())
-
-    def shown(chunks: Sequence[Chunk]) -> BuiltContext:
-        return squeeze(wide, whole, _ROOM, weights, past={chunk.id: 1.0 for chunk in chunks})
-
-    wanted = actor(whole, step)
-
-    def brings_back(chunks: Sequence[Chunk]) -> bool:
-        found = actor(shown(chunks), step)
-        # Where an actor says why, one reason is one decision: which of two places that nobody has
-        # seen comes first is nobody's memory.
-        return found.action == wanted.action or (bool(found.reason) and found.reason == wanted.reason)
-
-    labels = [0.0] * len(past)
-    if not past or brings_back(()):
-        return labels
-    alone = [i for i, chunk in enumerate(past) if brings_back([chunk])]
-    if alone:
-        for i in alone:
-            labels[i] = _LEFT_OUT
-        labels[alone[-1]] = _NEEDED
-        return labels
-    if not brings_back(past):
-        return labels  # not even all of their news is enough: nothing to be learned here
-    left = list(range(len(past)))
-    for i in range(len(past)):
-        rest = [j for j in left if j != i]
-        if brings_back([past[j] for j in rest]):
-            left = rest
-    for i in left:
-        labels[i] = _NEEDED
-    return labels
 
 
 def moments(
@@ -163,7 +119,7 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
             Moments(
                 torch.stack(state_rows), pad_sequence(texts, batch_first=True, padding_value=-1),
                 pad_sequence(facts, batch_first=True),
-                pad_sequence(labels, batch_first=True, padding_value=_LEFT_OUT), numbers,
+                pad_sequence(labels, batch_first=True, padding_value=LEFT_OUT), numbers,
             )  # fmt: skip
         )
     if len(data) < 2 or not (data[0].labels > 0).any():

@@ -71,6 +71,7 @@ def trajectories(
     episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
+    stray: Annotated[float, opt("Share of random commands (alfworld).", min=0, max=1)] = 0.1,
     seed: int = 0,
 ) -> None:
     """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
@@ -83,7 +84,7 @@ def trajectories(
         from trainers.alfworld.collect import collect as search
         from ui.cli.output import write_json
 
-        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, **known)
+        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, stray=stray, **known)
         write_json("-", played["splits"])
         return
     if world != "webshop":

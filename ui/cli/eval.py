@@ -83,6 +83,46 @@ def budget(
     typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
 
 
+@evaluation(eval_app, "stategate eval retry --agent w2=context.kind=window,context.events=2 --out runs/r")
+def retry(
+    out: _Out,
+    agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
+    agent: _Agent = None,
+    goals: _Goals = "0-9",
+    trials: Annotated[int, opt("Trials a task.", min=1)] = 3,
+    config: Config = "alfworld",
+    overrides: Overrides = None,
+    seed: _Seed = 0,
+    json_target: JsonFile = None,
+) -> None:
+    """Reflect and retry: up to three trials a task, each told what the failed ones found out."""
+    from evals.worlds.live import parse_agents
+    from evals.worlds.retry import run_retry
+
+    chosen = parse_agents(agents, agent or ())
+    how = (trials, overrides or (), seed, command_line())
+    measure(out, json_target, partial(run_retry, config, chosen, goals, out, *how))
+
+
+@command(eval_app, "stategate eval picture --config alfworld --task 6 --agents full --out e.png")
+def picture(
+    out: Annotated[str, opt("The PNG to write.", metavar="FILE")],
+    task: Annotated[int, opt("Number of the world's task.", "--task", "--goal", min=0)] = 0,
+    agents: Annotated[str, opt("Context kinds, comma-separated; the first one plays.")] = "",
+    agent: _Agent = None,
+    config: Config = "alfworld",
+    overrides: Overrides = None,
+) -> None:
+    """Draw one episode: what each agent shows of every earlier step, and what decisions needed."""
+    from evals.core.report import table
+    from evals.worlds.live import parse_agents
+    from evals.worlds.picture import draw_episode
+
+    told = draw_episode(config, parse_agents(agents, agent or ()), task, out, overrides or ())
+    typer.echo(table(told["rows"], "simple"))
+    typer.echo(f"picture: {out}")
+
+
 @evaluation(
     eval_app,
     "stategate eval wordings --split negation,typos --goals clean --actors rule --out runs/w",
