@@ -53,8 +53,8 @@ class Compress(FramedContext):
     )
     gates: str | None = Field(
         default=None,
-        description="of stategate train gates, which say what of the past is needed; null: by words; "
-        "'' is the one that ships for the updater",
+        description="checkpoint of stategate train gates, which say what of the past is needed; null: "
+        "asked words say it",
     )
     threshold: float = Field(
         default=0.5, ge=0, le=1, description="how likely a past step must be needed to be shown"
@@ -78,7 +78,7 @@ class Compress(FramedContext):
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name what the allocator loads."""
         is_learned = self.allocator == "learned"
-        gates = () if self.gates is None else (self.gates or f"gates-{updater}",)
+        gates = () if self.gates is None else (self.gates,)
         return ((self.checkpoint or f"allocator-{updater}",) if is_learned else ()) + gates
 
     def build(self, resources: "Resources") -> ContextBuilder:

@@ -105,16 +105,14 @@ def trained_gates(resources: "Resources", checkpoint: str, state: str) -> Gates:
     import torch
 
     updater = resources.updater
-    kind = getattr(getattr(updater, "model", None), "kind", "none")
-    name = checkpoint or f"gates-{kind}"
     embedder = resources.embedder
     network, meta = load_trained(
-        name, "gates", make_gates, embedder=(embedder.name, "set its embedder")
+        checkpoint, "gates", make_gates, embedder=(embedder.name, "set its embedder")
     )
     needs = meta.get("state_sha256")
     if needs and getattr(updater, "fingerprint", None) != needs:
         raise UserError(
-            f"checkpoint '{name}' was trained on state model '{meta.get('state_name')}': set "
+            f"checkpoint '{checkpoint}' was trained on state model '{meta.get('state_name')}': set "
             f"updater.kind={meta.get('state')}, updater.checkpoint to it, or train gates again"
         )
     size = int(meta["architecture"]["d_state"])
