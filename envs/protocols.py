@@ -368,6 +368,15 @@ class View:
         """Return what was found out so far, as (of what, what), for people to see: here nothing."""
         return []
 
+    def learned(
+        self, events: Sequence[Event], observation: Observation
+    ) -> Sequence[tuple[str, str, str]]:
+        """Return what an episode has shown that may hold in the user's next one: here nothing.
+
+        As (of what, how it stands to it, what), such as ("shelf 2", "holds", "a red box").
+        """
+        return []
+
     def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
         """Return which of the readable ``actions`` to put before a language model, and how: all."""
         return Offer(tuple(actions))

@@ -1,5 +1,6 @@
 """The bodies of the graph's nodes: one agent's config bound to what it built."""
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping
@@ -7,11 +8,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.runtime import Runtime
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.runtime import Runtime, get_runtime
 
 from envs.protocols import Observation, World
 from graph.config import Config
+from graph.observed import observed
+from graph.owners import caller_of, for_user, require_no_places
 from graph.state import (
     State,
     asked,
@@ -41,19 +44,38 @@ class Agent:
         self.resources = resources or Resources(*config.models)
         require_fit(config)
 
-    def node(self, name: str) -> Callable[..., dict[str, Any]]:
+    def node(self, name: str) -> "Callable[..., dict[str, Any]] | RunnableLambda[Any, Any]":
         """Return the graph's node ``name``: its body, on the agent that the call asks for."""
 
-        def node(state: State, runtime: Runtime[Any], config: RunnableConfig) -> dict[str, Any]:
-            # A caller who keeps the ledger of its episodes names them, beside the thread.
-            named = config.get("configurable") or {}
-            bound = self.bound(
-                runtime.context, runtime, named.get("thread_id"), named.get("episode_id")
-            )
-            update: dict[str, Any] = getattr(bound, name)(state)
+        def node(state: State, config: RunnableConfig) -> dict[str, Any]:
+            agent = self._asked(config)
+            with observed(name, agent.config, state, agent.thread) as note:
+                update: dict[str, Any] = getattr(agent, name)(state)
+                note(update)
             return update
 
-        return node
+        if name != "act":
+            return node
+
+        async def anode(state: State, config: RunnableConfig) -> dict[str, Any]:
+            agent = self._asked(config)
+            with observed(name, agent.config, state, agent.thread) as note:
+                update = await agent.aact(state)
+                note(update)
+            return update
+
+        return RunnableLambda(node, anode, name=name)
+
+    def _asked(self, config: RunnableConfig) -> "BoundAgent":
+        """Return the agent as the run of ``config`` asks for it."""
+        # A caller who keeps the ledger of its episodes names them, beside the thread.
+        named = config.get("configurable") or {}
+        runtime: Runtime[Any] = get_runtime()
+        caller = caller_of(named)
+        if caller is not None:
+            require_no_places(runtime.context)
+        thread, episode = named.get("thread_id"), named.get("episode_id")
+        return self.bound(runtime.context, runtime, thread, episode, caller)
 
     def bound(
         self,
@@ -61,8 +83,12 @@ class Agent:
         runtime: Runtime[Any] | None = None,
         thread: Any = None,
         episode: Any = None,
+        caller: str | None = None,
     ) -> "BoundAgent":
-        """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied."""
+        """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied.
+
+        ``caller`` is the account whose long-term memory it is, where a server has accounts.
+        """
         changes = {slot: getattr(overrides, slot, None) for slot in SLOTS}
         changes = {slot: params for slot, params in changes.items() if params is not None}
         config, resources = self.config, self.resources
@@ -70,6 +96,8 @@ class Agent:
             config = config.model_copy(update=changes)
             require_fit(config)
             resources = resources.with_models(*config.models)
+        if caller is not None:
+            config = for_user(config, caller)
         return BoundAgent(config, resources, runtime, thread, episode)
 
 
@@ -87,7 +115,7 @@ class BoundAgent:
         self.config = config
         self.resources = resources
         self._runtime = runtime
-        self._thread = thread
+        self.thread = thread
         self._episode = episode
 
     @property
@@ -154,7 +182,21 @@ class BoundAgent:
         """Choose an action and take it; the session that it led from is kept for the memory."""
         context = state.get("context") or self.context(state)
         actor = self.resources.get(self.config.actor)
-        decision = actor(context, state["steps"])
+        return self._chosen(state, context, actor(context, state["steps"]))
+
+    async def aact(self, state: State) -> dict[str, Any]:
+        """Do as :meth:`act` does; an actor that waits for a server keeps no thread meanwhile."""
+        context = state.get("context")
+        if context is None:
+            context = await asyncio.to_thread(self.context, state)
+        actor = await asyncio.to_thread(self.resources.get, self.config.actor)
+        if (decide := getattr(actor, "adecide", None)) is not None:
+            decision = await decide(context, state["steps"])
+        else:
+            decision = await asyncio.to_thread(actor, context, state["steps"])
+        return await asyncio.to_thread(self._chosen, state, context, decision)
+
+    def _chosen(self, state: State, context: BuiltContext, decision: Decision) -> dict[str, Any]:
         legal = self.accepts(decision.action, self.observation(state))
         if decision.fallback is None and not legal:
             decision = replace(decision, fallback="illegal action: nothing happened")
@@ -206,7 +248,7 @@ class BoundAgent:
         observation = state.get("observation") or self.observation(earlier)
         decision = Decision(**(state["decision"] or {"action": state["action"] or ""}))
         return StepRecord(
-            thread_id=str(self._thread or state["episode_id"]),
+            thread_id=str(self.thread or state["episode_id"]),
             episode_id=state["episode_id"],
             step=state["steps"],
             task=state["episode"],

@@ -1,18 +1,21 @@
 """Where a graph's checkpoints go: memory, SQLite (sync and async), or PostgreSQL."""
 
 import asyncio
+import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
 from stores.errors import UserError, needs
 from stores.loopback import from_environment, without_password
 from stores.sqlite import connect
@@ -47,26 +50,109 @@ class AsyncInThreads(BaseCheckpointSaver[Any]):
         await asyncio.to_thread(self.delete_thread, thread_id)
 
 
-def strict_serde() -> JsonPlusSerializer:
+def strict_serde() -> PartsSerde:
     """Return a serialiser that makes nothing but plain values, arrays and messages of a checkpoint.
 
     LangGraph's own default calls whatever function the file names, so that a checkpoint from elsewhere
     runs code; ``LANGGRAPH_STRICT_MSGPACK`` need not be set here.
     """
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
+    return PartsSerde(allowed_msgpack_modules=None)
 
 
 class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
-    """LangGraph's SQLite saver, sync and async.
+    """LangGraph's SQLite saver, sync and async, that writes what changed (``graph.checkpoint_parts``).
 
-    ``lock_folder`` is where runs of one thread take turns (``graph.one_writer``).
+    Checkpoints that LangGraph's own saver wrote are read as they are. ``lock_folder`` is where runs of
+    one thread take turns (``graph.one_writer``).
     """
 
     lock_folder: Path | None = None
+    serde: PartsSerde
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        super().__init__(conn, serde=strict_serde())
+        self.serde = strict_serde()
+        # A checkpoint and its parts are one transaction, through LangGraph's method, which locks too.
+        self.lock = threading.RLock()  # type: ignore[assignment]
+
+    def setup(self) -> None:
+        """See LangGraph."""
+        if not self.is_setup:
+            super().setup()
+            if not self.conn.execute("pragma query_only").fetchone()[0]:
+                self.conn.executescript(SCHEMA)
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""
+        if isinstance(current, str):  # a thread that LangGraph's own saver began
+            return super().get_next_version(current, channel)
         return 1 if current is None else int(current) + 1
+
+    def put(
+        self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any
+    ) -> RunnableConfig:
+        """See LangGraph."""
+        with self._writing(config) as parts:
+            return super().put(config, parts.pack(checkpoint), metadata, new_versions)  # type: ignore[arg-type]
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Any, task_id: str, task_path: str = ""
+    ) -> None:
+        """See LangGraph; a task's plain results are one row."""
+        if not writes or any(channel in WRITES_IDX_MAP for channel, _ in writes):
+            super().put_writes(config, writes, task_id, task_path)
+            return
+        with self._writing(config) as parts:
+            packed = PackedWrites([channel, parts.keep(value)] for channel, value in writes)
+            super().put_writes(config, [("", packed)], task_id, task_path)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See LangGraph."""
+        with self.lock:
+            found = super().get_tuple(config)
+            return found and self._whole(found)
+
+    def list(self, *args: Any, **named: Any) -> Iterator[CheckpointTuple]:
+        """See LangGraph."""
+        return map(self._whole, super().list(*args, **named))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """See LangGraph."""
+        with self.lock:
+            self.setup()
+            self.conn.execute("delete from parts where thread_id = ?", (str(thread_id),))
+            super().delete_thread(thread_id)
+
+    # LangGraph's fast way reads the tables itself; the plain one asks get_tuple.
+    get_delta_channel_history = BaseCheckpointSaver.get_delta_channel_history
+
+    @contextmanager
+    def _writing(self, config: RunnableConfig) -> Iterator[Parts]:
+        """Hold a write transaction, which LangGraph's own method then commits."""
+        with self.lock:
+            self.setup()
+            if not self.conn.in_transaction:
+                self.conn.execute("begin immediate")
+            try:
+                yield Parts(self.conn, self.serde, str(config["configurable"]["thread_id"]))
+            except BaseException:
+                self.conn.rollback()
+                raise
+
+    def _whole(self, found: CheckpointTuple) -> CheckpointTuple:
+        """Return what was read with every part in its place."""
+        about = found.config["configurable"]
+        parts = Parts(self.conn, self.serde, str(about["thread_id"]))
+        checkpoint: Any = found.checkpoint
+        if isinstance(checkpoint, Packed):
+            checkpoint = parts.unpack(checkpoint, str(about["checkpoint_id"]))
+        pending: list[tuple[str, str, Any]] = []
+        for task, channel, value in found.pending_writes or ():
+            if isinstance(value, PackedWrites):
+                pending += [(task, name, parts.get(child)) for name, child in value]
+            else:
+                pending.append((task, channel, value))
+        return found._replace(checkpoint=checkpoint, pending_writes=pending)
 
 
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
@@ -78,7 +164,7 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
         return _postgres(where)
     path = Path(where).expanduser()
     try:
-        saver = SqliteCheckpoints(connect(path), serde=strict_serde())
+        saver = SqliteCheckpoints(connect(path))
         saver.setup()
         saver.lock_folder = path.with_name(f"{path.name}.locks")
     except sqlite3.Error as error:
@@ -86,6 +172,52 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
             f"cannot use '{path}' for checkpoints ({error}): name another file"
         ) from None
     return saver
+
+
+class _AdvisoryLocks:
+    """Advisory locks of this process, all on one connection: a thousand threads need no thousand.
+
+    A server that was restarted has forgotten them; they are taken again with the next one.
+    """
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._connection: Any = None
+        self._held: set[str] = set()
+        self._guard = threading.Lock()
+
+    def take(self, name: str) -> Callable[[], None] | None:
+        """Take the lock ``name`` and return what gives it back, None where somebody has it."""
+        with self._guard:
+            if name in self._held:  # the server would let one connection take it twice
+                return None
+            if not self._ask("pg_try_advisory_lock", name):
+                return None
+            self._held.add(name)
+        return partial(self._give_back, name)
+
+    def _give_back(self, name: str) -> None:
+        with self._guard:
+            self._held.discard(name)
+            self._ask("pg_advisory_unlock", name)
+
+    def _ask(self, function: str, name: str) -> bool:
+        import psycopg
+
+        query = f"select {function}(hashtextextended(%s, 0))"
+        for attempt in (1, 2):
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = self._connect()
+                    for held in self._held:
+                        again = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
+                        self._connection.execute(again, (held,))
+                return bool(self._connection.execute(query, (name,)).fetchone()[0])
+            except psycopg.OperationalError:
+                if attempt == 2:
+                    raise
+                self._connection.close()
+        raise AssertionError("unreachable")
 
 
 def _postgres(url: str) -> BaseCheckpointSaver[Any]:
@@ -98,15 +230,19 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
     class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
         """LangGraph's PostgreSQL saver, sync and async, over connections that come back."""
 
+        def get_next_version(self, current: Any, channel: None) -> str:
+            """Count versions in 13 characters, and what makes them unique among forks.
+
+            The package's 50 stand in each checkpoint once for every channel; they sort before these.
+            """
+            count = 0 if current is None else int(str(current).partition(".")[0])
+            return f"{count + 1:08d}.{secrets.token_hex(2)}"
+
         def advisory_lock(self, thread: str) -> Callable[[], None] | None:
-            """Take the turn of ``thread`` on a connection of its own; None where another has it."""
-            connection: Any = Connection.connect(url, autocommit=True)
-            key = f"stategate {thread}"
-            query = "select pg_try_advisory_lock(hashtextextended(%s, 0))"
-            if connection.execute(query, (key.replace("\0", ""),)).fetchone()[0]:
-                return connection.close  # type: ignore[no-any-return]
-            connection.close()
-            return None
+            """Take the turn of ``thread`` and return what ends it; None where another has it."""
+            return self._turns.take(f"stategate {thread}".replace("\0", ""))
+
+        _turns = _AdvisoryLocks(lambda: Connection.connect(url, autocommit=True))
 
     try:
         # The pool itself would try again and again, and log each: one plain try says what is wrong.

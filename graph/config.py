@@ -23,6 +23,12 @@ from nodes.protocols import (
 from nodes.registry import first_problem, registry
 from stores.errors import UserError
 
+#: Fields of params that may name a place: a file, a folder, a database, a server.
+PLACES = frozenset(
+    ("bank", "base_url", "checkpoint", "checkpoints", "corpus", "data", "model", "path", "questions",
+     "url", "vectors")
+)  # fmt: skip
+
 
 class Config(BaseModel):
     """One agent: what fills each slot, and the limits of an episode.

@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import BaseMessage, convert_to_messages, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+    messages_from_dict,
+)
 
 from graph.checkpoints import open_saver
 from stores.errors import UserError
@@ -16,7 +23,7 @@ _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
 def read_messages(where: str) -> list[BaseMessage]:
     """Return the messages of a thread.
 
-    ``where`` is a JSON file of messages (OpenAI's form, LangChain's own, or the values of a state), or
+    ``where`` is a JSON file (see :func:`from_plain`), JSON lines (messages, or threads: ``FILE#2``), or
     a checkpoint database and a thread's id: ``FILE.sqlite#THREAD``, ``postgresql://…#THREAD``. Raises
     ``UserError`` for anything else.
     """
@@ -24,37 +31,207 @@ def read_messages(where: str) -> list[BaseMessage]:
     if place.startswith(("postgresql://", "postgres://")) or _is_sqlite(Path(place)):
         return _of_thread(place, thread)
     try:
-        values = json.loads(Path(place).expanduser().read_text(encoding="utf-8"))
+        text = Path(place).expanduser().read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read messages from '{place}' ({error})") from None
-    except ValueError:
-        raise UserError(f"'{place}' is no JSON: export messages as {_EXPORT}") from None
-    return from_plain(values, place)
+    return from_plain(_loaded(text, place, thread), place)
 
 
 def from_plain(values: Any, name: str = "the export") -> list[BaseMessage]:
-    """Return messages from plain values. Raises ``UserError`` where they are none."""
-    if isinstance(values, Mapping):
-        values = values.get("messages", values.get("values"))
-        if isinstance(values, Mapping):
-            values = values.get("messages")
-    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+    """Return messages from plain values. Raises ``UserError`` where they are none.
+
+    Read are lists of messages (OpenAI's chat and Responses forms, Anthropic's, LangChain's three), the
+    same under "messages", a graph's state or ``get_state`` (also as a list), and LangSmith's runs.
+    """
+    rows = _rows(values)
+    if not rows:
         raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
     try:
-        if all(isinstance(row, Mapping) and {"type", "data"} <= row.keys() for row in values):
-            return messages_from_dict([dict(row) for row in values])
-        return convert_to_messages([_spoken(row) for row in values])
-    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+        found = [message for row in rows for message in _messages(row)]
+        return _joined(found) if any(row.get("type") in _ITEMS for row in rows) else found
+    except (ValueError, TypeError, KeyError, NotImplementedError, AttributeError) as error:
         problem = " ".join(str(error).split())[:160]
         raise UserError(f"'{name}' holds a message that nobody can read ({problem})") from None
 
 
-def _spoken(row: Any) -> Any:
-    """Return a row as LangChain reads it: a message dumped by pydantic has a type, no role."""
-    if isinstance(row, Mapping) and "role" not in row and "type" in row:
-        known = {"human": "user", "ai": "assistant"}
-        return {**row, "role": known.get(str(row["type"]), row["type"])}
-    return row
+# Where the messages are ---------------------------------------------------------------------------
+
+
+def _rows(values: Any) -> list[Any]:
+    """Return the messages somewhere in ``values``, in whatever form; [] where there are none."""
+    if isinstance(values, Sequence) and not isinstance(values, str):
+        if values and all(_is_message(row) for row in values):
+            return list(values)
+        # A batch of one, a snapshot as the tuple that it is, or snapshots, the latest first.
+        found = (_rows(one) for one in values if isinstance(one, Mapping | list))
+        return next((rows for rows in found if rows), [])
+    if not isinstance(values, Mapping):
+        return []
+    asked, said = values.get("inputs"), values.get("outputs")
+    if isinstance(asked, Mapping) or isinstance(said, Mapping):  # a run
+        before, after = _rows(asked), _rows(said)
+        is_whole = _ids(before) <= _ids(after) if _ids(before) else len(after) > len(before)
+        return after if is_whole and after else [*before, *after]
+    for key in ("messages", "values", "channel_values", "input", "output", "generations"):
+        rows = _rows(values.get(key))
+        if rows:
+            lead = values.get("system") or values.get("instructions") if key != "values" else None
+            first = [{"role": "system", "content": lead}] if lead else []
+            return [*first, *rows, *_replies(values, key)]
+    return _replies(values, "")
+
+
+def _replies(values: Mapping[str, Any], key: str) -> list[Any]:
+    """Return what a logged call answered: beside its messages, or alone."""
+    found: list[Any] = []
+    if key == "input":
+        found = _rows(values.get("output"))
+    if isinstance(response := values.get("response"), Mapping):
+        found = found or _rows(response) or ([response] if _is_message(response) else [])
+    choices = values.get("choices")
+    if isinstance(choices, Sequence) and choices and isinstance(choices[0], Mapping):
+        found = [choices[0].get("message")]
+    return [*found, values["message"]] if _is_message(values.get("message")) else found
+
+
+def _ids(rows: Sequence[Any]) -> set[str]:
+    ids = {str(r.get("id") or (r.get("kwargs") or {}).get("id") or "") for r in rows}
+    return ids - {""}
+
+
+def _is_message(row: Any) -> bool:
+    if not isinstance(row, Mapping):
+        return False
+    if row.get("lc") and isinstance(row.get("kwargs"), Mapping):
+        return str(row.get("id", [""])[-1]).removesuffix("Chunk") in _CLASSES
+    if "role" in row or row.get("type") in _ITEMS:
+        return True
+    return row.get("type") in _TYPES and ("content" in row or "data" in row)
+
+
+# Each form ----------------------------------------------------------------------------------------
+
+_CLASSES = {
+    "HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool",
+    "ChatMessage": "chat", "FunctionMessage": "function",
+}  # fmt: skip
+_TYPES = {*_CLASSES.values(), "AIMessageChunk", "HumanMessageChunk", "ToolMessageChunk"}
+_ITEMS = ("function_call", "function_call_output", "reasoning", "message")
+
+
+def _messages(row: Mapping[str, Any]) -> list[BaseMessage]:
+    """Return the message(s) that a row holds."""
+    if row.get("lc"):
+        kind = _CLASSES[str(row["id"][-1]).removesuffix("Chunk")]
+        return messages_from_dict([{"type": kind, "data": dict(row["kwargs"])}])
+    if "role" not in row and isinstance(row.get("data"), Mapping):
+        return messages_from_dict([dict(row)])
+    if "role" not in row and row.get("type") in _TYPES:
+        kind = str(row["type"]).removesuffix("MessageChunk").lower()
+        return messages_from_dict([{"type": kind, "data": {**row, "type": kind}}])
+    if row.get("type") in _ITEMS:
+        return _of_item(row)
+    blocks = row.get("content")
+    if isinstance(blocks, Sequence) and not isinstance(blocks, str):
+        kinds = {block.get("type") for block in blocks if isinstance(block, Mapping)}
+        if kinds & {"tool_use", "tool_result"}:
+            return _of_anthropic(str(row["role"]), blocks)
+        row = {**row, "content": _texts(blocks)}
+    return convert_to_messages([dict(row)])
+
+
+def _of_item(row: Mapping[str, Any]) -> list[BaseMessage]:
+    """Return an item of OpenAI's Responses as a message of its own."""
+    if row["type"] == "message":
+        return convert_to_messages([{"role": row["role"], "content": _texts(row["content"])}])
+    if row["type"] == "reasoning":
+        return [AIMessage([dict(row)], id=row.get("id"))]
+    name = str(row["call_id"])
+    if row["type"] == "function_call_output":
+        return [ToolMessage(_texts(row["output"]), tool_call_id=name)]
+    args = json.loads(row.get("arguments") or "{}")
+    return [AIMessage("", tool_calls=[{"name": row["name"], "args": args, "id": name}])]
+
+
+def _of_anthropic(role: str, blocks: Sequence[Any]) -> list[BaseMessage]:
+    """Return an assistant's message with its calls; a user's as results, and what else it says."""
+    if role == "assistant":
+        calls = [
+            {"name": block["name"], "args": block.get("input") or {}, "id": block["id"]}
+            for block in blocks
+            if isinstance(block, Mapping) and block.get("type") == "tool_use"
+        ]
+        return [AIMessage(list(blocks), tool_calls=calls)]
+    made: list[BaseMessage] = []
+    rest: list[Any] = []
+    for block in blocks:
+        if isinstance(block, Mapping) and block.get("type") == "tool_result":
+            status = "error" if block.get("is_error") else "success"
+            content = _texts(block.get("content") or "")
+            made.append(ToolMessage(content, tool_call_id=block["tool_use_id"], status=status))
+        else:
+            rest.append(block)
+    return [*made, HumanMessage(rest)] if rest else made
+
+
+def _texts(content: Any) -> Any:
+    """Return text blocks of any name as text blocks; what is no list stays."""
+    if isinstance(content, str) or not isinstance(content, Sequence):
+        return content
+    return [
+        {"type": "text", "text": block["text"]}
+        if isinstance(block, Mapping) and str(block.get("type")).endswith("_text")
+        else block
+        for block in content
+    ]
+
+
+def _joined(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Let calls that follow each other without a result between them be one message's."""
+    joined: list[BaseMessage] = []
+    for message in messages:
+        last = joined[-1] if joined else None
+        if (
+            isinstance(message, AIMessage)
+            and isinstance(last, AIMessage)
+            and (message.tool_calls or (last.content and not last.tool_calls))
+        ):
+            content = [*_listed(last.content), *_listed(message.content)]
+            calls = [*last.tool_calls, *message.tool_calls]
+            joined[-1] = AIMessage(content, tool_calls=calls, id=last.id)
+        else:
+            joined.append(message)
+    return joined
+
+
+def _listed(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content)
+
+
+# Files and databases ------------------------------------------------------------------------------
+
+
+def _loaded(text: str, place: str, which: str) -> Any:
+    """Return the JSON of a file; of JSON lines the messages, or thread ``which`` (from 1)."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError:
+        lines = []
+    if not lines:
+        raise UserError(f"'{place}' is no JSON: export messages as {_EXPORT}")
+    if all(_is_message(line) for line in lines):
+        return lines
+    if which.isdecimal() and 1 <= int(which) <= len(lines):
+        return lines[int(which) - 1]
+    if len(lines) == 1:
+        return lines[0]
+    raise UserError(f"'{place}' holds {len(lines)} threads: name one as '{place}#1'")
 
 
 def _is_sqlite(path: Path) -> bool:

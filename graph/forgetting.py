@@ -11,13 +11,16 @@ Files that were exported are named, not deleted: they are the user's own.
 import json
 import mmap
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from graph.checkpoints import open_saver
+from graph.checkpoints import SqliteCheckpoints, open_saver
+from nodes.protocols import Embedder
 from nodes.retrieval.remember import texts_of
 from stores.bank.bank import open_bank
 from stores.embeddings import embedding_cache
@@ -28,6 +31,7 @@ from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace
 from stores.memory.stated import stated
 from stores.sqlite import compact
+from stores.tables import is_database, tables_holding
 from stores.traces.store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
@@ -36,11 +40,16 @@ _TELLING = 12
 
 @dataclass(frozen=True)
 class Places:
-    """The stores to clear beside the memory; by default this machine's own."""
+    """The stores to clear beside the memory; by default this machine's own.
 
-    traces: Path | None = None
+    Each may be in PostgreSQL (see ``stores.tables``).
+    """
+
+    traces: Path | str | None = None
     checkpoints: str | None = None
-    banks: tuple[Path, ...] = ()
+    banks: tuple[Path | str, ...] = ()
+    #: An open saver, in place of the one that ``checkpoints`` names.
+    saver: BaseCheckpointSaver[Any] | None = None
 
     @classmethod
     def here(cls, traces: str | None = None, checkpoints: str | None = None) -> "Places":
@@ -49,7 +58,9 @@ class Places:
         banks = (
             tuple(sorted(p.parent for p in folder.rglob("bank.sqlite"))) if folder.is_dir() else ()
         )
-        trace = Path(traces).expanduser() if traces else home() / "traces.sqlite"
+        trace: Path | str = home() / "traces.sqlite"
+        if traces:
+            trace = traces if is_database(traces) else Path(traces).expanduser()
         return cls(trace, checkpoints or str(home() / "checkpoints.sqlite"), banks)
 
 
@@ -70,9 +81,11 @@ def forget_everywhere(
     thread: str | None = None,
     source: str | None = None,
     places: Places | None = None,
+    embedder: Callable[[], Embedder] | None = None,
 ) -> Report:
     """Erase facts by number, thread or source (all of the namespace without) from every store.
 
+    ``embedder`` is asked for where a fact stays in the words of another turn, to be found by these.
     Raises ``UserError`` where a store cannot be written: what was cleared until then stays cleared.
     """
     places = Places.here() if places is None else places
@@ -82,43 +95,84 @@ def forget_everywhere(
     threads = {t for t in (*erased.touched, *([thread] if thread else [])) if t}
     texts = [text for text in erased.texts if len(text) >= _TELLING]
     report.counts["store items"] = memory.erase_items(texts, namespace.user if everything else None)
-    report.counts["trace steps"] = _traces(places.traces, erased, threads if thread else set())
-    report.counts["checkpoints"] = _checkpoints(places.checkpoints, threads)
-    report.counts["bank rows"] = sum(_bank(folder, erased, texts) for folder in places.banks)
+    alive = memory.threads()
+    report.counts["trace steps"] = _traces(
+        places.traces, erased, threads if thread else set(), texts, alive - threads
+    )
+    report.counts["checkpoints"] = _checkpoints(places, threads, texts, alive - threads)
+    report.counts["bank rows"] = sum(_bank(place, erased, texts) for place in places.banks)
     report.counts["cached vectors"] = embedding_cache().drop(_embedded(erased))
+    if erased.reworded and embedder is not None:
+        model = embedder()
+        memory.embed_again(namespace, erased, model.embed, model.name)
     report.exports = [path for path in memory.exports(namespace) if Path(path).exists()]
     return report
 
 
-def _traces(path: Path | None, erased: Erased, threads: Iterable[str]) -> int:
-    if path is None or not path.exists():
+def _traces(
+    place: Path | str | None,
+    erased: Erased,
+    threads: Iterable[str],
+    texts: Sequence[str],
+    alive: set[str],
+) -> int:
+    """Delete the forgotten steps, and copies of them (an episode that was forked from theirs).
+
+    What a thread that is remembered (``alive``) holds is its own: others may say the same words.
+    """
+    if place is None or not (is_database(place) or Path(place).exists()):
         return 0
-    count = TraceStore(path).forget(erased.turns, threads)
-    compact(path)
+    store = TraceStore(place)
+    copies = [(e, step) for e, step, thread in store.holding(texts) if thread not in alive]
+    count = store.forget([*erased.turns, *copies], threads)
+    if not is_database(place):
+        compact(Path(place))
     return count
 
 
-def _checkpoints(where: str | None, threads: Iterable[str]) -> int:
-    if where is None or where == "memory":
-        return 0
-    is_file = "://" not in where
-    if is_file and not Path(where).expanduser().exists():
-        return 0
-    saver = open_saver(where)
+def _checkpoints(places: Places, threads: set[str], texts: Sequence[str], alive: set[str]) -> int:
+    """Delete the threads' checkpoints and those of their copies (see :func:`_traces`)."""
+    where = places.checkpoints
+    saver = places.saver
+    if saver is None:
+        if where is None or where == "memory":
+            return 0
+        if not is_database(where) and not Path(where).expanduser().exists():
+            return 0
+        saver = open_saver(where)
     count = 0
-    for thread in threads:
+    for thread in sorted(threads | (_threads_holding(saver, texts) - alive)):
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
         count += len(list(saver.list(config)))
         saver.delete_thread(thread)
-    if is_file:
-        saver.conn.close()  # type: ignore[attr-defined]
-        compact(Path(where).expanduser())
+    if isinstance(saver, SqliteCheckpoints):
+        path = saver.conn.execute("pragma database_list").fetchone()[2]
+        if places.saver is None:
+            saver.conn.close()
+        compact(Path(path))
     return count
 
 
-def _bank(folder: Path, erased: Erased, texts: Sequence[str]) -> int:
+def _threads_holding(saver: BaseCheckpointSaver[Any], texts: Sequence[str]) -> set[str]:
+    """Return the threads whose checkpoints hold one of ``texts``, byte by byte."""
+    if isinstance(saver, SqliteCheckpoints):
+        query = (
+            "select thread_id from checkpoints where instr(checkpoint, :text) or instr(metadata, :text)"
+            " union select thread_id from writes where instr(value, :text)"
+        )
+        with saver.lock:
+            return {
+                str(row[0])
+                for text in texts
+                for row in saver.conn.execute(query, {"text": text.encode("utf-8", "replace")})
+            }
+    held = [(one.config["configurable"]["thread_id"], repr(one)) for one in saver.list(None)]
+    return {str(thread) for thread, all_ in held if any(repr(t)[1:-1] in all_ for t in texts)}
+
+
+def _bank(place: Path | str, erased: Erased, texts: Sequence[str]) -> int:
     """Remove rows that were made of forgotten episodes, or that hold what was said in them."""
-    bank = open_bank(folder)
+    bank = open_bank(place)
     episodes = {episode for episode, _ in erased.turns}
     gone = []
     for row in bank.rows():
@@ -131,8 +185,8 @@ def _bank(folder: Path, erased: Erased, texts: Sequence[str]) -> int:
             gone.append(row.n)
     bank.remove(gone)
     bank.close()
-    if gone:
-        compact(folder / "bank.sqlite")
+    if gone and not is_database(place):
+        compact(Path(place) / "bank.sqlite")
     return len(gone)
 
 
@@ -160,7 +214,7 @@ class Hit:
 def search_everywhere(
     texts: Sequence[str], memory: LongTerm, places: Places | None = None
 ) -> list[Hit]:
-    """Search every store for ``texts``: each file here, byte by byte, and the memory's tables.
+    """Search every store for ``texts``: each file here, byte by byte, and databases' tables.
 
     Free pages and write-ahead logs of databases are read like the rest; JSON's and UTF-8's ways of
     writing a text are both tried. Embeddings hold no texts: they are searched by the texts' own keys.
@@ -168,21 +222,22 @@ def search_everywhere(
     places = Places.here() if places is None else places
     hits: list[Hit] = []
     files = {path for folder in (home(), cache()) for path in _files(folder)}
-    named = [places.traces, *(bank / "bank.sqlite" for bank in places.banks)]
-    if places.checkpoints and "://" not in places.checkpoints:
-        named.append(Path(places.checkpoints).expanduser())
+    stores = [place for place in (places.traces, places.checkpoints) if place]
+    databases = {str(p).partition("#")[0] for p in (*stores, *places.banks) if is_database(p)}
+    named = [Path(place).expanduser() for place in stores if not is_database(place)]
+    named += [Path(bank) / "bank.sqlite" for bank in places.banks if not is_database(bank)]
     if memory.file is not None:
         named.append(memory.file)
     for path in named:
-        if path is not None:
-            files |= {
-                p for p in (path, Path(f"{path}-wal"), Path(f"{path}-journal")) if p.is_file()
-            }
+        files |= {p for p in (path, Path(f"{path}-wal"), Path(f"{path}-journal")) if p.is_file()}
     for text in texts:
         if not text.strip():
             raise UserError("name words to look for: everything holds an empty text")
         forms = {text.encode(), json.dumps(text)[1:-1].encode()}
         hits += [Hit("file", str(p), text) for p in sorted(files) if _holds(p, forms)]
+        hits += [
+            Hit("database", t, text) for place in databases for t in tables_holding(place, forms)
+        ]
         hits += [Hit("memory", table, text) for table in memory.tables_with(text)]
         hits += [Hit("export", p, text) for p in memory.exports(None) if _holds(Path(p), forms)]
     if embedding_cache().knows(texts):

@@ -52,7 +52,9 @@ def memory_tools(
         model = resources.embedder
         vectors = model.embed([question, answer])
         name = hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()[:16]
-        turn = Turn("tools", name, 0, question, answer, vectors[0], vectors[1], model.name)
+        turn = Turn(
+            "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
+        )
         is_new = store.write(place.namespace, turn) is not None
         return "remembered" if is_new else "this was remembered already"
 
@@ -99,6 +101,9 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 def _told(fact: "Fact") -> str:
     import time
 
+    from stores.memory.records import TRUSTED
+
     day = time.strftime("%Y-%m-%d", time.gmtime(fact.updated))
     answer = one_line(fact.answer) if fact.success else "(not answered)"
-    return f"{day}: {one_line(fact.question)} — {answer}"
+    doubt = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
+    return f"{day}{doubt}: {one_line(fact.question)} — {answer}"

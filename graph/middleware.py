@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cache
@@ -54,9 +55,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     tokens of the whole prompt, tools and system message included; once it is passed, one cut goes
     down to ``low`` of it, and until the next cut every call repeats the one before byte for byte. A
     new result larger than ``fresh`` tokens (by default a fortieth of the budget) is shortened at
-    once. ``tail`` tokens may bring back what the newest messages name (by default none where the
-    agent can recall it). With ``recall`` the agent gets a tool that shows a shortened result
-    whole. ``updater`` (``"gru"``, ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
+    once, unless a tool named in ``whole`` gave it (pages that the agent acts on). ``tail`` tokens may
+    bring back what the newest messages name (by default none where the agent can recall it). With
+    ``recall`` the agent gets a tool that shows a shortened result whole. ``updater`` (``"gru"``,
+    ``"ssm"``, ``"ema"``) keeps a recurrent state for kinds that read it.
 
     What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
     lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.
@@ -76,6 +78,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         fresh: int | None = None,
         tail: int | None = None,
         recall: bool = True,
+        whole: Sequence[str] = (),
         timeout: float = 5.0,
         token_counter: Callable[[str], int] | None = None,
         **parameters: Any,
@@ -83,7 +86,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         super().__init__()
         self.context = HistoryContext(
             kind, budget, updater=updater, embedder=embedder, low=low, fresh=fresh, tail=tail,
-            recall=recall, token_counter=token_counter, parameters=parameters,
+            recall=recall, whole=whole, token_counter=token_counter, parameters=parameters,
         )  # fmt: skip
         self.timeout = timeout
         self.tools = [recall_tool(budget // 2)] if recall else []
@@ -110,7 +113,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
         started = time.perf_counter()
         try:
-            shown = await asyncio.wait_for(asyncio.to_thread(self._work(request)), self.timeout)
+            shown = await _soon(self.timeout, self._work(request))
         except Exception as error:
             shown = self._untouched(request, error)
         self._tell(shown.audit.timed(time.perf_counter() - started))
@@ -150,7 +153,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         if isinstance(error, TimeoutError):
             problem = f"no decision within {self.timeout:g} s"
         _warn_once(f"context {self.context.kind}: messages pass untouched: {problem[:300]}")
-        tokens = sum(tokens_of(message, count_tokens) for message in messages)
+        tokens = 0
+        with suppress(Exception):  # what the builder could not read may not be countable either
+            tokens = sum(tokens_of(message, count_tokens) for message in messages)
         audit = untouched(self.context.kind, self.context.settings.budget, tokens, problem[:300])
         return Shown(tuple(messages), None, audit)
 
@@ -178,7 +183,7 @@ def build_messages(
     ``settings`` are those of :class:`ContextMiddleware`. Raises ``UserError`` for wrong ones.
     """
     recall = bool(settings.pop("recall", False))
-    known = ("updater", "embedder", "low", "fresh", "tail", "token_counter")
+    known = ("updater", "embedder", "low", "fresh", "tail", "whole", "token_counter")
     own = {name: settings.pop(name) for name in known if name in settings}
     context = HistoryContext(kind, budget, recall=recall, parameters=settings, **own)
     return list(context(messages, Decisions(), system, tools, model).messages)
@@ -187,16 +192,16 @@ def build_messages(
 def _tell_bill(model: Any, response: ModelResponse[Any]) -> None:
     """Stream what the call cost, where the model's server says what it read and wrote."""
     for message in response.result:
-        tokens_in, tokens_out = usage_of(message)
-        if not tokens_in and not tokens_out:
-            continue
-        cached, written = cached_of(message)
-        bill = {
-            "type": "stategate.bill", "tokens_in": tokens_in, "tokens_out": tokens_out,
-            "cache_read": cached, "cache_write": written,
-            "dollars": cost_of(model, tokens_in, tokens_out, cached, written),
-        }  # fmt: skip
-        with suppress(Exception):  # outside of a graph nobody listens
+        with suppress(Exception):  # outside of a graph nobody listens; servers say what they like
+            tokens_in, tokens_out = usage_of(message)
+            if not tokens_in and not tokens_out:
+                continue
+            cached, written = cached_of(message)
+            bill = {
+                "type": "stategate.bill", "tokens_in": tokens_in, "tokens_out": tokens_out,
+                "cache_read": cached, "cache_write": written,
+                "dollars": cost_of(model, tokens_in, tokens_out, cached, written),
+            }  # fmt: skip
             get_stream_writer()(bill)
 
 
@@ -219,23 +224,32 @@ def _kept(
 
 def _within(seconds: float, work: Callable[[], Shown]) -> Shown:
     """Return what ``work`` does, or raise ``TimeoutError``: it then ends by itself, unheard."""
-    outcome: list[Shown] = []
-    problem: list[BaseException] = []
+    return _started(work).result(seconds)
+
+
+async def _soon(seconds: float, work: Callable[[], Shown]) -> Shown:
+    """Do the same without blocking the loop."""
+    return await asyncio.wait_for(asyncio.wrap_future(_started(work)), seconds)
+
+
+def _started(work: Callable[[], Shown]) -> "Future[Shown]":
+    """Start ``work`` in a thread of its own: in a shared pool, builders that hang would fill it."""
+    future: Future[Shown] = Future()
 
     def run() -> None:
         try:
-            outcome.append(work())
-        except BaseException as error:
-            problem.append(error)
+            outcome = work()
+        except Exception as error:
+            problem: Exception | None = error
+        except BaseException as error:  # a builder that exits must not take the agent along
+            problem = RuntimeError(f"the builder ended with {type(error).__name__}")
+        else:
+            problem = None
+        with suppress(InvalidStateError):  # nobody waits any more
+            future.set_exception(problem) if problem else future.set_result(outcome)
 
-    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError
-    if problem:
-        raise problem[0]
-    return outcome[0]
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return future
 
 
 @cache

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graph.checkpoint_parts import sweep
 from graph.checkpoints import SqliteCheckpoints
 from stores.errors import UserError
 
@@ -114,7 +115,8 @@ def _prune_thread(saver: Any, thread: str, keep: int) -> int:
             f" and checkpoint_id < {mark}"
             for table in tables
         ]
-        _execute(saver, [(statement, (thread, space, oldest_kept)) for statement in statements])
+        done = [(statement, (thread, space, oldest_kept)) for statement in statements]
+        _execute(saver, done, thread)
         if not isinstance(saver, SqliteCheckpoints):
             _execute(
                 saver,
@@ -134,7 +136,7 @@ def _prune_thread(saver: Any, thread: str, keep: int) -> int:
 
 def _blobs(saver: Any, size: str) -> list[tuple[str, int]]:
     """Return the bytes beside the checkpoints themselves, by thread."""
-    tables = [("writes", "value")]
+    tables = [("writes", "value"), ("parts", "body")]
     if not isinstance(saver, SqliteCheckpoints):
         tables = [("checkpoint_writes", "blob"), ("checkpoint_blobs", "blob")]
     total: dict[str, int] = {}
@@ -157,12 +159,16 @@ def _rows(saver: Any, query: str, values: Sequence[Any] = ()) -> list[tuple[Any,
         return [tuple(row.values()) for row in cursor.execute(query, tuple(values)).fetchall()]
 
 
-def _execute(saver: Any, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
-    """Run statements in one transaction."""
+def _execute(
+    saver: Any, statements: Sequence[tuple[str, Sequence[Any]]], thread: str | None = None
+) -> None:
+    """Run statements in one transaction; what ``thread`` then needs no more goes with them."""
     if isinstance(saver, SqliteCheckpoints):
         with saver.lock, saver.conn:
             for query, values in statements:
                 saver.conn.execute(query, tuple(values))
+            if thread is not None:
+                sweep(saver.conn, saver.serde, thread)
         return
     with saver._cursor() as cursor, cursor.connection.transaction():
         for query, values in statements:

@@ -132,7 +132,8 @@ class Decision:
     """What an actor chose, and how it came to it.
 
     ``fallback`` says why the choice is not the model's own (None if it is). ``tokens_in`` and
-    ``tokens_out`` are the model's usage, ``cost`` is in US dollars (None if unknown).
+    ``tokens_out`` are the model's usage, ``cached`` those of the former that a provider's cache held,
+    ``cost`` is in US dollars (None if unknown).
     """
 
     action: str
@@ -143,9 +144,11 @@ class Decision:
     cost: float | None = None
     attempts: int = 1
     probabilities: Mapping[str, float] = field(default_factory=dict)
+    cached: int = 0
 
 
-#: Chooses the next action from the built context alone, at a step counted from 0.
+#: Chooses the next action from the built context alone, at a step counted from 0. One that waits for a
+#: server may have a coroutine ``adecide`` of the same arguments too, for callers that serve many.
 Actor = Callable[[BuiltContext, int], Decision]
 
 

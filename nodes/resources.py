@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from nodes.protocols import (
     Updater,
     UpdaterParams,
 )
-from stores.errors import UserError
+from stores.errors import UserError, missing
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ class Resources:
         """Return what ``make`` makes, at most once for equal keys."""
         with self._lock:
             if key not in self._built:
-                self._built[key] = make()
+                try:
+                    self._built[key] = make()
+                except ModuleNotFoundError as error:
+                    raise missing(error) or error from None
             return self._built[key]
 
     def forget(self, params: Params) -> None:
@@ -124,3 +128,9 @@ class Resources:
     def folder(self) -> Path:
         """The cache folder of this machine."""
         return home()
+
+
+@lru_cache(maxsize=1)
+def shared_resources() -> Resources:
+    """Return what library objects (retrievers, memories) of this process share: each model once."""
+    return Resources()

@@ -1,9 +1,11 @@
 """All of a home in one file, and back: databases as they are at one moment, folders as they lie.
 
 Databases are copied by SQLite's own backup, so others may write meanwhile. Caches are left out: they
-are made again. What lies in PostgreSQL or on a Chroma server is backed up by those (``pg_dump``).
+are made again. What lies on the servers that ``STATEGATE_POSTGRES`` and ``STATEGATE_CHROMA`` name comes
+along (``stores.shared_backup``).
 """
 
+import shutil
 import sqlite3
 import tarfile
 import tempfile
@@ -14,6 +16,7 @@ from pathlib import Path
 from stores.errors import UserError
 from stores.files import replacing
 from stores.home import DATA, home
+from stores.shared_backup import fetch, put_back, require_room
 
 _MAGIC = b"SQLite format 3\0"
 _PASSING = ("-wal", "-shm", "-journal", ".part", ".lock")
@@ -38,15 +41,22 @@ def back_up(path: str | Path) -> tuple[int, int]:
                 archive.add(file, name, recursive=False)
             files += 1
             size += file.stat().st_size
+        with tempfile.TemporaryDirectory() as folder:
+            for name in fetch(Path(folder)):
+                archive.add(Path(folder) / name, name)
+                files += 1
+                size += (Path(folder) / name).stat().st_size
     return files, size
 
 
 def restore(path: str | Path) -> int:
     """Unpack the archive ``path`` into this home, which must hold no data; returns how many files.
 
-    Raises ``UserError`` for anything but a backup, and where something is there already.
+    Raises ``UserError`` for anything but a backup, and where something is there already, here or on the
+    servers.
     """
     root = home()
+    served = root / "servers"
     there = [name for name in DATA if (root / name).exists()]
     if there:
         raise UserError(
@@ -56,11 +66,16 @@ def restore(path: str | Path) -> int:
         with tarfile.open(Path(path).expanduser(), "r:gz") as archive:
             members = archive.getmembers()
             for member in members:
-                if not member.isfile() or member.name.split("/")[0] not in DATA:
+                if not member.isfile() or member.name.split("/")[0] not in (*DATA, "servers"):
                     raise UserError(f"'{path}' is no backup: it holds '{member.name[:80]}'")
+            require_room(member.name for member in members)
             archive.extractall(root, members, filter="data")
     except (OSError, tarfile.TarError, EOFError) as error:
         raise UserError(f"cannot restore '{path}' ({error}): is it a whole backup?") from None
+    try:
+        put_back(root)
+    finally:
+        shutil.rmtree(served, ignore_errors=True)
     return len(members)
 
 

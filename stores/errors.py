@@ -1,7 +1,9 @@
 """The one exception that means "the caller can fix this"."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 class UserError(Exception):
@@ -19,12 +21,49 @@ class MissingExtra(UserError):
     """A package of an optional part is not installed."""
 
 
+#: Packages of optional parts whose distributions are called otherwise.
+_CALLED = {
+    "bs4": "beautifulsoup4", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier",
+    "sklearn": "scikit-learn", "Stemmer": "PyStemmer",
+}  # fmt: skip
+
+
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
     """Turn a missing package of the optional part ``extra`` into a line that says how to get it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "a package").partition(".")[0]
-        line = f"'{package}' is not installed: pip install 'stategate[{extra}]'"
-        raise MissingExtra(line) from None
+        raise _without(error, extra) from None
+
+
+def missing(error: BaseException | None) -> MissingExtra | None:
+    """Return the line for a package of an optional part that is not installed, None for all else."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    package = error.name.partition(".")[0]
+    extra = extra_of(_CALLED.get(package, package))
+    return None if extra is None else _without(error, extra)
+
+
+def extra_of(distribution: str) -> str | None:
+    """Return the optional part that brings ``distribution``, the smallest; None for none."""
+    from importlib.metadata import requires
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    parts: dict[str, list[str]] = {}
+    for needed in map(Requirement, requires("stategate") or ()):
+        extra = re.search(r'extra == "([\w-]+)"', str(needed.marker or ""))
+        if extra is not None:
+            parts.setdefault(extra[1], []).append(canonicalize_name(needed.name))
+    bringing = [name for name, own in parts.items() if canonicalize_name(distribution) in own]
+    return min(bringing, key=lambda name: len(parts[name]), default=None)
+
+
+def _without(error: ModuleNotFoundError, extra: str) -> MissingExtra:
+    package, _, rest = (error.name or "a package").partition(".")
+    if rest and find_spec(package) is not None:  # another distribution's part of a shared folder
+        package = str(error.name)
+    return MissingExtra(f"'{package}' is not installed: pip install 'stategate[{extra}]'")

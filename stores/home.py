@@ -16,7 +16,8 @@ DATA = (
 )  # fmt: skip
 #: What can be fetched or made again.
 CACHE = (
-    "assets", "converted", "document_states", "embeddings.sqlite", "nouns.sqlite", "pages", "tiktoken",
+    "assets", "bank_indexes", "converted", "document_states", "embeddings.sqlite", "nouns.sqlite",
+    "pages", "tiktoken",
 )  # fmt: skip
 
 

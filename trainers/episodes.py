@@ -46,22 +46,28 @@ def split_by_group(
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Split into (training, validation): about ``share`` of the groups validate.
 
-    Episodes of one group stay together: those whose agent has the same fact ``group`` (of several, by
-    comma, the first that it has); an episode without it is a group of its own.
+    Episodes of one group stay together: those whose agent has the same fact ``group`` (of several,
+    by comma, the first that it has); an episode without it is a group of its own. Where agents say
+    their ``side``, those of "validation" validate.
     """
-    facts = [fact.strip() for fact in group.split(",")]
-
-    def group_of(trajectory: Trajectory) -> str:
-        known = (trajectory.agent.get(fact) for fact in facts)
-        return str(next((value for value in known if value), trajectory.episode_id))
-
-    groups = sorted({group_of(t) for t in trajectories})
+    marked = [t for t in trajectories if t.agent.get("side") == "validation"]
+    if marked:
+        rest = [t for t in trajectories if t.agent.get("side") != "validation"]
+        held = {group_of(t, group) for t in marked}
+        return [t for t in rest if group_of(t, group) not in held], marked
+    groups = sorted({group_of(t, group) for t in trajectories})
     random.Random(seed).shuffle(groups)
     held = set(groups[: max(1, round(share * len(groups)))]) if len(groups) > 1 else set()
     return (
-        [t for t in trajectories if group_of(t) not in held],
-        [t for t in trajectories if group_of(t) in held],
+        [t for t in trajectories if group_of(t, group) not in held],
+        [t for t in trajectories if group_of(t, group) in held],
     )
+
+
+def group_of(trajectory: Trajectory, group: str) -> str:
+    """Return what an episode hangs together with: its agent's fact ``group``, else itself."""
+    known = (trajectory.agent.get(fact.strip()) for fact in group.split(","))
+    return str(next((value for value in known if value), trajectory.episode_id))
 
 
 def resources_of(settings: RecordedSettings, sides: Sides, updater: str = "none") -> Resources:

@@ -120,8 +120,8 @@ def decide(
 ) -> tuple[str, str]:
     """Return (command, reason), "" where nothing is to be done.
 
-    ``usual`` says how likely things of the asked kind are at places of each kind: the likeliest are
-    searched first. Without it one place of each kind is searched, then a second of each, and so on.
+    ``usual`` says how likely things of the asked kind are at places, by name or by kind: the likeliest
+    are searched first. Without it one place of each kind is searched, then a second of each, and so on.
     """
     goal = goal_of(instruction)
     commands = {action: command_of(action) for action in actions}
@@ -257,7 +257,7 @@ class _Moment:
             unseen or places,
             key=lambda p: (
                 self._tries(p),
-                -self._usual.get(kind_of(p), 0.0),
+                -max(self._usual.get(p, 0.0), self._usual.get(kind_of(p), 0.0)),
                 looked[kind_of(p)],
                 order[p],
             ),

@@ -143,6 +143,14 @@ class AlfWorldView(View):
                 rows.append((place, "closed" if place in known.closed else "not seen"))
         return rows
 
+    def learned(
+        self, events: Sequence[Event], observation: Observation
+    ) -> Sequence[tuple[str, str, str]]:
+        """Return what was seen last at each place that is not empty."""
+        rows = [(place, what) for place, what in self.known(events, observation)[1:]]
+        empty = ("nothing", "closed", "not seen")
+        return [(place, "holds", what) for place, what in rows if what not in empty]
+
     def gist(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line, without banner and task."""
         return one_line(_TASK.sub("", _BANNER.sub("", page)))

@@ -12,10 +12,14 @@ from envs.asking.text import Token, english, tokens
 
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|\s+[-–/|>]+\s+|(?<=\w): ")
 _CLAUSE = re.compile(r"[,.;:!?()\n|/\"<>]|\s-\s")
+_MARKS = 2  # punctuation marks between an amount and a word of money ("Money? - 70")
 _NEAR = 6  # words between an amount and what says that it is a limit
 _RANGE = re.compile(r"^\s*(?:dollars?|bucks?|usd)?\s*(?:-|–|to|and|or)\s*[$€£]?\s*$")
-_OR_LESS = re.compile(
-    r"^\W*(?:dollars?|bucks?|usd|euros?)?\W*or\s+(less|under|below|cheaper|more|over)"
+#: What behind an amount makes it an upper end ("70 at most"), or a lower one ("20 or more").
+_BOUND = re.compile(
+    r"^\W*(?:dollars?|bucks?|usd|euros?)?\W*(?:or\s+(?:less|under|below|cheaper|(?P<lower>more|over))"
+    r"|at\s+(?:the\s+)?(?:very\s+)?(?:most|outside|maximum)|tops|max(?:imum)?"
+    r"|(?:is|as)\s+(?:my|the|our)\s+(?:limit|ceiling|maximum|cap))\b"
 )
 
 
@@ -68,7 +72,8 @@ def read_request(text: str) -> Request:
     for i, token in enumerate(found):
         places[token.key] = (*places.get(token.key, ()), i)
     return Request(
-        text, found, clause, sentence, limit, inside, _negators(found, inside), places,
+        text, found, clause, sentence, limit, inside, _negators(text, found, inside, clause),
+        places,
         tuple(i for i, token in enumerate(found) if token.value is not None),
     )  # fmt: skip
 
@@ -82,11 +87,14 @@ def _numbered(found: tuple[Token, ...], cuts: list[int]) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _negators(found: tuple[Token, ...], inside: frozenset[int]) -> tuple[int, ...]:
+def _negators(
+    text: str, found: tuple[Token, ...], inside: frozenset[int], clause: tuple[int, ...]
+) -> tuple[int, ...]:
     known = english()
     places = []
+    takes_back = _interjections(text, found, clause)
     for i, token in enumerate(found):
-        if i in inside:
+        if i in inside or i in takes_back:
             continue
         pair = f"{token.word} {found[i + 1].word}" if i + 1 < len(found) else ""
         if pair in known["negator_pairs"]:
@@ -99,6 +107,25 @@ def _negators(found: tuple[Token, ...], inside: frozenset[int]) -> tuple[int, ..
         ):
             places.append(i)
     return tuple(places)
+
+
+def _interjections(text: str, found: tuple[Token, ...], clause: tuple[int, ...]) -> frozenset[int]:
+    """Return the places of "no" that take back what was said, and exclude nothing: "red or no, blue".
+
+    It ends its clause, or stands there with other such words alone, and something else follows.
+    """
+    known = english()["retracts"] & english()["negators"]
+    ends = {number: i for i, number in enumerate(clause)}
+    places = []
+    for i, token in enumerate(found):
+        if token.word not in known:
+            continue
+        rest = found[i + 1 : ends[clause[i]] + 1]
+        behind = text[found[ends[clause[i]]].end :].lstrip()
+        is_last = all(other.word in english()["retracts"] for other in rest)
+        if is_last and (behind[:1] in tuple(",-–—:…") or behind[:2] == ".."):
+            places.append(i)
+    return frozenset(places)
 
 
 def _limit(
@@ -140,16 +167,11 @@ def _cue(
     words = [found[j].word for j in around]
     near_money = any(_is(word, "money") for word in words)
     upper, lower, start = _comparison(text, found, clause, first)
-    tail = _OR_LESS.match(text[found[i].end :])
+    tail = _BOUND.match(text[found[i].end :].lower())
     if tail:
-        upper, lower = tail[1] in ("less", "under", "below", "cheaper"), tail[1] in ("more", "over")
-        while last + 1 < len(found) and found[last].word != tail[1]:
+        upper, lower = not tail["lower"], bool(tail["lower"])
+        while last + 1 < len(found) and found[last + 1].end <= found[i].end + tail.end():
             last += 1
-    closing = (
-        found[last + 1].word if last + 1 < len(found) and clause[last + 1] == clause[i] else ""
-    )
-    if closing in ("tops", "max", "maximum"):
-        upper, lower, last = True, False, last + 1
     if not is_currency and not near_money and not (upper or lower):
         return None
     strength = 3 * is_currency + 2 * near_money + (upper or lower)
@@ -191,7 +213,7 @@ def _is_told(found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> bool:
 
 def _around(found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> list[int]:
     span = range(max(0, i - _NEAR), min(len(found), i + 4))
-    return [j for j in span if j != i and abs(clause[j] - clause[i]) <= 1]
+    return [j for j in span if j != i and abs(clause[j] - clause[i]) <= _MARKS]
 
 
 def _comparison(

@@ -8,14 +8,16 @@ from functools import lru_cache
 
 import numpy as np
 
+from envs.asking.meaning import likeness
 from envs.asking.request import Request, read_request
-from envs.asking.text import Token, content, same, tokens
+from envs.asking.text import Token, content, english, same, tokens
 from envs.asking.weights import NONE, ROLES, VALUE, Floats, network, on_install
 from envs.asking.words import matters, negated, rarity, word_roles
 
 _FUZZY, _FUZZY_LONG = 4, 8  # letters of a word that may hold one slip, or two
 _REACH = 4  # words that a name reaches
 _ENOUGH = 0.6  # quality from which a word counts as found
+_REPAIR = 10  # words between a value and what it is corrected to
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def covered(request: Request, text: str) -> tuple[float, ...]:
 def locate(request: Request, text: str, name: str = "") -> Span:
     """Return where the instruction says ``text``: the stretch that holds most of its words.
 
-    Of several a stretch beside ``name`` counts first, then one whose words most likely are values.
+    Of several one beside ``name`` counts first, then the tightest, then the one most likely a value.
     """
     names = [i for token in content(name) for i in request.places.get(token.key, ())]
     chances = word_roles(request)[:, ROLES.index("value")]
@@ -95,7 +97,7 @@ def locate(request: Request, text: str, name: str = "") -> Span:
         near = min((abs(i - j) for i in span.places for j in names if i != j), default=_REACH)
         sure = float(sum(chances[i] for i in span.places))
         spread = max(span.places) - min(span.places) if span.places else 0
-        rank = (sum(quality) - limited, -min(near, _REACH), -ruled, sure, -spread)
+        rank = (sum(quality) - limited, -min(near, _REACH), -ruled, -spread, sure)
         if best is None or rank > best[0]:
             best = rank, span
     return best[1] if best is not None else Span((0.0,) * len(wanted), ())
@@ -132,6 +134,9 @@ def value_features(
         for s in spans
     ]
     top, runner = _two_best(strength)
+    repairs = _repairs(request, spans, whole_sets)
+    meant = _meant(request, wanted, spans, title)
+    most, second = _two_best(meant)
     for i, (keys, span) in enumerate(zip(wanted, spans, strict=True)):
         places = frozenset(span.places)
         pairs = list(zip(keys, span.quality, strict=True))
@@ -169,16 +174,65 @@ def value_features(
             n == 2 and bool(others) and max(others) >= 1,
             not places,
             *left_over(request, places, title, name_keys),
+            *repairs[i], meant[i], meant[i] - (second if meant[i] >= most else most),
         )  # fmt: skip
     column = dict(zip(VALUE, rows.T, strict=True))
     none = np.array(
         [
             column["coverage"].max(), column["all found"].max(), bool(name_at), math.log(n) / 4,
             column["letters alike"].max(), column["matters"].max(), column["has number"].max(), n == 1,
+            column["meant"].max(),
         ],
         dtype=np.float32,
     )  # fmt: skip
     return rows, none
+
+
+def _repairs(
+    request: Request, spans: Sequence[Span], wholes: Sequence[frozenset[int]]
+) -> list[tuple[float, float, float, float]]:
+    """Return of each value: taken back for a later one, replaces an earlier one, others before, after.
+
+    People correct themselves: "wine, no wait, black". A later value that a negation rules out
+    ("black instead of wine") takes nothing back.
+    """
+    known = english()["retracts"]
+    cues = [i for i, token in enumerate(request.tokens) if token.word in known]
+    said = [(i, min(whole), max(whole)) for i, whole in enumerate(wholes) if whole]
+    found = [[0.0, 0.0, 0.0, 0.0] for _ in spans]
+    for i, _, last in said:
+        for j, start, end in said:
+            if i == j or wholes[i] & wholes[j] or last >= start:
+                continue
+            found[j][2] = found[i][3] = 1.0
+            is_cued = start - last <= _REPAIR and any(last < cue < start for cue in cues)
+            if is_cued and not negated(request, start, end)[0]:
+                found[i][0] = found[j][1] = 1.0
+    return [(a, b, c, d) for a, b, c, d in found]
+
+
+def _meant(
+    request: Request,
+    wanted: Sequence[Sequence[Token]],
+    spans: Sequence[Span],
+    title: frozenset[str],
+) -> list[float]:
+    """Return how far (0 to 1) the instruction says or means the words of each value."""
+    told = {p for span in spans if span.is_whole for p in span.places}
+    open_ = {
+        token.key for i, token in enumerate(request.tokens)
+        if not (token.is_small or token.value is not None or i in request.in_limit or i in told)
+        and token.key not in title
+    }  # fmt: skip
+    found = []
+    for keys, span in zip(wanted, spans, strict=True):
+        parts = [
+            quality if quality >= _ENOUGH or key.value is not None
+            else max((likeness(key.key, other) for other in open_), default=0.0)
+            for key, quality in zip(keys, span.quality, strict=True)
+        ]  # fmt: skip
+        found.append(sum(parts) / len(parts) if parts else 0.0)
+    return found
 
 
 def left_over(

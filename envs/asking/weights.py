@@ -20,7 +20,7 @@ WORD = (
     "mark after", "small before", "small after", "twice", "sentence place", "small share",
     "long sentence",
     "first half", "after in", "after with", "after for", "after of", "after colon", "after a number",
-    "asks", "money",
+    "asks", "money", "retracts", "taken back",
 )  # fmt: skip
 #: What a word of an instruction is: of the thing itself, a property of it, a value to choose, or talk.
 ROLES = ("thing", "property", "value", "talk")
@@ -31,7 +31,8 @@ VALUE = (
     "name near", "name said", "negated before", "negated earlier", "negated after", "in limit", "many",
     "matters", "letters alike", "said twice", "has number", "rarity", "slips", "last of two",
     "other excluded",
-    "nothing found", "gap", "beside",
+    "nothing found", "gap", "beside", "taken back", "replaces", "said before", "said after", "meant",
+    "meant most",
 )  # fmt: skip
 NONE = (
     "best coverage",
@@ -42,6 +43,7 @@ NONE = (
     "best matters",
     "any number",
     "one",
+    "meant",
 )
 SUBJECT = (
     "values missing", "sure values missing", "worst missing", "value words", "choices", "open",
@@ -54,7 +56,7 @@ _installed: dict[str, Mapping[str, Floats]] = {}
 
 
 def network(part: str) -> Mapping[str, Floats]:
-    """Return the weights of "word", "value" or "subject": the shipped checkpoint's."""
+    """Return the weights of "word", "value", "subject" or "meaning": the shipped checkpoint's."""
     if not _installed:
         install(_shipped())
     return _installed[part]
@@ -62,7 +64,7 @@ def network(part: str) -> Mapping[str, Floats]:
 
 def install(arrays: Mapping[str, Floats]) -> None:
     """Use these weights from now on, as a trainer does; what was computed with others is forgotten."""
-    for part in ("word", "value", "subject"):
+    for part in ("word", "value", "subject", "meaning"):
         lead = f"{part}/"
         _installed[part] = {
             k.removeprefix(lead): v for k, v in arrays.items() if k.startswith(lead)

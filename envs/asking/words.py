@@ -13,6 +13,7 @@ from stores.tokens import encoding
 
 _REACH = 4  # words that a negation reaches
 _NAMED = re.compile(r"[:=]|\s-\s")
+_REPAIR = 5  # words from one that is taken back to what says so
 _AROUND = 2  # words on either side that are seen with a word
 
 
@@ -34,7 +35,7 @@ def word_features(request: Request) -> Floats:
     rows = np.zeros((n, len(WORD)), dtype=np.float32)
     if not n:
         return rows
-    asks = english()["asks"]
+    asks, retracts = english()["asks"], english()["retracts"]
     sentences = sorted(set(request.sentence))
     asking = {request.sentence[i] for i, t in enumerate(found) if t.word in asks}
     limited = {request.sentence[i] for i in request.in_limit}
@@ -61,9 +62,21 @@ def word_features(request: Request) -> Floats:
             *(i > 0 and found[i - 1].word == word for word in ("in", "with", "for", "of")),
             i > 0 and bool(_NAMED.search(request.text[found[i - 1].end : token.start])),
             i > 0 and found[i - 1].value is not None, token.word in asks,
-            token.word in english()["money"],
+            token.word in english()["money"], token.word in retracts, _is_taken_back(request, i),
         )  # fmt: skip
     return rows
+
+
+def _is_taken_back(request: Request, i: int) -> bool:
+    """Say whether a word of self-repair follows closely, and something else to ask for behind it."""
+    known = english()["retracts"]
+    cue = next(
+        (k for k in range(i + 1, min(i + 1 + _REPAIR, len(request.tokens)))
+         if request.tokens[k].word in known), None,
+    )  # fmt: skip
+    if cue is None or request.clause[cue] - request.clause[i] > 2:
+        return False
+    return any(not token.is_small for token in request.tokens[cue + 1 : cue + 1 + _REPAIR])
 
 
 def around(rows: Floats) -> Floats:

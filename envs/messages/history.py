@@ -5,7 +5,7 @@ All functions are pure, and none changes a message: one that must differ is a co
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,18 +23,21 @@ MESSAGE_TOKENS = 4
 
 def key_of(message: BaseMessage, place: int) -> str:
     """Return the name of a message: its id, else its place and contents."""
-    return message.id or f"{place}-{zlib.crc32(repr(message.content).encode()):08x}"
+    if message.id:
+        return message.id
+    return f"{place}-{zlib.crc32(repr(message.content).encode()):08x}"
 
 
 def name_of(message: BaseMessage, place: int) -> str:
     """Return the five letters by which a model can name a message; a result goes by its call."""
     call = getattr(message, "tool_call_id", None)
-    return f"{zlib.crc32(str(call or key_of(message, place)).encode()):08x}"[:5]
+    name = str(call or key_of(message, place)).encode(errors="replace")
+    return f"{zlib.crc32(name):08x}"[:5]
 
 
 def digest(text: str) -> int:
     """Return a checksum that tells whether a result is still the one that was read."""
-    return zlib.crc32(text.encode())
+    return zlib.crc32(text.encode(errors="surrogatepass"))
 
 
 def text_of(message: BaseMessage) -> str:
@@ -104,10 +107,28 @@ def _block_tokens(block: Any, count: Count) -> int:
 
 
 def calls_of(message: BaseMessage) -> list[str]:
-    """Return the ids of the calls that a message makes, in order."""
+    """Return the ids of the calls that a message makes, in order, unreadable ones too."""
     if not isinstance(message, AIMessage):
         return []
-    return [str(call["id"]) for call in message.tool_calls if call.get("id") is not None]
+    calls = (*message.tool_calls, *message.invalid_tool_calls)
+    return [str(call["id"]) for call in calls if call.get("id") is not None]
+
+
+def tools_called(messages: Sequence[BaseMessage]) -> dict[str, str]:
+    """Return the name of the tool by the id of each call."""
+    return {
+        str(call["id"]): call["name"]
+        for message in messages
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
+    }
+
+
+def tool_of(message: BaseMessage, called: Mapping[str, str]) -> str:
+    """Return the name of the tool whose result a message is, "" where it is none or nobody says."""
+    if not isinstance(message, ToolMessage):
+        return ""
+    return message.name or called.get(message.tool_call_id, "")
 
 
 @dataclass(frozen=True)
@@ -173,6 +194,7 @@ def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | N
     if not isinstance(message, AIMessage):
         return message
     calls = [call for call in message.tool_calls if call.get("id") not in lost]
+    broken = [call for call in message.invalid_tool_calls if call.get("id") not in lost]
     content: Any = message.content
     if isinstance(content, list):
         content = [
@@ -185,9 +207,16 @@ def _without_calls(message: BaseMessage, lost: Sequence[str]) -> BaseMessage | N
         extra["tool_calls"] = [c for c in extra["tool_calls"] if c.get("id") not in lost]
         if not extra["tool_calls"]:
             del extra["tool_calls"]
-    if not calls and not text_of(message.model_copy(update={"content": content})).strip():
+    if (
+        not calls
+        and not broken
+        and not text_of(message.model_copy(update={"content": content})).strip()
+    ):
         return None
-    update = {"tool_calls": calls, "content": content, "additional_kwargs": extra}
+    update = {
+        "tool_calls": calls, "invalid_tool_calls": broken, "content": content,
+        "additional_kwargs": extra,
+    }  # fmt: skip
     return message.model_copy(update=update)
 
 

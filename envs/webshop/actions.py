@@ -26,7 +26,6 @@ _BUTTONS = (
 _CLICK = re.compile(r"\s*click\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
 _SEARCH = re.compile(r"\s*search\s*\[(.*)\]\s*", re.DOTALL | re.IGNORECASE)
 _CODE = re.compile(r"\bB[0-9A-Z]{9}\b", re.IGNORECASE)
-_PRICE = re.compile(r",? and price lower than .*$")
 _WORD = re.compile(r"[a-z0-9]+")
 _SMALL = frozenset(
     "a s me an of in or i to is the and with for that are from this want need find looking".split()
@@ -80,9 +79,8 @@ class WebShopActions(ActionVocabulary):
                 return retreat
         others = [action for action in actions if action not in (SEARCH, BUY)]
         if SEARCH in actions or not others:
-            plain = _PRICE.sub("", instruction).removeprefix("Instruction:").strip()
-            plain = plain.removeprefix("Find me ").replace("[", " ").replace("]", " ")
-            return f"search[{' '.join(plain.split()) or 'popular products'}]"
+            plain = Wanted.of(instruction.removeprefix("Instruction:")).searched("search")
+            return f"search[{plain or 'popular products'}]"
         return others[0]
 
     def is_echoed(self, action: str) -> bool:

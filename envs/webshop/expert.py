@@ -1,6 +1,6 @@
 """An expert that knows the goal and still shops like a person: it looks, errs, reads and corrects.
 
-What it does, in order. It searches with the instruction's own words (if those do not find the product,
+What it does, in order. It searches with what is asked for (if those do not find the product,
 with words of the product's title); in some episodes the first search is only the kind of product. It
 opens the product it wants if the page shows it, else turns the page (after the short search: goes
 back and searches better). In some episodes it first opens the best-looking other product; unless
@@ -22,8 +22,7 @@ from envs.protocols import Observation, Session, target_of
 from envs.webshop import WebShop
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
 from envs.webshop.pages import PER_PAGE
-from envs.webshop.wish import read_wish
-from stores.text import overlap
+from stores.text import overlap, words_of
 from stores.traces import Event
 
 MAX_STEPS = 30
@@ -102,7 +101,10 @@ class _Expert:
         detours: list[str],
     ) -> None:
         self._world, self._goal, self._detours = world, goal, detours
-        self._wish = read_wish(goal["instruction_text"])
+        options = goal["goal_options"]  # people's are values without names
+        self._phrases = (*goal["attributes"], goal["query"])
+        self._values = list(options.values() if isinstance(options, Mapping) else options)
+        self._words = tuple(dict.fromkeys(w for phrase in self._phrases for w in words_of(phrase)))
         self._short = rng.random() < rates.short_search
         self._wrong_product = rng.random() < rates.wrong_product
         self._wrong_option = rng.random() < rates.wrong_option
@@ -129,8 +131,7 @@ class _Expert:
             self._detours.append("wrong product")
             careful = not self._careful
             seen = yield f"click[{other.lower()}]"
-            limit = self._wish.limit
-            too_dear = limit is not None and self._world.prices[other] > limit
+            too_dear = self._world.prices[other] > float(self._goal["price_upper"])
             reads = not too_dear and not (self._careful and self._told(other))
             if reads:
                 self._detours.append("details read")
@@ -173,9 +174,9 @@ class _Expert:
 
     def _query(self) -> str:
         """Return the first query of a few that finds the product, the earliest page first."""
-        words = " ".join(self._wish.phrases)
+        words = " ".join(self._phrases)
         title = " ".join(self._goal["name"].split()[:8])
-        with_options = " ".join([words, *(value for _, value in self._wish.options)])
+        with_options = " ".join([words, *map(str, self._values)])
         places: list[tuple[int, int, str]] = []
         for i, text in enumerate((words, with_options, f"{words} {title}", title)):
             query = _plain(text)
@@ -193,12 +194,13 @@ class _Expert:
         others = [
             a for a in listed if a in self._world.products and a != self._goal["asin"].upper()
         ]
-        words = self._wish.words
-        return max(others, key=lambda a: overlap(words, self._world.products[a].name), default=None)
+        return max(
+            others, key=lambda a: overlap(self._words, self._world.products[a].name), default=None
+        )
 
     def _told(self, asin: str) -> bool:
         """Say whether the title of ``asin`` holds every word that is wished of the product."""
-        return overlap(self._wish.words, self._world.products[asin].name) == 1.0
+        return overlap(self._words, self._world.products[asin].name) == 1.0
 
 
 def _plain(text: str) -> str:

@@ -13,9 +13,8 @@ import numpy as np
 
 from envs.asking.values import covered
 from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
-from envs.webshop.pages import SEARCH
+from envs.webshop.pages import SEARCH, dollars
 from envs.webshop.wanted import Wanted
-from envs.webshop.wish import dollars
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 

@@ -6,28 +6,41 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from envs.protocols import StateInput
-from envs.webshop.pages import MARKED, RESULTS
-from envs.webshop.wish import dollars, read_wish
-from stores.text import overlap, words_of
+import numpy as np
+
+from envs.asking.request import Request, read_request
+from envs.asking.subject import VALUED
+from envs.asking.values import Asked, ask_choices, covered, locate
+from envs.asking.weights import ROLES
+from envs.asking.words import runs, word_roles
+from envs.protocols import Clause, StateInput
+from envs.webshop.pages import MARKED, RESULTS, dollars
+from envs.webshop.wanted import Wanted
 from stores.traces import Event
 
 PageKind = Literal["search", "results", "item", "sub", "done", "other"]
 MAX_CLAUSES, MAX_FACTS = 6, 6
 _ASIN = re.compile(r"[A-Z0-9]{10}")
-_CLAUSE = re.compile(r", and |, | with (?=[^:,]{1,40}: )")
 _CLICK = re.compile(r"click\[(.*)\]", re.DOTALL)
+_STOP = re.compile(r"[,;.!?]")
 _TITLE_WORDS, _DETAIL_WORDS, _PLAIN_WORDS = 8, 60, 120
+_VALUE = 0.25  # probability of being of a value, from which words are not just a choice's name
+_BESIDE = 2  # words from a name to its value
+_MANY = 60  # values of a page that are aligned: more are not read
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page by its own words: ``parts`` are its visible texts without the instruction."""
+    """A page by its own words: ``parts`` are its visible texts without the instruction.
+
+    ``options`` are those that an item page marks as values to choose (only `rich` pages mark any).
+    """
 
     kind: PageKind
     instruction: str
     parts: tuple[str, ...]
     chosen: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -35,6 +48,7 @@ def read_page(text: str) -> Page:
     """Read an observation, in either of WebShop's modes or of any other world."""
     parts: list[str] = []
     chosen: list[str] = []
+    options: list[str] = []
     if " [SEP] " in text:
         parts = [part.strip() for part in text.split(" [SEP] ")]
     else:
@@ -45,19 +59,22 @@ def read_page(text: str) -> Page:
                 continue
             if button and button[1] and button[2]:
                 chosen.append(label)
+            if button and button[1]:
+                options.append(label)
             if label:
                 parts.append(label)
     instruction, rest = _without_instruction(parts)
-    return Page(_kind(rest), instruction, tuple(rest), tuple(chosen))
+    return Page(_kind(rest), instruction, tuple(rest), tuple(chosen), tuple(options))
 
 
 def inputs_of(event: Event) -> list[StateInput]:
     """Return what a state model reads of ``event``: a few short texts, whatever the page's length.
 
     A page becomes one line (a results page its titles, an item page title, price and what is chosen)
-    and short facts about the asked options and the price limit. The instruction stands on every page
-    but never changes, so it is read once, at step 0: whole, and clause by clause. Frozen embeddings
-    cannot tell whether two texts name the same colour, hence ``match``.
+    and short facts: which asked values it offers and marks as chosen, what is missing, whether the
+    price is within the limit. The instruction stands on every page but never changes, so it is read
+    once, at step 0: whole, and clause by clause. What is asked is told by the aligner (``envs.asking``), and
+    reaches the model as ``match``, since frozen embeddings cannot tell two colours apart.
     """
     if event.kind == "ACT":
         return [StateInput("ACT", _act(event.text), _asked(event.text, event.instruction))]
@@ -68,56 +85,121 @@ def inputs_of(event: Event) -> list[StateInput]:
     if event.t == 0 and page.instruction:
         rows.append(StateInput("GOAL", page.instruction))
         rows += [
-            StateInput("WISH" if ": " in part else "CLAUSE", part)
-            for part in clauses(page.instruction)
+            StateInput("WISH" if clause.role == "value" else "CLAUSE", clause.text)
+            for clause in clauses(page.instruction)[:MAX_CLAUSES]
         ]
     return [*rows, StateInput("OBS", summary(page), _agreement(page)), *facts(page)]
 
 
+def clauses(instruction: str) -> list[Clause]:
+    """Return the runs of words that the aligner takes for thing, properties, values; the limit."""
+    request = read_request(instruction)
+    roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
+    found = [
+        Clause(instruction[start:end], start, end, role)
+        for role in roles
+        for run in runs(request, (role,))
+        for start, end in [(request.tokens[run[0]].start, request.tokens[run[-1]].end)]
+    ]
+    limit = request.limit
+    if limit is not None:
+        words = instruction[limit.start : limit.end]
+        found.append(Clause(words, limit.start, limit.end, "limit", limit=limit.high))
+    return sorted(found, key=lambda clause: clause.start)
+
+
 def facts(page: Page) -> list[StateInput]:
-    """Return what an item page says about the asked options and the price limit."""
-    if page.kind != "item":
+    """Return what an item page says about the asked values and the price limit."""
+    at = _price_at(page)
+    if page.kind != "item" or at is None or not page.instruction:
         return []
-    wish = read_wish(page.instruction)
-    rows: list[StateInput] = []
-    offered = {" ".join(part.lower().split()) for part in page.parts}
-    chosen = {" ".join(value.lower().split()) for value in page.chosen}
-    for group, value in wish.options:
-        if " ".join(value.lower().split()) not in offered:
-            rows.append(StateInput("FACT", f"the asked {group} is not offered", 0.0))
-        elif value.lower() in chosen:
-            rows.append(StateInput("FACT", f"the asked {group} is chosen", 1.0))
-        else:
-            rows.append(StateInput("FACT", f"the asked {group} is offered", 0.5))
-    price = next((dollars(part) for part in page.parts if part.startswith("Price: ")), None)
-    if price is not None and wish.limit is not None and price > wish.limit:
-        rows.append(StateInput("FACT", "the price is above the limit", 0.25))
+    request = read_request(page.instruction)
+    title = page.parts[at - 1]
+    asked = asked_parts(request, page.options or page.parts[2 : at - 1], title)
+    chosen = {_folded(value) for value in page.chosen}
+    rows = [
+        StateInput("FACT", "an asked value is chosen", 1.0)
+        if _folded(one.values[0]) in chosen
+        else StateInput("FACT", "an asked value is offered", 0.5)
+        for one in asked
+    ]
+    said = np.asarray(covered(request, title), dtype=np.float32)
+    for place in (p for one in asked for p in one.spans[0].places):
+        said[place] = 1.0
+    values = word_roles(request)[:, ROLES.index("value")]
+    if ((values > VALUED) & (said < VALUED)).any():
+        rows.append(StateInput("FACT", "an asked value is not offered", 0.0))
+    price = dollars(page.parts[at])
+    if price is not None and request.limit is not None and request.limit.excludes(price):
+        rows.append(StateInput("FACT", "the price is beyond the limit", 0.25))
     return rows[:MAX_FACTS]
 
 
+@lru_cache(maxsize=8192)
+def asked_parts(request: Request, parts: tuple[str, ...], title: str) -> tuple[Asked, ...]:
+    """Return those of an item page's ``parts`` (names and values, in order) that are asked values.
+
+    Text alone does not tell names from values nor one group from the next, so each part is aligned by
+    itself. Of parts whose words lie within those of another the longer one counts; what most likely is
+    no value and stands beside one that the page has further down ("size large") is its name.
+    """
+    values = [part for part in parts[:_MANY] if locate(request, part).is_whole]
+    single = tuple(("", (value,)) for value in dict.fromkeys(values))
+    likely = [one for one in ask_choices(request.text, single, title) if one.asked[0] >= one.none]
+    places = [frozenset(one.spans[0].places) for one in likely]
+    chances = word_roles(request)[:, ROLES.index("value")]
+
+    def is_name(i: int) -> bool:
+        if max(chances[p] for p in places[i]) > _VALUE:
+            return False
+        return any(
+            abs(p - q) <= _BESIDE and not _STOP.search(_between(request, p, q))
+            for later in places[i + 1 :] for q in later for p in places[i]
+        )  # fmt: skip
+
+    return tuple(
+        one
+        for i, (one, own) in enumerate(zip(likely, places, strict=True))
+        if not any(own < p for p in places) and not is_name(i)
+    )
+
+
+def _between(request: Request, one: int, other: int) -> str:
+    first, last = sorted((one, other))
+    return request.text[request.tokens[first].end : request.tokens[last].start]
+
+
 def _agreement(page: Page) -> float:
-    """Return the share (0 to 1) of the asked words that the page's best text holds."""
-    words = read_wish(page.instruction).words if page.instruction else ()
-    if not words:
+    """Return the share (0 to 1) of what is described that the page's best text says."""
+    if not page.instruction or page.kind not in ("results", "item", "sub"):
         return 0.0
+    wanted = Wanted.of(page.instruction)
     if page.kind == "results":
-        return max((overlap(words, title) for title in titles(page)), default=0.0)
+        return max((wanted.share(title) for title in titles(page)), default=0.0)
+    at = _price_at(page)
     if page.kind == "item":
-        return overlap(words, " ".join(page.parts[-7:-6]))
-    return overlap(words, " ".join(page.parts[2:])) if page.kind == "sub" else 0.0
+        return wanted.share(page.parts[at - 1]) if at else 0.0
+    return wanted.share(" ".join(page.parts[2:]))
 
 
 def _asked(action: str, instruction: str) -> float:
-    """Return the share of a clicked value's words that the instruction holds."""
+    """Return the share of a clicked value's words that the instruction says, 0 where it excludes it."""
     clicked = _CLICK.fullmatch(action)
-    words = words_of(clicked[1]) if clicked else ()
-    return overlap(words, instruction) if words and instruction else 0.0
+    if clicked is None or not instruction:
+        return 0.0
+    one = ask_choices(instruction, (("", (clicked[1],)),))[0]
+    quality = one.spans[0].quality
+    if not quality or one.excluded[0] > one.asked[0]:
+        return 0.0
+    return sum(quality) / len(quality)
 
 
-def clauses(instruction: str) -> list[str]:
-    """Return the first clauses of an instruction ("color: black", "price lower than ...")."""
-    parts = [part.strip() for part in _CLAUSE.split(instruction)]
-    return [part for part in parts if part][-MAX_CLAUSES:]
+def _price_at(page: Page) -> int | None:
+    return next((i for i, part in enumerate(page.parts) if i and part.startswith("Price: ")), None)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def summary(page: Page) -> str:
@@ -128,7 +210,7 @@ def summary(page: Page) -> str:
         number = next(m[1] for part in page.parts if (m := RESULTS.fullmatch(part)))
         return f"results page {number}: " + "; ".join(_short(t) for t in titles(page))
     if page.kind == "item":
-        at = next((i for i, p in enumerate(page.parts) if p.startswith("Price: ")), None)
+        at = _price_at(page)
         title, price = (page.parts[at - 1], page.parts[at]) if at else ("", "")
         marked = f" chosen: {', '.join(page.chosen)}." if page.chosen else ""
         return f"item page: {' '.join(title.split()[:25])}. {price}.{marked}"

@@ -3,10 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
-from envs.asking.request import read_request
-from envs.asking.words import runs
 from envs.protocols import (
     ActionVocabulary,
     Chunk,
@@ -21,17 +18,15 @@ from envs.protocols import (
 )
 from envs.webshop.actions import BACK, BUY, DETAILS, NEXT, OPENED, PREV, WebShopActions
 from envs.webshop.chunks import chunk_page
-from envs.webshop.pages import SEARCH
+from envs.webshop.pages import SEARCH, dollars
 from envs.webshop.prompt import Reading, Trail, read
-from envs.webshop.reading import inputs_of
-from envs.webshop.wish import dollars
+from envs.webshop.reading import clauses, inputs_of
 from stores.text import one_line
 from stores.traces import Event
 
 PRODUCTS = 2  # products after which a small model may no longer go back
 _CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
 _MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
-_LIMIT = " and price lower than "
 _BUTTONS = ("< prev", "buy now", "back to search", "next >")
 _ELSEWHERE = {BACK, *DETAILS}
 _LENGTHS = {"search": (3, 120)}
@@ -45,20 +40,8 @@ class WebShopView(View):
     brief = Path(__file__).with_name("brief.txt").read_text("utf-8").strip()
 
     def clauses(self, instruction: str) -> Sequence[Clause]:
-        """Return the runs of words that the aligner takes for thing, properties, values; the limit."""
-        request = read_request(instruction)
-        roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
-        clauses = [
-            Clause(instruction[start:end], start, end, role)
-            for role in roles
-            for run in runs(request, (role,))
-            for start, end in [(request.tokens[run[0]].start, request.tokens[run[-1]].end)]
-        ]
-        limit = request.limit
-        if limit is not None:
-            words = instruction[limit.start : limit.end]
-            clauses.append(Clause(words, limit.start, limit.end, "limit", limit=limit.high))
-        return sorted(clauses, key=lambda clause: clause.start)
+        """Return the parts that the aligner finds (see ``reading``)."""
+        return clauses(instruction)
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Split a page into chunks (see ``envs.webshop.chunks``)."""

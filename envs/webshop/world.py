@@ -23,6 +23,7 @@ from envs.webshop.bm25 import Bm25
 from envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
 from envs.webshop.goals import Goals, draw_prices, make_goals, ranges
 from envs.webshop.pages import SEARCH
+from envs.webshop.people import session_goals
 from envs.webshop.reward import outcome, score
 from envs.webshop.wordings import TEMPLATE, reworded
 from stores.errors import UserError
@@ -100,6 +101,7 @@ class WebShop:
         seed: int = 0,
         goals: Goals = "synthetic",
         wording: str = TEMPLATE,
+        sessions: str | Path = "",
     ) -> None:
         if observation not in ("text", "rich"):
             raise UserError(f"observation must be 'text' or 'rich', not '{observation}'")
@@ -111,6 +113,9 @@ class WebShop:
         rng = random.Random(seed)
         self.prices = draw_prices(self._order, rng)
         self.goals: list[dict[str, Any]] = make_goals(goals, catalogue, self.prices, rng)
+        if sessions:
+            asked = session_goals(sessions, self.products, self.prices)
+            self.goals += [{"index": len(self.goals) + i, **goal} for i, goal in enumerate(asked)]
         self.ranges = ranges(self.goals)
         ours = len(self.goals) - len(self.ranges["human"])  # people's words stay theirs
         self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
@@ -127,14 +132,16 @@ class WebShop:
         seed: int = 0,
         goals: Goals = "synthetic",
         wording: str = TEMPLATE,
+        sessions: str | Path = "",
     ) -> "WebShop":
         """Load the official files from ``folder``, or the catalogue that ships ("sample").
 
         ``seed`` drives the price draws (0 gives the published goals), ``goals`` are "synthetic",
-        "human" or "both", ``wording`` says the synthetic ones in other words.
+        "human" or "both", ``wording`` says the synthetic ones in other words, ``sessions`` is a folder
+        of recorded sessions, whose goals follow where a product here meets them.
         Raises ``UserError`` for missing or broken data.
         """
-        return cls(read_catalogue(folder), observation, seed, goals, wording)
+        return cls(read_catalogue(folder), observation, seed, goals, wording, sessions)
 
     @property
     def fingerprint(self) -> str:
@@ -219,7 +226,7 @@ class WebShop:
     def oracle(self, goal: int) -> float:
         """Return the reward of buying exactly the goal's product with exactly its options."""
         wanted = self.goals[self._goal_number(goal)]
-        options = wanted["goal_options"]
+        options = wanted.get("bought", wanted["goal_options"])
         values = options.values() if isinstance(options, Mapping) else options
         chosen = {str(i): str(value) for i, value in enumerate(values)}
         product = self.products[wanted["asin"]]

@@ -1,6 +1,6 @@
 """What stands between an agent and its model in each arm: nothing, others' middleware, ours."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain.agents.middleware import (
@@ -8,13 +8,13 @@ from langchain.agents.middleware import (
     ContextEditingMiddleware,
     SummarizationMiddleware,
 )
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
-from langchain_core.messages import BaseMessage
-from langchain_core.messages.utils import trim_messages
+from langchain.agents.middleware.types import AgentMiddleware
 
-from envs.messages.history import instruction_of, text_of, tokens_of
+from envs.messages.history import instruction_of, text_of
 from evals.agents.billing import Bill
+from evals.agents.trimming import LastMessages, sizes
 from graph.middleware import ContextMiddleware
+from graph.tool_results import shorten_results
 from nodes.retrieval.history import HistorySource, shown_text
 from stores.errors import UserError
 from stores.tokens import count_tokens
@@ -23,30 +23,6 @@ _SUMMARY_TOKENS = 1000
 
 #: Makes the middleware of one run; ``bill`` is for calls beside the agent's own.
 Make = Callable[[int, Bill], Sequence[AgentMiddleware[Any, Any, Any]]]
-
-
-def _sizes(messages: Iterable[Any]) -> int:
-    return sum(tokens_of(message, count_tokens) for message in messages)
-
-
-class LastMessages(AgentMiddleware[Any, Any, Any]):
-    """``trim_messages``: the instruction, and the newest messages that fit, never half a round."""
-
-    def __init__(self, budget: int) -> None:
-        super().__init__()
-        self._budget = budget
-
-    def wrap_model_call(self, request: ModelRequest[Any], handler: Any) -> Any:
-        """Trim what the call reads."""
-        messages: list[BaseMessage] = list(request.messages)
-        first, rest = messages[:1], messages[1:]
-        room = self._budget - _sizes(first)
-        recent = trim_messages(
-            rest, max_tokens=room, token_counter=_sizes, strategy="last", start_on="ai"
-        )
-        if not recent and rest:
-            recent = rest[-2:]  # a round that is too large alone
-        return handler(request.override(messages=[*first, *recent]))  # type: ignore[list-item]
 
 
 def _summariser(bill: Bill) -> Callable[[list[Any]], str]:
@@ -68,7 +44,7 @@ def _summariser(bill: Bill) -> Callable[[list[Any]], str]:
                 chosen.add(chunk.id)
         parts = [c for chunks in source.by_result.values() for c in chunks if c.id in chosen]
         summary = "\n".join(shown_text(chunk) for chunk in parts)
-        bill.aside(_sizes(messages), count_tokens(summary))
+        bill.aside(sizes(messages), count_tokens(summary))
         return summary
 
     return summarise
@@ -82,7 +58,7 @@ def _summarize(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, An
             FakeListChatModel(responses=[""]),
             trigger=("tokens", budget),
             keep=("tokens", budget // 2),
-            token_counter=_sizes,
+            token_counter=sizes,
             trim_tokens_to_summarize=None,
             summarizer=_summariser(bill),
         )
@@ -91,12 +67,13 @@ def _summarize(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, An
 
 def _clear(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
     edit = ClearToolUsesEdit(trigger=budget, keep=3)
-    return [ContextEditingMiddleware(edits=[edit], token_counter=_sizes)]
+    return [ContextEditingMiddleware(edits=[edit], token_counter=sizes)]
 
 
 def _ours(**settings: Any) -> Make:
     def make(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
-        chosen = {"budget": budget, "timeout": 60.0, **settings}
+        # Pages of a world are acted on: what they offer must be read.
+        chosen = {"budget": budget, "timeout": 60.0, "whole": ("reset", "step"), **settings}
         return [ContextMiddleware(**chosen)]
 
     return make
@@ -106,6 +83,8 @@ def _instruction(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, 
     return []
 
 
+#: The arm that needs weights of its own.
+LINGUA = "llmlingua"
 ARMS: dict[str, Make] = {
     "nothing": _instruction,
     "last": lambda budget, bill: [LastMessages(budget)],
@@ -116,6 +95,10 @@ ARMS: dict[str, Make] = {
     "compress_whole": _ours(kind="compress", fresh=10**9),
     "compress_tail": _ours(kind="compress", tail=300),
     "window": _ours(kind="window", events=3),
+    "stored": lambda budget, bill: [
+        shorten_results(max(budget // 40, 150), keep_original="store"),
+        *_ours(kind="compress")(budget, bill),
+    ],
     "recall": _ours(kind="recall", extractor="rules"),
     "query_rag": _ours(kind="query_rag", timeout=600.0),
     "retrieve_state": _ours(kind="retrieve", updater="gru", timeout=600.0),
@@ -123,13 +106,24 @@ ARMS: dict[str, Make] = {
 }
 
 
-def arms_of(names: Sequence[str]) -> list[str]:
-    """Check the names of arms. Raises ``UserError``, also for a compressor that is not installed."""
+def arms_of(names: Sequence[str], lingua: str = "") -> list[str]:
+    """Check the names of arms. Raises ``UserError``, also for a compressor that cannot be had."""
     for name in names:
-        if name == "llmlingua":
-            raise UserError(
-                "llmlingua needs its package and weights: pip install llmlingua, and a hub"
-            )
-        if name not in ARMS:
-            raise UserError(f"no arm '{name}': there are {', '.join(ARMS)}")
+        if name == LINGUA:
+            from evals.agents.lingua import WEIGHTS, compressor
+
+            compressor(lingua or WEIGHTS)
+        elif name not in ARMS:
+            raise UserError(f"no arm '{name}': there are {', '.join([*ARMS, LINGUA])}")
     return list(names)
+
+
+def middleware_of(
+    arm: str, budget: int, bill: Bill, lingua: str = ""
+) -> Sequence[AgentMiddleware[Any, Any, Any]]:
+    """Return the middleware of one run; ``lingua`` names the weights of LLMLingua-2."""
+    if arm == LINGUA:
+        from evals.agents.lingua import WEIGHTS, Lingua
+
+        return [Lingua(budget, lingua or WEIGHTS)]
+    return ARMS[arm](budget, bill)

@@ -10,8 +10,9 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 
-from evals.agents.arms import ARMS, arms_of
+from evals.agents.arms import arms_of, middleware_of
 from evals.agents.billing import Bill
 from evals.agents.reader import PlannedAgent, tools_of
 from evals.agents.tasks import AgentTask, families_of, make_task
@@ -41,12 +42,13 @@ def run_agents(
     families: Sequence[str] = (),
     seed: int = 0,
     command: Sequence[str] = ("run_agents",),
+    lingua: str = "",
 ) -> dict[str, Any]:
     """Play ``n`` tasks of a split, as many of each family; return the summary."""
     names = list(families) or families_of(split)
     keys = [{"family": names[i % len(names)], "seed": seed + i // len(names)} for i in range(n)]
     args = {
-        **provenance(command), "split": split, "n": n, "arms": arms_of(arms), "budget": budget,
+        **provenance(command), "split": split, "n": n, "arms": arms_of(arms, lingua), "budget": budget,
         "families": names, "seed": seed,
     }  # fmt: skip
 
@@ -57,23 +59,25 @@ def run_agents(
         def solve(sample: Sample, attempt: Attempt) -> None:
             family, number = str(sample.key["family"]), int(sample.key["seed"])
             task = make_task(family, number)
-            attempt.rows[0] |= play(task, arm, budget, is_saved=number - seed < _SAVED)
+            attempt.rows[0] |= play(task, arm, budget, number - seed < _SAVED, lingua)
 
         return solve
 
     return run_task(Task(args["arms"], dataset, solver, scored, "tasks", "task"), out, args)
 
 
-def play(task: AgentTask, arm: str, budget: int, is_saved: bool = False) -> Row:
+def play(task: AgentTask, arm: str, budget: int, is_saved: bool = False, lingua: str = "") -> Row:
     """Let the agent of ``arm`` play ``task``; returns its row."""
     bill = Bill(0)
-    middleware = ARMS[arm](budget, bill)
+    middleware = middleware_of(arm, budget, bill, lingua)
     tools = tools_of(task)
     every = [*tools, *(tool for one in middleware for tool in getattr(one, "tools", ()))]
     bill.fixed = sum(count_tokens(str(convert_to_openai_tool(tool))) for tool in every)
     model = PlannedAgent(task=task, bill=bill)
     saver = InMemorySaver() if is_saved else None
-    agent: Any = create_agent(model, tools, middleware=list(middleware), checkpointer=saver)
+    agent: Any = create_agent(
+        model, tools, middleware=list(middleware), checkpointer=saver, store=InMemoryStore()
+    )
     config = {"configurable": {"thread_id": "t"}, "recursion_limit": 1000}
     asked = {"messages": [{"role": "user", "content": task.instruction}]}
     last: list[Any] = []

@@ -109,6 +109,9 @@ def memory(
     db: Annotated[
         str | None, typer.Option(metavar="URL", help="A PostgreSQL database; else SQLite.")
     ] = None,
+    most: Annotated[
+        int | None, typer.Option(help="Also a memory of at most so many facts.", min=20)
+    ] = None,
     seed: _Seed = 0,
 ) -> None:
     """Write and recall as one user's long-term memory grows, with a plot; no model is timed."""
@@ -117,8 +120,8 @@ def memory(
     from evals.bench.memory import memory_parts, plot_growth
     from stores.runs import read_rows
 
-    parts = memory_parts(parse_numbers(sizes), db, seed)
-    _run("memory", parts, out, sizes=sizes, db="PostgreSQL" if db else None, seed=seed)
+    parts = memory_parts(parse_numbers(sizes), db, seed, most)
+    _run("memory", parts, out, sizes=sizes, db="PostgreSQL" if db else None, most=most, seed=seed)
     rows = [row for part in read_rows(Path(out) / "parts.jsonl") for row in part["rows"]]
     if rows:
         plot_growth(rows, Path(out) / "growth.png")
@@ -136,6 +139,63 @@ def middleware(
 
     parts = middleware_parts(messages, budget, seed)
     _run("middleware", parts, out, messages=messages, budget=budget, seed=seed)
+
+
+_Db = Annotated[
+    str | None, typer.Option(metavar="URL", help="A PostgreSQL database, or $STATEGATE_POSTGRES.")
+]
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def sessions(
+    out: _Out,
+    count: Annotated[int, typer.Option("--sessions", help="Conversations at once.", min=1)] = 64,
+    turns: Annotated[int, typer.Option(help="Questions of each, in a row.", min=1)] = 5,
+    seconds: Annotated[float, typer.Option(help="The stand-in model's time to think.")] = 0.5,
+    db: _Db = None,
+    seed: _Seed = 0,
+) -> None:
+    """Serve many conversations in one process, on each saver; the model is a stand-in."""
+    from evals.bench.serving import session_parts
+
+    parts = session_parts(count, turns, seconds, _database(db))
+    named = "PostgreSQL" if db else None
+    _run("sessions", parts, out, sessions=count, turns=turns, seconds=seconds, db=named, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def checkpoints(
+    out: _Out,
+    steps: Annotated[int, typer.Option(help="Steps of the episode.", min=1)] = 100,
+    db: _Db = None,
+    seed: _Seed = 0,
+) -> None:
+    """Sum what a step of WebShop writes into checkpoints, without and with a recurrent state."""
+    from evals.bench.serving import checkpoint_parts
+
+    parts = checkpoint_parts(steps, _database(db))
+    _run("checkpoints", parts, out, steps=steps, db="PostgreSQL" if db else None, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
+def endurance(
+    out: _Out,
+    steps: Annotated[int, typer.Option(help="Steps to play.", min=1)] = 10_000,
+    every: Annotated[int, typer.Option(help="Steps between two looks.", min=1)] = 1000,
+    seed: _Seed = 0,
+) -> None:
+    """Play many episodes in one process, and look at its memory, files, descriptors and threads."""
+    from evals.bench.serving import endurance_parts, growth
+
+    _run(
+        "endurance", endurance_parts(steps, every), out, growth, steps=steps, every=every, seed=seed
+    )
+
+
+def _database(db: str | None) -> str | None:
+    from stores.loopback import from_environment
+
+    return None if db is None else from_environment(db)
 
 
 def _run(

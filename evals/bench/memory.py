@@ -5,10 +5,11 @@ model; statements and the write gate are in the time, entities (a parser's) are 
 the clock stands the process's own (``cpu``), which other work on the machine does not lengthen.
 """
 
+import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,36 +20,39 @@ from evals.core.task import Parts
 from evals.memory.generated import generate
 from evals.memory.published import read_locomo
 from nodes.models.embedders import HashingEmbedder
-from nodes.retrieval.remember import Memory
+from nodes.retrieval.remember import Memory, asked_of
+from stores.corpus.lexical import Lexical
+from stores.memory.long_term import LongTerm
 from stores.memory.recall import Limits
+from stores.sqlite import connect
 
 _DIMENSION, _CONVERSATIONS = 384, 60
 
 
-def memory_parts(sizes: Sequence[int], url: str | None = None, seed: int = 0) -> Parts:
-    """Return one part: a memory that grows to the largest of ``sizes`` turns, measured at each."""
-    return {"growth": partial(_grow, sorted(sizes), url, seed)}
+def memory_parts(
+    sizes: Sequence[int], url: str | None = None, seed: int = 0, most: int | None = None
+) -> Parts:
+    """Return parts: a memory that grows to the largest of ``sizes`` turns, measured at each.
+
+    With ``most`` a second one may have that many facts; ``baseline`` is what any memory spends:
+    each text in a bare SQLite table, and BM25 over all of them.
+    """
+    grow = {"growth": partial(_grow, sorted(sizes), url, seed, None)}
+    if most is not None:
+        grow["bounded"] = partial(_grow, sorted(sizes), url, seed, most)
+    return {**grow, "baseline": partial(_baseline, sorted(sizes), seed)}
 
 
-def _grow(sizes: Sequence[int], url: str | None, seed: int) -> list[dict[str, Any]]:
-    import json
-
+def _grow(
+    sizes: Sequence[int], url: str | None, seed: int, most: int | None
+) -> list[dict[str, Any]]:
+    turns, questions = _material(sizes[-1], seed)
     with tempfile.TemporaryDirectory(prefix="bench-memory-", ignore_cleanup_errors=True) as folder:
-        talks = Path(folder) / "talks.json"
-        talks.write_text(json.dumps(generate("home", _CONVERSATIONS, seed)), encoding="utf-8")
-        conversations = read_locomo(talks)
-        turns = [
-            {"text": t.text, "speaker": t.speaker, "at": s.at, "thread": f"{c.id}/{s.id}",
-             "id": f"{c.id}/{t.id}"}
-            for c in conversations for s in c.sessions for t in s.turns
-        ]  # fmt: skip
-        if len(turns) < sizes[-1]:
-            raise ValueError(f"{len(turns)} turns are made: measure up to {len(turns)}")
-        questions = [q.text for c in conversations for q in c.questions]
         file = Path(folder) / "memory.sqlite"
         memory = Memory(
-            url or str(file), embedder=HashingEmbedder(_DIMENSION), user=f"bench-{time.time_ns()}"
-        )
+            url or str(file), embedder=HashingEmbedder(_DIMENSION),
+            user=f"bench-{time.time_ns()}", most=most,
+        )  # fmt: skip
         rows, done = [], 0
         outcomes: Counter[str] = Counter()
         for size in sizes:
@@ -59,22 +63,79 @@ def _grow(sizes: Sequence[int], url: str | None, seed: int) -> list[dict[str, An
                 seconds.append(time.perf_counter() - started)
                 work.append(time.process_time() - worked)
                 outcomes[written.outcome] += 1
+                outcomes["dropped"] += len(written.dropped)
             done = size
-            asked, thought = [], []
-            for question in questions[:: max(1, len(questions) // 100)][:100]:
-                started, worked = time.perf_counter(), time.process_time()
-                memory.recall(question, limits=Limits(facts=10))
-                asked.append(time.perf_counter() - started)
-                thought.append(time.process_time() - worked)
+            asked, thought = _timed(lambda q: memory.recall(q, limits=Limits(facts=10)), questions)
             rows.append({
-                "what": "PostgreSQL" if url else "SQLite", "n": size, "facts": outcomes["stored"],
+                "what": "PostgreSQL" if url else "SQLite", "n": size,
+                "facts": outcomes["stored"] - outcomes["dropped"], "most": most,
                 "merged": outcomes["merged"], "refused": outcomes["refused"],
+                "dropped": outcomes["dropped"],
                 "megabytes": round(file.stat().st_size / 1e6, 2) if not url else None,
                 **_percentiles("write", seconds[-500:]), **_percentiles("write_cpu", work[-500:]),
                 **_percentiles("recall", asked), **_percentiles("recall_cpu", thought),
             })  # fmt: skip
+        again = LongTerm(memory.store.url)  # as a new process reads it
+        started = time.perf_counter()
+        again.recall(memory.namespace, asked_of(questions[0], HashingEmbedder(_DIMENSION)))
+        rows[-1]["first_recall_s"] = round(time.perf_counter() - started, 3)
         memory.forget()
         return rows
+
+
+def _baseline(sizes: Sequence[int], seed: int) -> list[dict[str, Any]]:
+    turns, questions = _material(sizes[-1], seed)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="bench-memory-", ignore_cleanup_errors=True) as folder:
+        db = connect(Path(folder) / "bare.sqlite")
+        db.execute("create table turns (id integer primary key, text text)")
+
+        def write(text: str) -> None:
+            with db:
+                db.execute("insert into turns (text) values (?)", (text,))
+
+        done = 0
+        for size in sizes:
+            texts = [turn["text"] for turn in turns[:size]]
+            seconds, work = _timed(write, texts[done:])
+            done = size
+            index = Lexical(texts)
+            asked, thought = _timed(lambda q, index=index: index.search(q, 10), questions)  # type: ignore[misc]
+            rows.append({
+                "what": "bare table, BM25", "n": size,
+                **_percentiles("write", seconds[-500:]), **_percentiles("write_cpu", work[-500:]),
+                **_percentiles("recall", asked), **_percentiles("recall_cpu", thought),
+            })  # fmt: skip
+        db.close()
+    return rows
+
+
+def _material(most: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return turns and a hundred questions of made-up conversations."""
+    with tempfile.TemporaryDirectory() as folder:
+        talks = Path(folder) / "talks.json"
+        talks.write_text(json.dumps(generate("home", _CONVERSATIONS, seed)), encoding="utf-8")
+        conversations = read_locomo(talks)
+    turns = [
+        {"text": t.text, "speaker": t.speaker, "at": s.at, "thread": f"{c.id}/{s.id}",
+         "id": f"{c.id}/{t.id}"}
+        for c in conversations for s in c.sessions for t in s.turns
+    ]  # fmt: skip
+    if len(turns) < most:
+        raise ValueError(f"{len(turns)} turns are made: measure up to {len(turns)}")
+    questions = [q.text for c in conversations for q in c.questions]
+    return turns[:most], questions[:: max(1, len(questions) // 100)][:100]
+
+
+def _timed(call: Callable[[str], Any], texts: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Return the seconds of each call, on the clock and of the process's own."""
+    seconds, work = [], []
+    for text in texts:
+        started, worked = time.perf_counter(), time.process_time()
+        call(text)
+        seconds.append(time.perf_counter() - started)
+        work.append(time.process_time() - worked)
+    return seconds, work
 
 
 def _percentiles(name: str, seconds: Sequence[float]) -> dict[str, float]:
@@ -90,13 +151,19 @@ def plot_growth(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
     pyplot = load_pyplot()
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
-    sizes = [row["n"] for row in rows]
+    grown = [row for row in rows if row.get("facts") is not None and row["most"] is None]
+    bounded = [row for row in rows if row.get("most") is not None]
+    sizes = [row["n"] for row in grown]
     left.plot(sizes, sizes, linestyle=":", color="0.6", label="turns written")
-    left.plot(sizes, [row["facts"] for row in rows], marker="o", label="facts")
+    left.plot(sizes, [row["facts"] for row in grown], marker="o", label="facts")
+    if bounded:
+        label = f"at most {bounded[0]['most']} facts"
+        left.plot(sizes, [row["facts"] for row in bounded], marker="s", label=label)
     left.set(xlabel="turns written", ylabel="facts kept")
     for name in ("write", "recall"):
-        cpu = [row[f"{name}_cpu_p50_ms"] for row in rows]
-        right.plot(sizes, cpu, marker="o", label=f"{name}, p50 of CPU time")
+        for clock, what in (("", "on the clock"), ("_cpu", "of CPU time")):
+            values = [row[f"{name}{clock}_p50_ms"] for row in grown]
+            right.plot(sizes, values, marker="o", label=f"{name}, p50 {what}")
     right.axhline(30, color="0.6", linestyle="--", label="aim: 30 ms")
     right.set(xlabel="turns written", ylabel="milliseconds, without a model")
     for axis in (left, right):

@@ -3,6 +3,8 @@
     stategate eval statements --out runs/statements
     stategate eval statements --agents rules,model --config mine.yaml --out runs/statements-model
 
+    stategate eval statements --agents times,dateparser --split fresh --out runs/times
+
 *Statements*: a marked one is found if one that was read has the same subject, shares at least half of
 the value's words (F1 of content words), and agrees on whether it is denied; with its time also the
 first day. *Merging*: pairs said by one speaker; ``done_wrongly`` is the share merged of those that must
@@ -14,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +27,13 @@ from nodes.retrieval.remember import Memory
 from nodes.retrieval.statements import ModelStatements, State, statements_of
 from stores.errors import UserError
 from stores.memory.records import Statement
+from stores.memory.times import spans
 from stores.runs import provenance, with_errors
 from stores.text import words_of
 
 _FOLDER = Path(__file__).parent / "marked"
+#: Readers of times.
+TIMERS = ("times", "dateparser")
 SPEAKER, SAID = "Ana", datetime(2024, 5, 16, 12, tzinfo=UTC).timestamp()
 _ENOUGH = 0.5  # F1 of a value's words
 
@@ -51,12 +57,17 @@ class MarkedTurn:
 
 
 def marked_turns(split: str) -> list[MarkedTurn]:
-    """Return the turns of ``dev``, ``test`` or ``all``."""
-    parts = _read("statements").split("[test]\n")
-    text = {"dev": parts[0], "test": parts[1], "all": "\n".join(parts)}.get(split)
-    if text is None:
-        raise UserError(f"--split is dev, test or all, not '{split}'")
-    return [_turn(line) for line in text.splitlines() if "=>" in line and not line.startswith("#")]
+    """Return the turns of ``dev``, ``test`` (all that is not developed on), ``fresh`` or ``all``.
+
+    ``fresh`` is the part of ``test`` that somebody else than the rules' author marked.
+    """
+    dev, rest = _read("statements").split("[test]\n")
+    test, fresh = rest.split("[fresh]\n")
+    parts = {"dev": dev, "test": f"{test}\n{fresh}", "fresh": fresh, "all": f"{dev}\n{rest}"}
+    if split not in parts:
+        raise UserError(f"--split is {', '.join(parts)}, not '{split}'")
+    lines = parts[split].splitlines()
+    return [_turn(line) for line in lines if "=>" in line and not line.startswith("#")]
 
 
 def _turn(line: str) -> MarkedTurn:
@@ -72,6 +83,21 @@ def pairs(name: str) -> list[list[str]]:
     """Return the rows of ``duplicates`` or ``small_talk``."""
     lines = (line for line in _read(name).splitlines() if "|" in line and not line.startswith("#"))
     return [[part.strip() for part in line.split("|")] for line in lines]
+
+
+def marked_times(split: str) -> list[list[str]]:
+    """Return sentences with words, first and last day of their time ("" where there is none).
+
+    ``test`` is what the rules were mended on after a first run, ``fresh`` what they were not.
+    """
+    test, fresh = _read("times").split("[fresh]\n")
+    lines = (
+        fresh if split == "fresh" else f"{test}\n{fresh}" if split == "all" else test
+    ).splitlines()
+    rows = [
+        [part.strip() for part in line.split("|")] for line in lines if line[:1] not in ("#", "")
+    ]
+    return [[*row, *[""] * (4 - len(row))] for row in rows]
 
 
 def _read(name: str) -> str:
@@ -100,7 +126,7 @@ def _f1(a: set[str], b: set[str]) -> float:
 def _day(statement: Statement) -> str:
     if statement.valid_from is None:
         return ""
-    return f"{datetime.fromtimestamp(statement.valid_from, UTC):%Y-%m-%d}"
+    return _iso(statement.valid_from)
 
 
 def run_statements(
@@ -115,9 +141,15 @@ def run_statements(
     turns = marked_turns(split)
     args = {**provenance(command), "experiment": "statements", "split": split, "turns": len(turns)}
     nothing = {"read": 0, "hits": 0, "timed": 0}
+    times = [
+        Sample({"item": row[0]}, row, [{"marked": bool(row[1]), "right": False}])
+        for row in marked_times(split)
+    ]
     samples = {
         **{
-            name: [
+            name: times
+            if name in TIMERS
+            else [
                 Sample({"item": t.text}, t, [{"marked": len(t.statements), **nothing}])
                 for t in turns
             ]
@@ -130,6 +162,8 @@ def run_statements(
     def solver(name: str) -> Solver:
         if name in ("merge", "gate"):
             return _merging(embedder) if name == "merge" else _gating(embedder)
+        if name in TIMERS:
+            return _timing(name)
         state = statements_of(
             "model" if name == "model" else "rules", resources() if resources else None
         )
@@ -148,6 +182,7 @@ def _pair(item: str, mark: str, *texts: str) -> Sample:
 def _reading(state: State) -> Solver:
     def solve(sample: Sample, attempt: Attempt) -> None:
         turn: MarkedTurn = sample.data
+        before = _spent(state)
         read = list(state(turn.text, SPEAKER, SAID))
         hits, timed, used = 0, 0, set()
         for marked in turn.statements:
@@ -160,10 +195,56 @@ def _reading(state: State) -> Solver:
                 timed += _day(read[place]) == marked.day
         row: Row = {"marked": len(turn.statements), "read": len(read), "hits": hits, "timed": timed}
         if isinstance(state, ModelStatements):
-            row |= {"model_tokens": state.usage.tokens_in + state.usage.tokens_out}
+            names = ("tokens_in", "tokens_out", "fallbacks")
+            row |= {k: b - a for k, a, b in zip(names, before, _spent(state), strict=True)}
         attempt.rows[0] |= row
 
     return solve
+
+
+def _spent(state: State) -> tuple[int, int, int]:
+    if not isinstance(state, ModelStatements):
+        return 0, 0, 0
+    return state.usage.tokens_in, state.usage.tokens_out, state.fallbacks
+
+
+def _timing(name: str) -> Solver:
+    read = _own_times if name == "times" else _library_times()
+
+    def solve(sample: Sample, attempt: Attempt) -> None:
+        text, words, first, last = sample.data
+        found = read(text)
+        fits = [
+            (first <= a <= (last if last != "-" else first)) if a == b and name != "times"
+            else a == first and last in ("-", b)
+            for a, b in found
+        ]  # fmt: skip
+        attempt.rows[0] |= {"marked": bool(words), "right": any(fits) if words else not found}
+
+    return solve
+
+
+def _own_times(text: str) -> list[tuple[str, str]]:
+    return [(_iso(span.start), _iso(span.end - 1)) for span in spans(text, SAID)]
+
+
+def _library_times() -> Callable[[str], list[tuple[str, str]]]:
+    """Return dateparser's reading: days. Raises ``UserError`` where it is not installed."""
+    try:
+        search = import_module("dateparser.search").search_dates
+    except ImportError:
+        raise UserError("dateparser is not here: pip install dateparser") from None
+    settings = {"RELATIVE_BASE": datetime.fromtimestamp(SAID, UTC).replace(tzinfo=None)}
+
+    def read(text: str) -> list[tuple[str, str]]:
+        days = [f"{moment:%Y-%m-%d}" for _, moment in search(text, ["en"], settings) or ()]
+        return [(day, day) for day in days]
+
+    return read
+
+
+def _iso(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
 
 
 def _merging(embedder: Embedder | None) -> Solver:
@@ -200,6 +281,14 @@ def _summary(rows: Sequence[Row]) -> Summary:
             figures = with_errors({"done_rightly": right, "done_wrongly": wrong})
             table.append({"agent": name, "n": len(own), **figures})
             continue
+        if name in TIMERS:
+            parts = {
+                "right": [float(r["right"]) for r in own if r["marked"]],
+                "right_none": [float(r["right"]) for r in own if not r["marked"]],
+            }
+            cost = sum(r.get("seconds", 0.0) for r in own) / max(len(own), 1)
+            table.append({"agent": name, "n": len(own), **with_errors(parts), "seconds": cost})
+            continue
         marked, read, hits, timed = (
             sum(r[key] for r in own) for key in ("marked", "read", "hits", "timed")
         )
@@ -210,5 +299,7 @@ def _summary(rows: Sequence[Row]) -> Summary:
             "recall_se": (recall * (1 - recall) / marked) ** 0.5, "precision": precision,
             "precision_se": (precision * (1 - precision) / max(read, 1)) ** 0.5,
             "recall_with_time": timed / marked, "seconds": cost,
+            **{k: sum(r[k] for r in own) / len(own) for k in ("tokens_in", "tokens_out", "fallbacks")
+               if all(k in r for r in own)},
         })  # fmt: skip
     return table, []

@@ -190,7 +190,7 @@ def remembered(conversation: Conversation, embedder: Embedder, weights: str = ""
         )
         turns = list(dict.fromkeys(t["episode_id"] for fact in facts for t in fact.turns))
         sessions = list(dict.fromkeys(owner[id_] for id_ in turns))
-        return turns, sessions, facts[0].score if facts else None
+        return turns, sessions, max((fact.support for fact in facts[:5]), default=None)
 
     weakref.finalize(ranking, folder.cleanup)  # the memory lives as long as the ranking
     return ranking

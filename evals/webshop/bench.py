@@ -32,6 +32,11 @@ from stores.traces import Event
 #: What the original environment did on this class of machine, for scale (see docs/results).
 ORIGINAL_STEPS_PER_SECOND = 34
 
+#: Moves that can be repeated for ever: a search, its pages, and back.
+LONG_WALK = (
+    "search[red shoes]", "click[next >]", "click[next >]", "click[< prev]", "click[back to search]",
+)  # fmt: skip
+
 
 def measure_world(data: str = "sample", seconds: float = 5.0, seed: int = 0) -> list[Row]:
     """Return one row: load, steps/s (random walks, purchases included) and search p50/p95.
@@ -44,7 +49,7 @@ def measure_world(data: str = "sample", seconds: float = 5.0, seed: int = 0) -> 
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603 - our own code
     start, started = time.perf_counter() - started, time.perf_counter()
     shop = WebShop.load(data, observation="text")
-    load, memory = time.perf_counter() - started, _memory() / 1e6
+    load, memory = time.perf_counter() - started, resident_memory() / 1e6
     for product in tqdm(shop.products.values(), "nouns"):
         nouns(product.name)
     rng = random.Random(seed)
@@ -83,7 +88,7 @@ def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
     return steps / (time.perf_counter() - started)
 
 
-def _memory() -> int:
+def resident_memory() -> int:
     """Return this process's resident bytes (Linux; 0 elsewhere)."""
     try:
         with open("/proc/self/statm", encoding="ascii") as pages:  # noqa: PTH123

@@ -18,6 +18,7 @@ from stores.errors import UserError
 
 CONTEXTS: Mapping[str, Sequence[str]] = {
     "full": ("context.kind=full", "updater.kind=ema"),
+    "window": ("context.kind=window", "updater.kind=ema"),
     "compress": (
         "context.kind=compress",
         "context.ratio=0.35",
@@ -45,11 +46,15 @@ def wording_agents(
 
 def run_wordings(
     config: str | Mapping[str, Any], split: str, actors: Sequence[str], goals: str, out: str,
-    contexts: Sequence[str] = tuple(CONTEXTS), overrides: Sequence[str] = (), seed: int = 0,
-    command: Sequence[str] = ("run_wordings",),
+    contexts: Sequence[str] = ("full", "compress"), overrides: Sequence[str] = (), seed: int = 0,
+    is_mixed: bool = False, command: Sequence[str] = ("run_wordings",),
 ) -> dict[str, Any]:  # fmt: skip
-    """Play the families of ``split`` (or families by name, comma-separated), and the template."""
-    named = [name for part in split.split(",") for name in names_of(part.strip())]
+    """Play the families of ``split`` (or families by name, comma-separated), and the template.
+
+    ``is_mixed`` plays a split as one wording, its families in turn: for actors that are slow.
+    """
+    parts = [part.strip() for part in split.split(",")]
+    named = parts if is_mixed else [name for part in parts for name in names_of(part)]
     wordings = list(dict.fromkeys((TEMPLATE, *named)))
     agents = wording_agents(actors, wordings, contexts)
     return run_live(config, agents, goals, out, overrides, seed, command, scorer=score)
@@ -64,7 +69,7 @@ def score(rows: Sequence[Row], agents: Sequence[str], world: Any, seed: int) -> 
     for agent in agents:
         who, _, wording = agent.partition("@")
         actor, _, context = who.partition("/")
-        if context == "compress" and f"{actor}/full@{wording}" in values:
+        if context != "full" and f"{actor}/full@{wording}" in values:
             pairs.append((f"{actor}/full@{wording}", agent))
         if context == "full" and wording != TEMPLATE:
             pairs.append((f"{who}@{TEMPLATE}", agent))

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import SystemMessage
 from pydantic import Field
 
 from envs.protocols import ANSWER, answer, answered
 from nodes.act.replies import question_in, unanswered
-from nodes.models.asking import call_model, cost_of, usage_of
+from nodes.act.talking import TalkingActor
+from nodes.models.asking import Ask, Talk, cached_of, cost_of, usage_of
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
@@ -41,26 +42,29 @@ class Answer(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first question."""
-        resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
-        def act(context: BuiltContext, step: int) -> Decision:
+        def plan(context: BuiltContext) -> Talk[Decision]:
             if ANSWER not in context.actions:
                 return unanswered(resources, context, "the context holds no question")
-            messages: list[BaseMessage] = [SystemMessage(self.system), *context.messages]
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
-            reply = call_model(resources, lambda model: model.invoke(messages))
+            reply = yield Ask([SystemMessage(self.system), *context.messages])
             usage = usage_of(reply)
-            spent = ("", *usage, cost_of(resources.llm, *usage))
+            held, kept = cached_of(reply)
+            cost = cost_of(resources.llm, *usage, held, kept)
+
+            def decided(action: str, fallback: str | None = None) -> Decision:
+                return Decision(action, fallback, "", *usage, cost, cached=held)
+
             # The answer alone, also where a model wraps it as an action or repeats the cue.
             text = str(reply.text).strip()
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
-                return Decision(failed.action, failed.fallback, *spent)
-            return Decision(answer(text), None, *spent)
+                return decided(failed.action, failed.fallback)
+            return decided(answer(text))
 
-        return act
+        return TalkingActor(resources, plan)
 
 
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)

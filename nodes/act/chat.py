@@ -6,20 +6,17 @@ be read gets one repair turn, then a safe fallback that is recorded as such.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import Field
 
 from envs.protocols import Offer, takes_text, verb_of
 from nodes.act.replies import parse, schema, thought_of
-from nodes.models.asking import call_model, cost_of, response_format, usage_of
+from nodes.act.talking import TalkingActor
+from nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
 
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
@@ -41,18 +38,16 @@ class Chat(ActorParams):
         return ChatActor(self, resources)
 
 
-class ChatActor:
+class ChatActor(TalkingActor):
     """One chat model behind the actor protocol."""
 
     def __init__(self, params: Chat, resources: Resources) -> None:
+        super().__init__(resources, self._choose)
         self._params = params
-        self._resources = resources
         self._view = resources.view
         self._structured = True
-        resources.llm_params  # noqa: B018 - a config without a model fails here, not mid-episode
 
-    def __call__(self, context: BuiltContext, step: int) -> Decision:
-        """Choose; raises ``ModelUnavailable`` when the server does not answer."""
+    def _choose(self, context: BuiltContext) -> Talk[Decision]:
         offer = Offer(context.actions)
         if self._params.guide:
             offer = self._view.offer(context.text, context.actions)
@@ -61,12 +56,14 @@ class ChatActor:
             action = self._view.actions.safe((), _instruction(context))
             return Decision(action, fallback="the context holds no action")
         messages: list[BaseMessage] = [SystemMessage(self._view.brief), *_asked(context, offer)]
-        usage = [0, 0]
+        usage = [0, 0, 0, 0]  # read, written, read from a cache, put into one
         reply = ""
         for attempt in (1, 2):
-            answer = self._ask(messages, offer)
+            answer = yield from self._ask(messages, offer)
             reply = str(answer.text)
-            usage = [a + b for a, b in zip(usage, usage_of(answer), strict=True)]
+            usage = [
+                a + b for a, b in zip(usage, (*usage_of(answer), *cached_of(answer)), strict=True)
+            ]
             chosen = parse(reply, legal, offer)
             if chosen is not None:
                 return self._decision(chosen, usage, attempt, thought_of(reply))
@@ -87,28 +84,24 @@ class ChatActor:
         fallback: str | None = None,
     ) -> Decision:
         cost = cost_of(self._resources.llm, *usage)
-        return Decision(action, fallback, reason, usage[0], usage[1], cost, attempts)
+        return Decision(
+            action, fallback, reason, usage[0], usage[1], cost, attempts, cached=usage[2]
+        )
 
-    def _ask(self, messages: list[BaseMessage], offer: Offer) -> AIMessage:
-        return call_model(self._resources, lambda model: self._reply(model, messages, offer))
-
-    def _reply(
-        self, model: "BaseChatModel", messages: list[BaseMessage], offer: Offer
-    ) -> BaseMessage:
+    def _ask(self, messages: list[BaseMessage], offer: Offer) -> Talk[AIMessage]:
         import openai
 
         if self._structured:
             try:
                 thought = self._params.thought if offer.asks is not None else 0
-                form = response_format("action", schema(offer, thought))
-                return model.invoke(messages, **form)
+                return (yield Ask(messages, response_format("action", schema(offer, thought))))
             except openai.BadRequestError as e:
                 reason = str(e).lower()
                 if not any(word in reason for word in _FORM):
                     raise
                 self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
-        return model.invoke(plain)
+        return (yield Ask(plain))
 
 
 def _forms(actions: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ _MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
 #: What experience says: "cup at shelf (3)", or a step of a like task: "Go to shelf."
 _TAUGHT = re.compile(r"([a-z -]+?) at ([a-z -]+) \((\d+)\)")
 _STEPPED = re.compile(r"\b(?:Go to|Open|Take [a-z -]+ from) ([a-z-]+)\b")
+_HOLDS = re.compile(r'"(?P<place>[a-z -]+ \d+) holds (?P<things>[^"]+)"')
 _HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
 
 
@@ -48,7 +49,7 @@ def seek(context: BuiltContext, step: int) -> Decision:
         known.tried.setdefault(f"go to {place}", 1)
     held = _HELD.search(context.text)
     known.hand = held[1] if held else known.hand
-    usual = _usual(instruction, context.part("experience"))
+    usual = _remembered(context, instruction) | _usual(instruction, context.part("experience"))
     for place in _vain(context.part("experience")):
         known.tried[f"go to {place}"] = known.tried.get(f"go to {place}", 0) + 1
     action, reason = decide(instruction, known, context.actions, usual)
@@ -75,6 +76,24 @@ def _vain(advice: str) -> list[str]:
     """Return the places that notes of earlier trials call searched in vain, as often as they do."""
     lists = [part.partition(".")[0] for part in advice.split(VAIN)[1:]]
     return [place.strip() for part in lists for place in part.split(",")]
+
+
+def _remembered(context: BuiltContext, instruction: str) -> dict[str, float]:
+    """Return how likely what is asked is at places, by what memory shows of earlier episodes.
+
+    Where it was seen last comes first, then where it was seen before, then places of the same kind.
+    """
+    goal, likely = goal_of(instruction), dict[str, float]()
+    for piece in context.pieces:
+        found = _HOLDS.search(piece.text) if piece.kind == "fact" else None
+        if found is None:
+            continue
+        kinds = {kind_of(thing) for thing in found["things"].split(", ")}
+        if kinds & {goal.thing, goal.target if goal.is_light else goal.thing}:
+            weight = 0.8 if "(until" in piece.text else 1.0
+            for name, worth in ((found["place"], weight), (kind_of(found["place"]), weight / 2)):
+                likely[name] = max(likely.get(name, 0.0), worth)
+    return likely
 
 
 def _page(context: BuiltContext) -> str:

@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from langchain_core.messages import HumanMessage
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from nodes.build_context.assemble import cut_line
-from nodes.experience.grow import make_of, updater_make
+from nodes.experience.grow import make_of, trust_of, untrusted, updater_make
 from nodes.experience.states import online_state, situation
 from nodes.protocols import (
     BuiltContext,
@@ -70,10 +69,18 @@ class AdvisedContext(ContextParams):
         description="the builder that shows the page",
     )
     bank: str | None = Field(
-        default=None, description="folder; by default banks/state or banks/trace in $STATEGATE_HOME"
+        default=None,
+        description="folder (by default banks/state or banks/trace in $STATEGATE_HOME), or a "
+        "PostgreSQL database and a name, such as $STATEGATE_POSTGRES#state",
+    )
+    vectors: str | None = Field(
+        default=None, description="URL of a Chroma server to search on; by default files"
     )
     min_q: float = Field(default=5.0, ge=0, le=10, description="worth that advice must have")
     min_score: float = Field(default=0.1, ge=-1, le=1, description="likeness it must have")
+    min_trust: float = Field(
+        default=0.5, ge=0, le=1, description="trust that a row's source must have"
+    )
     advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")
 
     @field_validator("inner", mode="before")
@@ -178,8 +185,11 @@ class StateAdvisor:
         make = make_of(self._embedder) if self._embedder is not None else None
         updater = resources.updater_params if params.key != "text" else None
         folder = params.bank or home() / "banks" / "state"
-        self.bank = StateBank(Path(folder), make, updater_make(updater) if updater else None)
+        own = updater_make(updater) if updater else None
+        self.bank = StateBank(folder, make, own, vectors=params.vectors)
         self._worths = lru_cache(maxsize=1)(self._all_worths)
+        least = params.min_trust
+        self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self.bank.bank, least))
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
 
     def __call__(self, request: ContextRequest) -> Advice | None:
@@ -191,24 +201,41 @@ class StateAdvisor:
         elif params.gate == "alike":
             hits = self._alike(query, request)
         else:
-            hits = self.bank.search(query, params.top_k, key=params.key)
+            hits = self._search(query, params.top_k)
+        notes = self._left_out(query)
         passed = [hit for hit in hits if self._passes(hit, request)]
         # Decisions of one past state are equally near: among those the one of most worth.
         passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
         if params.pick == "proven":
             passed = self._proven(hits, passed)
         if not passed:
-            return None
+            return Advice((), fallbacks=notes) if notes else None
         best, move = passed[0], _move(passed[0])
         words = _spelled(request, str(best.row.data["experience"]), move)
         line = f"{LEAD}{words} {NEXT}{move}"
-        return Advice((line,), (best.row.id,), best.score, (), self._q(best), move)
+        return Advice((line,), (best.row.id,), best.score, notes, self._q(best), move)
+
+    def _search(self, query: dict[str, Vector], k: int) -> list[Hit]:
+        """Return the nearest rows whose source is trusted: others neither advise nor stand as proof."""
+        hidden = self._untrusted(self.bank.bank.meta("version"))
+        return self.bank.search(query, k, key=self._params.key, hidden=hidden)
+
+    def _left_out(self, query: dict[str, Vector]) -> tuple[str, ...]:
+        """Say why the nearest row of all does not advise, where its source is not trusted."""
+        hidden = self._untrusted(self.bank.bank.meta("version"))
+        if not hidden or self._params.pick == "random":
+            return ()
+        nearest = self.bank.search(query, 1, key=self._params.key)
+        if not nearest or nearest[0].row.n not in hidden:
+            return ()
+        row = nearest[0].row
+        return (f"row {row.id} left out: trust {trust_of(row):g}, not {self._params.min_trust:g}",)
 
     def _alike(self, query: dict[str, Vector], request: ContextRequest) -> list[Hit]:
         """Return the nearest ``top_k`` states of one kind of situation, of ``_WIDER`` times as many."""
         params, view = self._params, request.view
         now = situation(view, online_state(request))
-        hits = self.bank.search(query, params.top_k * _WIDER, key=params.key)
+        hits = self._search(query, params.top_k * _WIDER)
         states = [str(hit.row.data.get("state", "")) for hit in hits]
         alike = [h for h, s in zip(hits, states, strict=True) if self._situation(view, s) == now]
         return alike[: params.top_k]
@@ -252,7 +279,8 @@ class StateAdvisor:
         seed = b"".join(vector.tobytes() for vector in query.values())
         rng = random.Random(f"{self._params.seed}{hashlib.sha256(seed).hexdigest()}")
         numbers = [rng.randint(1, max(size, 1)) for _ in range(self._params.top_k)]
-        return [Hit(row, 0.0) for row in self.bank.bank.rows(list(dict.fromkeys(numbers)))]
+        rows = self.bank.bank.rows(list(dict.fromkeys(numbers)))
+        return [Hit(row, 0.0) for row in rows if trust_of(row) >= self._params.min_trust]
 
     def _q(self, hit: Hit) -> float:
         """Return the worth of a row; under ``shuffle_q`` that of another row, drawn by its number."""

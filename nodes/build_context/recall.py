@@ -224,12 +224,17 @@ def remembered_pieces(
     lines = [
         line_piece(f"fact:{fact.id}", "fact", line_of(fact), score=fact.score) for fact in facts
     ]
+    entities = [entity for entity in entities if entity.trust >= reader.min_trust]
+    relations = [relation for relation in relations if relation.trust >= reader.min_trust]
     if entities:
-        names = ", ".join(f"{one_line(e.name)} ({one_line(e.kind)})" for e in entities)
+        names = ", ".join(
+            f"{one_line(e.name)} ({one_line(e.kind)}{_doubt(e.trust)})" for e in entities
+        )
         lines.append(line_piece("entities", "entity", f"Known names: {names}.\n"))
     if relations:
         listed = "; ".join(
             one_line(f"{r.subject.name} {r.relation.replace('_', ' ')} {r.object.name}")
+            + (" [unverified]" if r.trust < TRUSTED else "")
             for r in relations
         )
         lines.append(line_piece("relations", "relation", f"Known relations: {listed}.\n"))
@@ -258,13 +263,21 @@ def line_of(fact: "Fact") -> str:
     until = f" (until {_day(fact.valid_to)})" if fact.valid_to is not None else ""
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
     if fact.is_told:
-        said = truncate(resolved(one_line(fact.question), at), _ANSWER_TOKENS)
-        return f'On {day} {one_line(fact.speaker) or "the user"} said{until}{source}: "{said}"\n'
+        said = truncate(resolved(one_line(fact.question), at), _ANSWER_TOKENS).replace('"', "'")
+        speaker = one_line(fact.speaker) or ("the user" if fact.source == "user" else "")
+        # Who an untrusted source says it is, is a part of what it says.
+        by = f"{speaker} said" if speaker and fact.trust >= TRUSTED else "it was noted"
+        said = f"{speaker}: {said}" if speaker and fact.trust < TRUSTED else said
+        return f'On {day} {by}{until}{source}: "{said}"\n'
     times = f" (asked {fact.times} times)" if fact.times > 1 else ""
     also = " (answered otherwise at another time)" if fact.contradicts else ""
     answer = truncate(one_line(fact.answer), _ANSWER_TOKENS) if fact.success else "(not answered)"
     asked = one_line(fact.question).replace('"', "'")
     return f'On {day} the user asked{times}: "{asked}" Answer{also}{until}{source}: {answer}\n'
+
+
+def _doubt(trust: float) -> str:
+    return "" if trust >= TRUSTED else ", unverified"
 
 
 def _day(at: float) -> str:

@@ -15,14 +15,13 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 import random
 from collections import Counter
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
 
 from nodes.build_context.experience import LEAD, Advice, AdvisedContext
-from nodes.experience.grow import make_of
+from nodes.experience.grow import make_of, trust_of
 from nodes.models.asking import ask, asking_problems, json_in
 from nodes.protocols import ContextBuilder, ContextRequest
 from nodes.resources import Resources
@@ -88,7 +87,7 @@ class TraceAdvisor:
         self._resources = resources
         self._embedder = resources.embedder
         folder = params.bank or home() / "banks" / "trace"
-        self.bank = TraceBank(Path(folder), make_of(self._embedder))
+        self.bank = TraceBank(folder, make_of(self._embedder), vectors=params.vectors)
         # A bank of another version may know better.
         self._known = lru_cache(maxsize=_KEPT)(lambda question, version: self.advise(question))
 
@@ -130,11 +129,16 @@ class TraceAdvisor:
     def _search(self, question: str, queries: list[str], notes: list[str]) -> list[Hit]:
         params = self._params
         vectors = self._embedder.embed(list(dict.fromkeys(queries)))
-        hits = [
-            hit
-            for hit in self.bank.search(vectors, _WIDE)
-            if hit.score >= params.min_score and hit.row.q >= params.min_q
-        ]
+        hits = []
+        for hit in self.bank.search(vectors, _WIDE):
+            if hit.score < params.min_score or hit.row.q < params.min_q:
+                continue
+            if (trust := trust_of(hit.row)) < params.min_trust:
+                notes.append(
+                    f"row {hit.row.id} left out: trust {trust:g}, not {params.min_trust:g}"
+                )
+                continue
+            hits.append(hit)
         if params.rerank != "none" and len(hits) > 1:
             texts = [str(hit.row.data.get("question", "")) for hit in hits]
             try:

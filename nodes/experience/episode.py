@@ -40,7 +40,8 @@ class Episode:
     """A finished episode. ``reward`` is 0 to 1; ``task_id`` is shared by attempts at one task.
 
     ``answers`` are texts that advice made from this episode must not hold (the answer given, the
-    true answer); what the actions themselves give away, the world's view knows.
+    true answer); what the actions themselves give away, the world's view knows. ``trust`` (0 to 1) is
+    that of who recorded it.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Episode:
     caption: str = ""
     answers: tuple[str, ...] = ()
     source: str = ""
+    trust: float = 1.0
 
 
 def parse_action(text: str) -> tuple[str, str]:

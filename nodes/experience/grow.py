@@ -5,6 +5,7 @@ no row: it is folded into that row's worth, so worth becomes a mean over what ha
 """
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Sequence
 
@@ -61,7 +62,12 @@ def add_episode(
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
         move = view.actions.move_of(episode.question, episode.steps[i].action)
         near = [hit for hit in bank.search({"text": vector}, 3) if hit.score >= same]
-        twins = [hit.row.id for hit in near if hit.row.data.get("move") == move]
+        # A row is trusted as its least trusted source is: others are not folded into it.
+        twins = [
+            hit.row.id
+            for hit in near
+            if hit.row.data.get("move") == move and trust_of(hit.row) == episode.trust
+        ]
         if twins:
             folded.append((twins[0], note.q))
             continue
@@ -69,13 +75,25 @@ def add_episode(
             "state": text, "action": episode.steps[i].action, "move": move,
             "experience": note.experience, "by": note.by, "episode": episode.id,
             "source": episode.source, "step": i, "steps": len(episode.steps),
-            "reward": episode.reward, "seen": 1,
+            "reward": episode.reward, "seen": 1, "trust": episode.trust,
         }  # fmt: skip
         digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
         row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=note.q, data=data)
         own = {"text": vector} if hidden is None else {"text": vector, "state": hidden[i]}
         entries.append(Entry(row, own))
     return bank.bank.add(entries, source=episode.id, folded=folded)
+
+
+def trust_of(row: Row) -> float:
+    """Return how far a row's source is trusted (0 to 1): wholly, where an older bank does not say."""
+    return float(row.data.get("trust", 1.0))
+
+
+def untrusted(bank: Bank, least: float) -> frozenset[int]:
+    """Return the numbers of the rows that are trusted less than ``least``."""
+    # Only these may be: JSON escapes the quotes of any text that would look the same.
+    told = bank.query("select n, data from rows where data like ?", ('%"trust": 0%',))
+    return frozenset(row["n"] for row in told if json.loads(row["data"]).get("trust", 1.0) < least)
 
 
 def recurrent_states(episode: Episode, updater: Updater) -> Vector:

@@ -1,14 +1,17 @@
 """Calls of a chat model: failures in a user's words, JSON out of replies, usage and its cost."""
 
+import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from nodes.models.faults import guarded
+from nodes.models.faults import aguarded, guarded
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
 from stores.loopback import on_loopback
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 
+T = TypeVar("T")
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
@@ -112,24 +116,77 @@ def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
         start = text.find(opening, start + 1)
 
 
-def call_model(resources: Resources, call: "Callable[[BaseChatModel], BaseMessage]") -> AIMessage:
-    """Make one call of the configured model; its failures are put in the words of a user.
+@dataclass(frozen=True)
+class Ask:
+    """One call of the configured chat model: messages, and settings such as a response format."""
+
+    messages: Sequence[BaseMessage]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: What asks a model, perhaps several times, and comes to a result: yields calls and is sent replies. A
+#: refused form (``openai.BadRequestError``) is thrown into it, so that it may ask in another.
+Talk = Generator[Ask, AIMessage, T]
+
+
+def talk(resources: Resources, steps: Talk[T]) -> T:
+    """Make the calls of ``steps``; failures are put in the words of a user.
 
     Raises ``ModelUnavailable`` when the server does not answer (the next call starts it anew), and
     ``UserError`` when it refuses.
     """
     import openai
 
-    model = resources.llm
+    with _failures(resources):
+        step: Callable[[], Ask] = partial(next, steps)
+        while True:
+            try:
+                ask = step()
+            except StopIteration as end:
+                return cast("T", end.value)
+            model = resources.llm
+            try:
+                reply = guarded(model, partial(model.invoke, list(ask.messages), **ask.settings))
+                step = partial(steps.send, _message(reply))
+            except openai.BadRequestError as refused:
+                step = partial(steps.throw, refused)
+
+
+async def atalk(resources: Resources, steps: Talk[T]) -> T:
+    """Do as :func:`talk` does, without keeping a thread while the model thinks."""
+    import openai
+
+    with _failures(resources):
+        step: Callable[[], Ask] = partial(next, steps)
+        while True:
+            try:
+                ask = step()
+            except StopIteration as end:
+                return cast("T", end.value)
+            model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
+            try:
+                call = partial(model.ainvoke, list(ask.messages), **ask.settings)
+                step = partial(steps.send, _message(await aguarded(model, call)))
+            except openai.BadRequestError as refused:
+                step = partial(steps.throw, refused)
+
+
+@contextmanager
+def _failures(resources: Resources) -> Iterator[None]:
+    import openai
+
     try:
-        reply = guarded(model, lambda: call(model))
-        return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
+        yield
     except ModelUnavailable:
         resources.forget(resources.llm_params)  # a retry starts a dead server anew
         raise
     except openai.BadRequestError as e:
         problem = " ".join(str(e).split())[:200]
         raise UserError(f"the model server refused the request: {problem}") from e
+
+
+def _message(reply: BaseMessage) -> AIMessage:
+    return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
 
 
 def usage_of(answer: Any) -> tuple[int, int]:

@@ -5,9 +5,11 @@ with something nested a million times, or break off. None of it is a fault of th
 it may look like one.
 """
 
+import asyncio
 import email.utils
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from stores.errors import ModelUnavailable, UserError
@@ -25,34 +27,54 @@ def guarded(model: Any, call: Callable[[], T]) -> T:
     Raises ``ModelUnavailable`` where the server is gone, busy for longer, or cannot be understood, and
     ``UserError`` where it refuses. A refused form of answer (``openai.BadRequestError``) passes.
     """
+    waited = 0.0
+    for attempt in itertools.count(1):
+        try:
+            return call()
+        except Exception as error:
+            pause = _pause_after(model, error, attempt, waited)
+        time.sleep(pause)
+        waited += pause
+    raise AssertionError("unreachable")
+
+
+async def aguarded(model: Any, call: Callable[[], Awaitable[T]]) -> T:
+    """Do as :func:`guarded` does without keeping a thread while the server thinks."""
+    waited = 0.0
+    for attempt in itertools.count(1):
+        try:
+            return await call()
+        except Exception as error:
+            pause = _pause_after(model, error, attempt, waited)
+        await asyncio.sleep(pause)
+        waited += pause
+    raise AssertionError("unreachable")
+
+
+def _pause_after(model: Any, error: Exception, attempt: int, waited: float) -> float:
+    """Return the seconds after which to ask again; raises what the user is to read instead."""
     import httpx2
     import openai
 
-    waited = 0.0
-    for attempt in range(1, TRIES + 1):
-        try:
-            return call()
-        except (openai.BadRequestError, UserError):
-            raise
-        except openai.APIStatusError as error:
-            if error.status_code not in (408, 409, 425, 429) and error.status_code < 500:
-                raise UserError(f"the model server refused the request: {_said(error)}") from error
-            pause = _retry_after(error)
-            if pause is None:
-                raise _unavailable(model, f"answers {error.status_code}: {_said(error)}") from error
-            if attempt == TRIES or waited + pause > PATIENCE:
-                problem = f"is busy and asks to wait {pause:.0f} s"
-                raise _unavailable(model, problem) from error
-            time.sleep(pause)
-            waited += pause
-        except (openai.APIConnectionError, openai.APIError, httpx2.HTTPError) as error:
-            raise _unavailable(model, f"does not answer ({_said(error)})") from error
-        # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise _unreadable(model, error) from error
-        except RecursionError as error:
-            raise _unreadable(model, error) from None
-    raise AssertionError("unreachable")
+    if isinstance(error, (openai.BadRequestError, UserError)):
+        raise error
+    if isinstance(error, openai.APIStatusError):
+        if error.status_code not in (408, 409, 425, 429) and error.status_code < 500:
+            raise UserError(f"the model server refused the request: {_said(error)}") from error
+        pause = _retry_after(error)
+        if pause is None:
+            raise _unavailable(model, f"answers {error.status_code}: {_said(error)}") from error
+        if attempt == TRIES or waited + pause > PATIENCE:
+            raise _unavailable(model, f"is busy and asks to wait {pause:.0f} s") from error
+        return pause
+    if isinstance(error, (openai.APIError, httpx2.HTTPError)):
+        raise _unavailable(model, f"does not answer ({_said(error)})") from error
+    if isinstance(error, RecursionError):
+        raise _unreadable(model, error) from None
+    # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
+    if isinstance(error, (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)):
+        raise _unreadable(model, error) from error
+    raise error
 
 
 def _said(error: BaseException) -> str:

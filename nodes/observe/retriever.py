@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from nodes.models.embedders import MiniLM
 from nodes.observe.qa import QaEnv
 from nodes.protocols import EmbedderParams
-from nodes.resources import Resources
+from nodes.resources import Resources, shared_resources
 from nodes.retrieval.corpus import PassageIndex, Retrieval, TextIndex
 from stores.errors import UserError
 
@@ -22,8 +22,8 @@ class CorpusRetriever(BaseRetriever):
 
     ``CorpusRetriever.from_texts(texts)`` searches texts as they are, in this process alone. Documents
     have the metadata ``title``, ``document`` (its id), ``start``, ``end`` (characters) and ``score``.
-    ``where`` filters by metadata, such as ``{"title": "Brinicle"}``. ``resources`` of another retriever
-    share its models.
+    ``where`` filters by metadata, such as ``{"title": "Brinicle"}``. All retrievers of a process share
+    models and open corpora, unless ``resources`` are given.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -42,9 +42,8 @@ class CorpusRetriever(BaseRetriever):
     def model_post_init(self, context: Any) -> None:
         """Prepare what is shared between calls; the corpus is opened at the first one."""
         super().model_post_init(context)
-        mine = Resources(None, self.embedder)
-        shared = self.resources
-        self._resources = mine if shared is None else shared.with_models(None, self.embedder)
+        shared = shared_resources() if self.resources is None else self.resources
+        self._resources = shared.with_models(None, self.embedder)
 
     @classmethod
     def from_texts(

@@ -14,18 +14,25 @@ from nodes.protocols import Embedder, Vector
 from stores.text import words_of
 from stores.tokens import count_tokens
 
+_EMBEDDED = 64  # parts that one search embeds at most
 _SHORTEST = 12  # words of a part that does not count as longer than others
 
 
 class HistorySource:
     """The parts of results, given as (name, text) from the oldest on.
 
-    ``all`` begins with the newest result: a builder that fills its budget from the top keeps it.
+    ``all`` begins with the newest result: a builder that fills its budget from the top keeps it. Of
+    many parts only those are embedded that share most rare words with what is ``asked``, then the
+    newest: an embedding takes milliseconds.
     """
 
     def __init__(
-        self, results: Iterable[tuple[str, str]], embedder: Callable[[], Embedder] | None = None
+        self,
+        results: Iterable[tuple[str, str]],
+        embedder: Callable[[], Embedder] | None = None,
+        asked: str = "",
     ) -> None:
+        self._asked = asked
         self.by_result = {name: chunks_of(name, text) for name, text in results}
         newest = reversed(self.by_result.values())
         self._chunks = tuple(chunk for chunks in newest for chunk in chunks)
@@ -39,11 +46,15 @@ class HistorySource:
         """Return the ``k`` parts nearest to ``vector`` by cosine."""
         if not self._chunks or k <= 0 or self._embedder is None:
             return []
-        rows = self._embedder().embed([shown_text(chunk) for chunk in self._chunks])
+        chunks = self._chunks
+        if len(chunks) > _EMBEDDED:
+            by_words = word_scores(dict.fromkeys(words_of(self._asked), 1.0), chunks)
+            chunks = tuple(chunks[i] for i in np.argsort(-by_words, kind="stable")[:_EMBEDDED])
+        rows = self._embedder().embed([shown_text(chunk) for chunk in chunks])
         norm = float(np.linalg.norm(vector)) or 1.0
         scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
         order = np.argsort(-scores, kind="stable")[:k]
-        return [(self._chunks[i], float(scores[i])) for i in order]
+        return [(chunks[i], float(scores[i])) for i in order]
 
     def find(self, query: str, k: int, how: str = "") -> list[tuple[Chunk, float]]:
         """Return up to ``k`` parts that share words with ``query``, best first."""

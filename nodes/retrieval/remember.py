@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nodes.protocols import Embedder
-from nodes.resources import Resources
+from nodes.resources import shared_resources
 from nodes.retrieval.corpus import sentences_of
-from nodes.retrieval.memory import MemoryPlace
+from nodes.retrieval.memory import MOST, MemoryPlace
 from stores.errors import UserError
 from stores.memory.entities import Extractor
 from stores.memory.long_term import LongTerm
@@ -40,13 +40,17 @@ class Memory:
         user: str = "default",
         agent: str = "stategate",
         gated: bool = True,
+        most: int | None = MOST,
     ) -> None:
-        """Open it. ``extract`` reads entities (none by default), ``state`` what turns state."""
+        """Open it. ``extract`` reads entities (none by default), ``state`` what turns state.
+
+        ``gated`` refuses small talk; above ``most`` facts those go that are missed least.
+        """
         place = MemoryPlace(url=url, user=user, agent=agent)
         self.store: LongTerm = place.open()
         self.namespace = place.namespace
         self._embedder = embedder or _minilm()
-        self._extract, self._state, self._gated = extract, state, gated
+        self._extract, self._state, self._gated, self._most = extract, state, gated, most
 
     def remember(
         self,
@@ -77,7 +81,7 @@ class Memory:
                 **values, vector=first, answer_vector=None, more=tuple(more),
                 embedder=self._embedder.name,
             )  # fmt: skip
-            written.append(self.store.add(self.namespace, turn, gated=self._gated))
+            written.append(self.store.add(self.namespace, turn, gated=self._gated, most=self._most))
         return written
 
     def _parts(self, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -124,8 +128,13 @@ class Memory:
         return self.store.recall(self.namespace, asked, limits, weights)
 
     def forget(self, **named: Any) -> int:
-        """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any."""
-        return self.store.forget(self.namespace, **named)
+        """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any.
+
+        In this memory alone; ``graph.forgetting`` clears the other stores, too.
+        """
+        erased = self.store.erase(self.namespace, **named)
+        self.store.embed_again(self.namespace, erased, self._embedder.embed, self._embedder.name)
+        return len(erased.facts)
 
 
 def asked_of(
@@ -166,4 +175,4 @@ def end_of(at: Moment) -> float:
 def _minilm() -> Embedder:
     from nodes.models.embedders import MiniLM
 
-    return Resources(None, MiniLM()).embedder
+    return shared_resources().with_models(None, MiniLM()).embedder

@@ -8,7 +8,6 @@ is old and was never used (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
@@ -29,7 +28,11 @@ class ExperienceWriter(MemoryParams):
     """Add finished episodes to a state bank, return-based, and note which advice was given."""
 
     kind: Literal["experience"] = "experience"
-    bank: str | None = Field(default=None, description="folder; banks/state in $STATEGATE_HOME")
+    bank: str | None = Field(
+        default=None,
+        description="folder (banks/state in $STATEGATE_HOME), or $STATEGATE_POSTGRES#NAME",
+    )
+    vectors: str | None = Field(default=None, description="URL of a Chroma server to search on")
     updater: SerializeAsAny[UpdaterParams] = Field(
         default={"kind": "none"},
         validate_default=True,
@@ -60,9 +63,9 @@ class Writer:
         self._params = params
         self._embedder = resources.embedder
         self._view = resources.view
-        folder = Path(params.bank or home() / "banks" / "state")
+        place = params.bank or home() / "banks" / "state"
         make = make_of(self._embedder), updater_make(params.updater)
-        self.bank = StateBank(folder, *make, create=True)
+        self.bank = StateBank(place, *make, create=True, vectors=params.vectors)
         is_kept = params.updater.kind != "none"
         self._updater = resources.get(params.updater) if is_kept else None
         self._finished = 0

@@ -11,9 +11,10 @@ from nodes.act.answer import NOTHING_FOUND
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
-from nodes.retrieval.memory import MemoryPlace
+from nodes.retrieval.memory import MOST, MemoryPlace
 from nodes.retrieval.statements import StatementKind, statements_of
 from stores.text import one_line, words_of
+from stores.traces import Event
 
 if TYPE_CHECKING:
     from stores.memory.records import Turn
@@ -42,6 +43,9 @@ class LongTermMemory(MemoryParams):
         description="what reads who is or does what, and when: 'model' asks the language model",
     )
     gate: bool = Field(default=True, description="keep no small talk")
+    most: int = Field(
+        default=MOST, ge=20, description="facts of a user at most: those go that are missed least"
+    )
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the memory. Raises ``UserError`` where that fails."""
@@ -53,7 +57,7 @@ class LongTermMemory(MemoryParams):
             said = answered(record.decision.action)
             if said is None:
                 for turn in settled(record, resources):
-                    store.add(self.place.namespace, turn)
+                    store.add(self.place.namespace, turn, most=self.most)
                 return
             if record.decision.fallback is not None:
                 return
@@ -79,16 +83,17 @@ class LongTermMemory(MemoryParams):
                 tuple(entities[:20]), tuple(relations[:20]), at=now, about=about,
                 source=source, lineage=lineage, statements=statements, more=tuple(vectors[2:]),
             )  # fmt: skip
-            store.add(self.place.namespace, turn, gated=self.gate)
+            store.add(self.place.namespace, turn, gated=self.gate, most=self.most)
 
         return write_memory
 
 
 def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
-    """Return what an episode that ended has settled, as its world's view marks it, a turn a line.
+    """Return what an episode that ended has settled and shown, as its world's view says, a turn a line.
 
     "Chosen: shade = teal" is what this user wanted of this thing: another task's choice does not end
-    it. Nothing is kept of an episode that is not done, or that earned nothing.
+    it. "shelf 2 holds a red box" holds until another episode shows something else there. Nothing is
+    kept of an episode that is not done, or that earned nothing.
     """
     if not record.outcome.done or not record.outcome.reward:
         return []
@@ -96,14 +101,19 @@ def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
 
     view, page, now = resources.view, record.observation, time.time()
     lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
-    texts = [f"{line} (when asked: {one_line(record.instruction)})" for line in lines]
-    if not texts:
-        return []
-    vectors = resources.embedder.embed(texts)
-    turns = []
-    for place, (line, text) in enumerate(zip(lines, texts, strict=True)):
+    kept: list[tuple[str, tuple[Statement, ...]]] = []
+    for line in lines:
         name, equals, value = line.partition(": ")[2].partition(" = ")
-        states = (Statement("user", name, value),) if equals else ()
+        chosen = (Statement("user", name, value),) if equals else ()
+        kept.append((f"{line} (when asked: {one_line(record.instruction)})", chosen))
+    for subject, relation, value in view.learned(_episode(record), record.outcome):
+        state = Statement(subject, relation, value, is_state=True)
+        kept.append((one_line(f"{subject} {relation} {value}"), (state,)))
+    if not kept:
+        return []
+    vectors = resources.embedder.embed([text for text, _ in kept])
+    turns = []
+    for place, (text, states) in enumerate(kept):
         turns.append(
             Turn(
                 record.thread_id, f"{record.episode_id}#{place}", record.step, text, "",
@@ -112,6 +122,17 @@ def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
             )
         )  # fmt: skip
     return turns
+
+
+def _episode(record: StepRecord) -> list[Event]:
+    """Return the episode's events as far as they are recent, this step's included."""
+    t = record.step
+    own = [
+        Event("OBS", record.observation.text, t), Event("ACT", record.decision.action, t),
+        Event("OBS", record.outcome.text, t + 1),
+    ]  # fmt: skip
+    known = {(event.kind, event.t) for event in own}
+    return [*(e for e in record.events if (e.kind, e.t) not in known), *own]
 
 
 def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:

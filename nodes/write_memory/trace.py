@@ -12,11 +12,12 @@ from stores.traces.store import TraceStore
 
 
 class Trace(MemoryParams):
-    """Write steps to SQLite; a step written twice is kept once."""
+    """Write steps to SQLite or PostgreSQL; a step written twice is kept once."""
 
     kind: Literal["trace"] = "trace"
     path: str | None = Field(
-        default=None, description="the database; by default traces.sqlite in $STATEGATE_HOME"
+        default=None,
+        description="a file (by default traces.sqlite in $STATEGATE_HOME), or $STATEGATE_POSTGRES",
     )
 
     def build(self, resources: Resources) -> MemoryWriter:

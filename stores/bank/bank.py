@@ -1,4 +1,4 @@
-"""A bank of experience: rows of advice with vectors, in one SQLite file that grows safely.
+"""A bank of experience: rows of advice with vectors, in one place that grows safely.
 
     FOLDER/bank.sqlite    rows, vectors, which sources were read; every write is one transaction
     FOLDER/index/         memory-mapped search files, made from it and safe to delete
@@ -8,11 +8,12 @@ its rows, and ids are unique: a build that was killed goes on without a double o
 processes may write at once.
 """
 
+import hashlib
 import json
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ from numpy.typing import NDArray
 
 from stores.errors import UserError
 from stores.files import write_lines
+from stores.home import cache
+from stores.loopback import without_password
 from stores.sqlite import SqliteFile
+from stores.tables import PostgresTables, is_database, split_place
 
 Vector = NDArray[np.float32]
 _SCHEMA = """
@@ -39,13 +43,10 @@ create table if not exists vectors (
 create table if not exists sources (id text primary key) without rowid;
 """
 _COLUMNS = "id, task, q, data, created, uses, helped, used"
-_SEEN = "coalesce(json_extract(data, '$.seen'), 1)"
-#: Counts a worth into the mean worth of a row.
-_FOLD = f"""
-update rows set q = (q * {_SEEN} + ?) / ({_SEEN} + 1), data = json_set(data, '$.seen', {_SEEN} + 1)
-where id = ?"""  # noqa: S608 - fixed words
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BLOCK = 8192  # vectors read at once
+_UNIT = 1e-6  # how near to 1 the length of a vector is that has been here
+_MERGED = 500  # rows copied at once
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,12 @@ class Entry:
     vectors: Mapping[str, Vector] = field(default_factory=dict)
 
 
-class Bank(SqliteFile):
-    """A bank's file. Raises ``UserError`` where it is damaged or of another make.
+class Bank:
+    """A bank's rows. Raises ``UserError`` where they are damaged or of another make.
+
+    ``place`` is a folder, or a PostgreSQL database with the bank's name behind ``#``
+    (``$STATEGATE_POSTGRES#state``), where other machines may write too; search files are then in this
+    machine's cache.
 
     ``makes`` says what the bank's vectors are made with, such as ``{"text": "minilm/384/1"}``. A
     new bank keeps it and its ``kind``, an old one must have them; what is None here is not checked.
@@ -85,23 +90,37 @@ class Bank(SqliteFile):
 
     def __init__(
         self,
-        folder: str | Path,
+        place: str | Path,
         kind: str | None,
         makes: Mapping[str, str | None],
         create: bool = False,
     ) -> None:
-        self.folder = Path(folder).expanduser()
-        path = self.folder / "bank.sqlite"
-        if not create and not path.is_file():
-            raise UserError(
-                f"no bank in '{folder}': make one with stategate bank build TRACES --out '{folder}'"
-            )
-        super().__init__(path, "bank", (_SCHEMA,), fix="build another folder", patience=_PATIENCE)
+        self._tables: SqliteFile | PostgresTables
+        if is_database(place):
+            url, name = split_place(place, kind or "state")
+            where = hashlib.sha256(without_password(url).encode()).hexdigest()[:12]
+            self.folder = cache() / "bank_indexes" / f"{where}-{name}"
+            self._tables = PostgresTables(place, "bank", (_SCHEMA,), name=name, create=create)
+        else:
+            self.folder = Path(place).expanduser()
+            path = self.folder / "bank.sqlite"
+            if not create and not path.is_file():
+                raise UserError(
+                    f"no bank in '{place}': make one with stategate bank build TRACES --out '{place}'"
+                )
+            fix = "build another folder"
+            self._tables = SqliteFile(path, "bank", (_SCHEMA,), fix=fix, patience=_PATIENCE)
+        self.path = self._tables.path
+        self.query, self.close = self._tables.query, self._tables.close
         with self.transaction() as db:
             is_new = db.execute("select 1 from meta").fetchone() is None
             self._check(db, {"kind": kind, "format": "1"}, is_new)
             self._check(db, {f"make:{key}": make for key, make in makes.items()}, is_new)
         self.kind = self.meta("kind")
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Return a write transaction of the bank's tables: all of it happens, or nothing."""
+        return self._tables.transaction()
 
     def add(
         self,
@@ -117,24 +136,27 @@ class Bank(SqliteFile):
         added = 0
         with self.transaction() as db:
             if source is not None:
-                marked = db.execute("insert or ignore into sources values (?)", (source,))
+                marked = db.execute(
+                    "insert into sources values (?) on conflict do nothing", (source,)
+                )
                 folded = folded if marked.rowcount else ()
             for entry in entries:
                 row = entry.row
                 done = db.execute(
-                    f"insert or ignore into rows ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+                    f"insert into rows ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+                    " on conflict do nothing returning n",
                     (
                         row.id, row.task, float(row.q), _to_json(row.data), row.created or time.time(),
                         row.uses, row.helped, row.used,
                     ),
                 )  # fmt: skip
-                if done.rowcount:
+                if (new := done.fetchone()) is not None:
                     added += 1
                     db.executemany(
                         "insert into vectors values (?, ?, ?, ?)",
-                        _blobs(int(done.lastrowid or 0), entry.vectors),
+                        _blobs(int(new[0]), entry.vectors),
                     )
-            changed = sum(db.execute(_FOLD, (q, id_)).rowcount for id_, q in folded)
+            changed = sum(_fold(db, id_, q) for id_, q in folded)
             if added or changed:
                 _bump(db, "version")
         return added
@@ -225,7 +247,7 @@ class Bank(SqliteFile):
         """Return the number of rows."""
         return int(self.query("select count(*) as n from rows")[0]["n"])
 
-    def _check(self, db: sqlite3.Connection, facts: Mapping[str, str | None], create: bool) -> None:
+    def _check(self, db: Any, facts: Mapping[str, str | None], create: bool) -> None:
         for key, value in facts.items():
             if value is None:
                 continue
@@ -240,45 +262,60 @@ class Bank(SqliteFile):
                 )
 
 
-def open_bank(folder: str | Path) -> Bank:
+def open_bank(place: str | Path) -> Bank:
     """Open a bank of either kind, without checking what its vectors are made with."""
-    return Bank(folder, None, {})
+    return Bank(place, None, {})
 
 
-def merge(source: Bank, target_folder: str | Path) -> int:
-    """Add the rows of ``source`` to the bank in a folder, made if it is not there.
+def merge(source: Bank, place: str | Path, trust: float = 1.0) -> int:
+    """Add the rows of ``source`` to the bank at ``place``, made if it is not there.
+
+    ``trust`` (0 to 1) is that of who made ``source``: no row of it is trusted more.
 
     Rows that are there already (by id) are left alone; returns how many are new. Raises
     ``UserError`` where the vectors are made with something else.
     """
-    if Path(target_folder).expanduser().resolve() == source.folder.resolve():
+    target = Bank(place, source.kind, source.makes(), create=True)
+    if (target.folder.resolve(), target.path) == (source.folder.resolve(), source.path):
         raise UserError("a bank cannot be merged into itself: name another --out")
-    target = Bank(target_folder, source.kind, source.makes(), create=True)
     if target.makes() != source.makes():
         raise UserError(
-            f"'{target_folder}' holds {sorted(target.makes())} vectors, '{source.folder}' "
+            f"'{place}' holds {sorted(target.makes())} vectors, '{source.folder}' "
             f"{sorted(source.makes())}: merge into a new folder"
         )
     try:
-        target.query("attach database ? as source", (str(source.path),))
+        # Places may be files or databases on any machine: rows pass through here, block by block.
+        rows = [_trusted(row, trust) for row in source.rows()]
+        blocks = [rows[i : i + _MERGED] for i in range(0, len(rows), _MERGED)]
+        added = sum(target.add(with_vectors(source, block)) for block in blocks)
         with target.transaction() as db:
-            last = db.execute("select coalesce(max(n), 0) from rows").fetchone()[0]
-            added = db.execute(
-                f"insert or ignore into rows ({_COLUMNS})"  # noqa: S608 - fixed names
-                f" select {_COLUMNS} from source.rows order by n"
-            ).rowcount
-            db.execute(
-                "insert into vectors select own.n, key, place, vector from source.vectors as v"
-                " join source.rows as its on its.n = v.n join rows as own on own.id = its.id"
-                " where own.n > ?",
-                (last,),
+            db.executemany(
+                "insert into sources values (?) on conflict do nothing",
+                [(row["id"],) for row in source.query("select id from sources")],
             )
-            db.execute("insert or ignore into sources select id from source.sources")
-            if added:
-                _bump(db, "version")
     finally:
         target.close()
     return added
+
+
+def _trusted(row: Row, most: float) -> Row:
+    """Return ``row``, trusted no more than ``most``."""
+    trust = min(float(row.data.get("trust", 1.0)), most)
+    return row if most >= 1.0 else replace(row, data={**row.data, "trust": trust})
+
+
+def with_vectors(bank: Bank, rows: Sequence[Row]) -> list[Entry]:
+    """Return rows with their vectors."""
+    marks = ",".join("?" * len(rows))
+    query = f"select * from vectors where n in ({marks}) order by n, key, place"  # noqa: S608
+    own: dict[int, dict[str, list[Vector]]] = {}
+    for line in bank.query(query, [row.n for row in rows]):
+        vector = np.frombuffer(line["vector"], dtype="<f4")
+        own.setdefault(line["n"], {}).setdefault(line["key"], []).append(vector)
+    stacked = {
+        n: {key: np.stack(vectors) for key, vectors in keys.items()} for n, keys in own.items()
+    }
+    return [Entry(row, stacked.get(row.n, {})) for row in rows]
 
 
 def export_rows(bank: Bank, path: str | Path) -> int:
@@ -290,9 +327,25 @@ def export_rows(bank: Bank, path: str | Path) -> int:
     return write_lines(path, shown)
 
 
-def _bump(db: sqlite3.Connection, key: str) -> None:
+def _fold(db: Any, id_: str, q: float) -> bool:
+    """Count a worth into the mean worth of a row; says whether there is such a row."""
+    line = db.execute("select * from rows where id = ?", (id_,)).fetchone()
+    if line is None:
+        return False
+    row = _to_row(line)
+    seen = row.data.get("seen", 1)
     db.execute(
-        "insert into meta values (?, '1') on conflict (key) do update set value = value + 1", (key,)
+        "update rows set q = ?, data = ? where id = ?",
+        ((row.q * seen + q) / (seen + 1), _to_json({**row.data, "seen": seen + 1}), id_),
+    )
+    return True
+
+
+def _bump(db: Any, key: str) -> None:
+    db.execute(
+        "insert into meta values (?, '1') on conflict (key) do update"
+        " set value = cast(cast(meta.value as integer) + 1 as text)",
+        (key,),
     )
 
 
@@ -303,7 +356,8 @@ def _blobs(n: int, vectors: Mapping[str, Vector]) -> Iterator[tuple[int, str, in
             length = float(np.linalg.norm(vector))
             if not np.isfinite(length) or length == 0:
                 raise UserError(f"a vector of '{key}' has no direction (zero or not finite)")
-            yield n, key, place, np.asarray(vector / length, dtype="<f4").tobytes()
+            unit = vector if abs(length - 1.0) < _UNIT else vector / length  # a copy stays as it is
+            yield n, key, place, np.asarray(unit, dtype="<f4").tobytes()
 
 
 def _to_json(data: Mapping[str, Any]) -> str:
@@ -311,6 +365,6 @@ def _to_json(data: Mapping[str, Any]) -> str:
     return json.dumps(dict(data))  # ASCII, so that lone surrogates of a broken model fit in
 
 
-def _to_row(line: sqlite3.Row) -> Row:
+def _to_row(line: Any) -> Row:
     """Return what a line of table ``rows`` says."""
     return Row(**{**dict(line), "data": json.loads(line["data"])})

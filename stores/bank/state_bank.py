@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from stores.bank.bank import Bank, Row, Vector
-from stores.bank.nearest import Searcher
+from stores.bank.served import searcher_of
 from stores.errors import UserError
 
 Key = Literal["text", "state", "both"]
@@ -33,20 +33,21 @@ class StateBank:
     """A bank of states (see ``stores.bank.bank`` for the file and what is refused).
 
     ``embedder`` and ``updater`` name what makes the two kinds of vectors; None reads a bank without
-    checking (to show or prune it).
+    checking (to show or prune it). ``vectors`` is the URL of a Chroma server to search on.
     """
 
     def __init__(
         self,
-        folder: str | Path,
+        place: str | Path,
         embedder: str | None = None,
         updater: str | None = None,
         create: bool = False,
+        vectors: str | None = None,
     ) -> None:
-        self.bank = Bank(folder, KIND, {"text": embedder, "state": updater}, create)
+        self.bank = Bank(place, KIND, {"text": embedder, "state": updater}, create)
         self._known: dict[int, Row] = {}
         self._read_at = ""
-        self._searchers = {key: Searcher(self.bank, key) for key in ("text", "state")}
+        self._searchers = {key: searcher_of(self.bank, key, vectors) for key in ("text", "state")}
 
     def search(
         self,
@@ -55,13 +56,14 @@ class StateBank:
         *,
         key: Key = "text",
         without: Collection[str] = (),
+        hidden: Collection[int] = (),
     ) -> list[Hit]:
         """Return the ``k`` states nearest to ``query`` (a vector for each key), best first.
 
-        Rows of the tasks in ``without`` do not come back. Raises ``UserError`` where the bank or
-        the query lacks the vectors of ``key``.
+        Rows of the tasks in ``without``, and the rows ``hidden``, do not come back. Raises
+        ``UserError`` where the bank or the query lacks the vectors of ``key``.
         """
-        left_out = self.bank.numbers_of(list(without)) if without else set()
+        left_out = {*hidden, *(self.bank.numbers_of(list(without)) if without else ())}
         keys = ("text", "state") if key == "both" else (key,)
         for name in keys:
             if name not in query:

@@ -4,23 +4,27 @@ from collections.abc import Collection
 from pathlib import Path
 
 from stores.bank.bank import Bank, Vector
-from stores.bank.nearest import Searcher
+from stores.bank.served import searcher_of
 from stores.bank.state_bank import Hit
 
 KIND = "trace"
 
 
 class TraceBank:
-    """A bank of whole episodes (see ``stores.bank.bank`` for the file and what is refused)."""
+    """A bank of whole episodes (see ``stores.bank.bank`` for the file and what is refused).
+
+    ``vectors`` is the URL of a Chroma server to search on.
+    """
 
     def __init__(
         self,
-        folder: str | Path,
+        place: str | Path,
         embedder: str | None = None,
         create: bool = False,
+        vectors: str | None = None,
     ) -> None:
-        self.bank = Bank(folder, KIND, {"text": embedder}, create)
-        self._searcher = Searcher(self.bank, "text")
+        self.bank = Bank(place, KIND, {"text": embedder}, create)
+        self._searcher = searcher_of(self.bank, "text", vectors)
 
     def search(self, queries: Vector, k: int, without: Collection[str] = ()) -> list[Hit]:
         """Return ``k`` episodes, best first, no two of one task: each by its best cosine.

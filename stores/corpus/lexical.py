@@ -3,6 +3,7 @@
 import json
 import re
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -122,9 +123,29 @@ class GrowingLexical:
         for token in set(self._tokenise(query)) & self._places.keys():
             places = np.array(self._places[token])
             counts = np.array(self._counts[token], dtype=float)
-            rarity = np.log(1 + (size - len(places) + 0.5) / (len(places) + 0.5))
-            total[places] += rarity * counts / (counts + norm[places])
+            total[places] += self._rarity(token) * counts / (counts + norm[places])
         return total
+
+    def coverage(self, query: str, groups: Sequence[Sequence[int]]) -> list[float]:
+        """Return which share of the query's words, by rarity, each group of texts (places) holds."""
+        asked = {token: self._rarity(token) for token in set(self._tokenise(query))}
+        whole = sum(asked.values())
+        shares = []
+        for places in groups:
+            held = [rarity for token, rarity in asked.items() if self._holds(token, places)]
+            shares.append(sum(held) / whole if whole else 0.0)
+        return shares
+
+    def _rarity(self, token: str) -> float:
+        size, count = len(self._lengths), len(self._places.get(token, ()))
+        return float(np.log(1 + (size - count + 0.5) / (count + 0.5)))
+
+    def _holds(self, token: str, places: Sequence[int]) -> bool:
+        known = self._places.get(token)
+        if known is None:
+            return False
+        found = [bisect_left(known, place) for place in places]
+        return any(i < len(known) and known[i] == p for i, p in zip(found, places, strict=True))
 
 
 def words(text: str) -> list[str]:

@@ -4,7 +4,7 @@ A collection remembers which embedder filled it and refuses another: vectors of 
 collection give answers that look fine and mean nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ class Vectors:
 
         Raises ``UserError`` if another embedder filled it, or if there is no server.
         """
-        self.name = name
+        self.name, self.embedder, self.dimension = name, embedder, dimension
         wanted = {"embedder": embedder, "dimension": dimension}
         self._client = _client(str(where))
         try:
@@ -60,6 +60,15 @@ class Vectors:
     def ids(self) -> set[str]:
         """Return the ids of all rows."""
         return set(self._collection.get(include=[])["ids"])
+
+    def rows(self) -> Iterator[tuple[str, Vector, str, Mapping[str, Any]]]:
+        """Yield all rows: id, vector, text, metadata."""
+        wanted = ["embeddings", "documents", "metadatas"]
+        for start in range(0, len(self), _BLOCK):
+            block = self._collection.get(limit=_BLOCK, offset=start, include=wanted)
+            for i, id_ in enumerate(block["ids"]):
+                metadata = block["metadatas"][i] or {}
+                yield id_, np.asarray(block["embeddings"][i]), block["documents"][i] or "", metadata
 
     def put(
         self,
@@ -107,6 +116,20 @@ class Vectors:
             raise UserError(f"the metadata filter {where} is not Chroma's: {error}") from None
         distances = (answer["distances"] or [[]])[0]
         return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
+
+
+def collections(where: str) -> list[Vectors]:
+    """Return the collections of ours at the URL ``where``. Raises ``UserError`` without a server."""
+    try:
+        there = _client(where).list_collections()
+    except Exception as error:  # chromadb raises many kinds
+        raise _unusable(where, error) from error
+    facts = [(c.name, dict(c.metadata or {})) for c in there]
+    return [
+        Vectors(where, name, str(kept["embedder"]), int(kept["dimension"]))
+        for name, kept in sorted(facts)
+        if "embedder" in kept
+    ]
 
 
 def is_server(where: str) -> bool:

@@ -1,7 +1,7 @@
 """The database under long-term memory: its tables and their versions, in SQLite or PostgreSQL."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,18 @@ lineage = sa.Table(
     sa.Column("source_id", sa.Integer, primary_key=True),
 )  # fmt: skip
 
+#: The same of each turn: a fact that somebody told in other turns, too, stays with those.
+turn_lineage = sa.Table(
+    "turn_lineage", metadata,
+    sa.Column("turn_id", sa.ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("source_id", sa.Integer, primary_key=True),
+)  # fmt: skip
+
+#: Every turn that tells a relation; it goes with the last of them.
+relation_turns = sa.Table(
+    "relation_turns", metadata, *_keys(relation_id="entity_relations", turn_id="turns")
+)
+
 #: Files that turns were exported to: they are the user's own, and named when something is forgotten.
 exports = sa.Table(
     "exports", metadata,
@@ -155,6 +167,7 @@ MIGRATIONS: tuple[Sequence[sa.Table], ...] = (
     (contradictions,),
     (items,),
     (statements, lineage, epochs, exports),
+    (turn_lineage, relation_turns),
 )
 
 
@@ -224,6 +237,14 @@ def bump(db: sa.Connection, namespace: Namespace) -> None:
 def within(table: sa.Table, namespace: Namespace) -> tuple[Any, Any]:
     """Return the conditions that keep a query to the namespace's own rows."""
     return table.c.user == namespace.user, table.c.agent == namespace.agent
+
+
+def among(column: Any, ids: Iterable[int]) -> Any:
+    """Return the condition that a number is one of ``ids``, however many: they are no parameters."""
+    given = sa.bindparam(
+        "ids", sorted(ids), sa.Integer, expanding=True, literal_execute=True, unique=True
+    )
+    return column.in_(given)
 
 
 def key_of(inserted: sa.CursorResult[Any]) -> int:

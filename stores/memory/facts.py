@@ -8,7 +8,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from stores.memory import database as tables
-from stores.memory.database import key_of
+from stores.memory.database import key_of, within
 from stores.memory.names import CALENDAR, FUNCTION_WORDS
 from stores.memory.records import TRUSTED, Fact, Namespace, Turn, trust_of
 from stores.memory.search import NamespaceIndex, packed
@@ -72,9 +72,6 @@ def write_fact(
         )
     )  # fmt: skip
     fact_id = key_of(inserted)
-    if turn.lineage:
-        rows = [{"fact_id": fact_id, "source_id": source} for source in dict.fromkeys(turn.lineage)]
-        db.execute(tables.lineage.insert(), rows)
     for other in near:
         if turn.answer and other.success and turn.success:
             pairs = [(fact_id, other.id), (other.id, fact_id)]
@@ -99,6 +96,28 @@ def whole_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:
         return []
     f = tables.facts.c
     return list(db.execute(sa.select(tables.facts).where(f.id.in_(ids)).order_by(f.id)))
+
+
+def least_worth(db: sa.Connection, namespace: Namespace, new: int, count: int) -> list[int]:
+    """Return the ``count`` facts that are missed least, but not ``new``, for a memory that is full.
+
+    First what was not answered, then what has ended, then what was told once, was less salient, older.
+    """
+    f, s = tables.facts.c, tables.statements.c
+    open_ = sa.select(s.fact_id).where(s.closed_by.is_(None))
+    ended = sa.select(s.fact_id).where(s.closed_by.is_not(None), s.fact_id.not_in(open_))
+    order = (
+        f.success.asc(),
+        f.id.in_(ended).desc(),
+        sa.case((f.times > 1, 1), else_=0),
+        f.salience,
+    )
+    query = (
+        sa.select(f.id)
+        .where(*within(tables.facts, namespace), f.id != new)
+        .order_by(*order, f.updated, f.id)
+    )
+    return list(db.scalars(query.limit(count)))
 
 
 def light_facts(db: sa.Connection, ids: Sequence[int]) -> list[Any]:

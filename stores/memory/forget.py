@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
 from stores.memory import database as tables
-from stores.memory.database import bump, within
+from stores.memory.database import among, bump, within
+from stores.memory.graph import erase_graph
 from stores.memory.records import Namespace
+from stores.memory.statements import close_again, reopen
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,8 @@ class Erased:
     """What went: facts by number, the texts that they held, and the episodes and threads they were of.
 
     ``threads`` are those of whose turns nothing is left, ``touched`` all that lost one. ``speakers``
-    and ``abouts`` are what stood in front of the texts where they were embedded.
+    and ``abouts`` are what stood in front of the texts where they were embedded. ``reworded`` are facts
+    that stay, in the words (question, answer) of another turn, and have no vectors as yet.
     """
 
     facts: tuple[int, ...] = ()
@@ -25,6 +29,7 @@ class Erased:
     turns: tuple[tuple[str, int], ...] = ()
     speakers: tuple[str, ...] = ()
     abouts: tuple[str, ...] = ()
+    reworded: tuple[tuple[int, str, str], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.facts or self.turns)
@@ -39,7 +44,7 @@ def erase_facts(
 ) -> Erased:
     """Delete facts and all that hangs on them; everything of the namespace where nothing is named."""
     t, f, ft = tables.turns.c, tables.facts.c, tables.fact_turns.c
-    fe, e, r = tables.fact_entities.c, tables.entities.c, tables.entity_relations.c
+    fe = tables.fact_entities.c
     own = within(tables.facts, namespace)
     everything = ids is None and thread is None and source is None
     if thread is not None or source is not None:
@@ -47,47 +52,35 @@ def erase_facts(
         named += [t.thread_id == thread] if thread is not None else []
         named += [t.source == source] if source is not None else []
         turn_ids = set(db.scalars(sa.select(t.id).where(*named)))
-        facts = set(db.scalars(sa.select(ft.fact_id).where(ft.turn_id.in_(turn_ids))))
+        facts = set(db.scalars(sa.select(ft.fact_id).where(among(ft.turn_id, turn_ids))))
     else:
         query = sa.select(f.id).where(*own)
-        facts = set(db.scalars(query if ids is None else query.where(f.id.in_(list(ids)))))
-        turn_ids = set(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(facts))))
+        facts = set(db.scalars(query if ids is None else query.where(among(f.id, ids))))
+        turn_ids = set(db.scalars(sa.select(ft.turn_id).where(among(ft.fact_id, facts))))
         if everything:
             turn_ids |= set(db.scalars(sa.select(t.id).where(*within(tables.turns, namespace))))
-    # A fact that other turns tell, too, stays where only some of its turns are to go.
-    kept_by = set(
-        db.scalars(
-            sa.select(ft.fact_id)
-            .where(ft.fact_id.in_(facts), ft.turn_id.not_in(turn_ids))
-            .distinct()
-        )
-    )
-    doomed = _with_derived(db, facts - kept_by)
-    turn_ids |= set(db.scalars(sa.select(ft.turn_id).where(ft.fact_id.in_(doomed - facts))))
-    rows = list(db.execute(sa.select(tables.turns).where(t.id.in_(turn_ids))))
+    doomed = _spread(db, set() if thread is not None or source is not None else facts, turn_ids)
+    facts |= doomed
+    # A fact that other turns tell, too, stays with those.
+    facts |= set(db.scalars(sa.select(ft.fact_id).where(among(ft.turn_id, turn_ids))))
+    kept = facts - doomed
+    rows = list(db.execute(sa.select(tables.turns).where(among(t.id, turn_ids))))
     texts = {text for row in rows for text in (row.question, row.answer) if text}
     texts |= {
         text
-        for row in db.execute(sa.select(f.question, f.answer).where(f.id.in_(doomed)))
+        for row in db.execute(sa.select(f.question, f.answer).where(among(f.id, doomed)))
         for text in row
         if text
     }
-    touched = set(
-        db.scalars(
-            sa.select(fe.entity_id).where(fe.fact_id.in_(doomed | kept_by))
-        )
-    )  # fmt: skip
-    db.execute(tables.lineage.delete().where(tables.lineage.c.source_id.in_(doomed)))
-    s = tables.statements.c
-    # What a forgotten fact had closed is open again: nothing is left that says otherwise.
-    reopened = {"valid_to": None, "closed_by": None}
-    db.execute(tables.statements.update().where(s.closed_by.in_(doomed)).values(**reopened))
-    db.execute(tables.facts.delete().where(f.id.in_(doomed)))  # their links go with them
-    db.execute(tables.entity_relations.delete().where(r.turn_id.in_(turn_ids)))
-    db.execute(tables.turns.delete().where(t.id.in_(turn_ids)))
-    _reword(db, kept_by, texts)
-    named_still = set(db.scalars(sa.select(fe.entity_id).where(fe.entity_id.in_(touched))))
-    db.execute(tables.entities.delete().where(e.id.in_(touched - named_still)))
+    touched = set(db.scalars(sa.select(fe.entity_id).where(among(fe.fact_id, facts))))
+    reopened = reopen(db, doomed, turn_ids)
+    db.execute(tables.lineage.delete().where(among(tables.lineage.c.source_id, doomed)))
+    db.execute(tables.turn_lineage.delete().where(among(tables.turn_lineage.c.source_id, doomed)))
+    db.execute(tables.facts.delete().where(among(f.id, doomed)))  # their links go with them
+    erase_graph(db, touched, turn_ids, sorted(texts))
+    db.execute(tables.turns.delete().where(among(t.id, turn_ids)))
+    close_again(db, namespace, reopened)
+    reworded = _retold(db, kept, texts)
     if everything:
         db.execute(tables.entities.delete().where(*within(tables.entities, namespace)))
     bump(db, namespace)
@@ -99,39 +92,60 @@ def erase_facts(
         tuple(dict.fromkeys(row.thread_id for row in rows)),
         tuple((row.episode_id, row.step) for row in rows),
         tuple(dict.fromkeys(row.speaker for row in rows if row.speaker)),
-        tuple(dict.fromkeys(row.about for row in rows if row.about)),
+        tuple(dict.fromkeys(row.about for row in rows if row.about)), tuple(reworded),
     )  # fmt: skip
 
 
-def _with_derived(db: sa.Connection, facts: set[int]) -> set[int]:
-    """Return the facts and all that were made from them, however far down."""
-    c = tables.lineage.c
-    doomed, new = set(facts), set(facts)
-    while new:
-        found = set(db.scalars(sa.select(c.fact_id).where(c.source_id.in_(new))))
-        new = found - doomed
+def _spread(db: sa.Connection, named: set[int], turns: set[int]) -> set[int]:
+    """Return the facts that go: ``named``, those without another turn, and what was made from them.
+
+    Adds to ``turns`` what was made from a doomed fact, and the turns of doomed facts.
+    """
+    ft, tl, old = tables.fact_turns.c, tables.turn_lineage.c, tables.lineage.c
+    doomed: set[int] = set()
+    new = set(named)
+    while True:
+        touched = set(db.scalars(sa.select(ft.fact_id).where(among(ft.turn_id, turns))))
+        alive = sa.select(ft.fact_id).where(among(ft.fact_id, touched), ~among(ft.turn_id, turns))
+        new |= touched - set(db.scalars(alive))
+        new -= doomed
+        if not new:
+            return doomed
         doomed |= new
-    return doomed
+        turns |= set(db.scalars(sa.select(ft.turn_id).where(among(ft.fact_id, new))))
+        turns |= set(db.scalars(sa.select(tl.turn_id).where(among(tl.source_id, new))))
+        # Memories of before know of facts alone what they were made from.
+        new = set(db.scalars(sa.select(old.fact_id).where(among(old.source_id, new))))
 
 
-def _reword(db: sa.Connection, facts: set[int], gone: set[str]) -> None:
-    """Give a fact that stays the words of a turn that stays, where its own were a forgotten turn's.
+def _retold(db: sa.Connection, facts: set[int], gone: set[str]) -> list[tuple[int, str, str]]:
+    """Make each fact what the turns that stay tell: how often, how far trusted, in whose words.
 
-    Its vectors were those of the forgotten words: it is found by its words until it is edited.
+    Returns those whose own words were a forgotten turn's. Their vectors were of these words: they are
+    found by words until they are embedded again (``LongTerm.embed_again``).
     """
     t, f, ft = tables.turns.c, tables.facts.c, tables.fact_turns.c
-    for row in list(db.execute(sa.select(f.id, f.question, f.answer).where(f.id.in_(facts)))):
-        left = db.execute(
-            sa.select(t.question, t.answer)
-            .select_from(tables.turns.join(tables.fact_turns, t.id == ft.turn_id))
-            .where(ft.fact_id == row.id)
-            .order_by(t.at)
-        ).first()
-        if left is not None and (row.question in gone or row.answer in gone):
-            values = {
-                "question": left.question,
-                "answer": left.answer,
-                "vector": b"",
-                "dimension": 0,
-            }
-            db.execute(tables.facts.update().where(f.id == row.id).values(**values))
+    reworded = []
+    for row in list(db.execute(sa.select(tables.facts).where(among(f.id, facts)).order_by(f.id))):
+        left = list(
+            db.execute(
+                sa.select(tables.turns)
+                .select_from(tables.turns.join(tables.fact_turns, t.id == ft.turn_id))
+                .where(ft.fact_id == row.id)
+                .order_by(t.at, t.id)
+            )
+        )
+        if not left:
+            continue
+        values: dict[str, Any] = {
+            "times": len(left), "trust": min(turn.trust for turn in left), "source": left[0].source,
+            "speaker": left[0].speaker, "created": left[0].at, "updated": left[-1].at,
+        }  # fmt: skip
+        if row.question in gone or row.answer in gone:
+            about = left[0].about.strip().rstrip(".")
+            question = f"{left[0].question} (about: {about})" if about else left[0].question
+            answer = left[0].answer
+            values |= {"question": question, "answer": answer, "vector": b"", "dimension": 0}
+            reworded.append((int(row.id), question, answer))
+        db.execute(tables.facts.update().where(f.id == row.id).values(**values))
+    return reworded

@@ -24,9 +24,12 @@ _SMALL = frozenset(
     friend thing things way lot bit kind pretty interesting fun exciting day week time today going
     go doing long much hope best wishes yay ooh whoa gosh goodness got get keep touch anyway bless
     worries worry problem appreciate believe wait anytime back how's what's it's that's i'm you're
+    weekend weather sense makes make made never mind matter fingers crossed
     don't can't let's i'll you'll we'll i've you've didn't doesn't
     """.split()
 )
+#: Times that greetings and thanks name.
+_GREETED = frozenset(["today", "tonight", "this morning", "this afternoon", "this evening"])
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 
@@ -35,7 +38,8 @@ def why_not(turn: Turn) -> str:
     text = turn.text
     if not text.strip():
         return "empty"
-    if re.search(r"\d", text) or spans(text, turn.at or 0.0):
+    told = [span for span in spans(text, turn.at or 0.0) if span.text.lower() not in _GREETED]
+    if re.search(r"\d", text) or told:
         return ""
     if (
         text.rstrip().endswith("?")

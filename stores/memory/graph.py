@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stores.memory import database as tables
-from stores.memory.database import key_of, within
+from stores.memory.database import among, key_of, within
 from stores.memory.records import Entity, Fact, Namespace, Relation, Turn
 
 
@@ -67,13 +67,54 @@ def _write_relation(
     r = tables.entity_relations.c
     subject, name, object_ = relation
     same = (r.subject_id == subject, r.relation == name, r.object_id == object_)
-    change = {"times": r.times + 1, "updated": now}
-    done = db.execute(tables.entity_relations.update().where(*same).values(**change))
-    if not done.rowcount:
+    number = db.scalar(sa.select(r.id).where(*same))
+    if number is None:
         values = {"subject_id": subject, "relation": name, "object_id": object_}
-        db.execute(
+        inserted = db.execute(
             tables.entity_relations.insert().values(**values, turn_id=turn, times=1, updated=now)
         )
+        number = key_of(inserted)
+    else:
+        change = {"times": r.times + 1, "updated": now}
+        db.execute(tables.entity_relations.update().where(r.id == number).values(**change))
+    db.execute(tables.relation_turns.insert().values(relation_id=number, turn_id=turn))
+
+
+def erase_graph(
+    db: sa.Connection, entities: set[int], turns: set[int], texts: Sequence[str]
+) -> None:
+    """Delete what ``turns`` alone tell: relations, ``entities`` that no fact names any more.
+
+    Call it before the turns are deleted and after their facts are. Of entities that stay, attributes go
+    that stand in the forgotten ``texts``.
+    """
+    e, r, rt = tables.entities.c, tables.entity_relations.c, tables.relation_turns.c
+    fe = tables.fact_entities.c
+    told = set(db.scalars(sa.select(rt.relation_id).where(among(rt.turn_id, turns))))
+    told |= set(db.scalars(sa.select(r.id).where(among(r.turn_id, turns))))
+    others = sa.select(rt.relation_id, sa.func.min(rt.turn_id).label("turn_id"), sa.func.count())
+    others = others.where(among(rt.relation_id, told), ~among(rt.turn_id, turns))
+    left = {row[0]: row for row in db.execute(others.group_by(rt.relation_id))}
+    db.execute(tables.entity_relations.delete().where(among(r.id, told - left.keys())))
+    for number, turn, count in left.values():
+        change = {"turn_id": turn, "times": count}
+        db.execute(tables.entity_relations.update().where(r.id == number).values(**change))
+    named = set(db.scalars(sa.select(fe.entity_id).where(among(fe.entity_id, entities))))
+    db.execute(tables.entities.delete().where(among(e.id, entities - named)))
+    gone = "\n".join(texts).lower()
+    for row in list(db.execute(sa.select(e.id, e.attributes).where(among(e.id, named)))):
+        known = json.loads(row.attributes)
+        kept = {key: _without(value, gone) for key, value in known.items()}
+        kept = {key: value for key, value in kept.items() if value}
+        if kept != known:
+            change = {"attributes": json.dumps(kept)}
+            db.execute(tables.entities.update().where(e.id == row.id).values(**change))
+
+
+def _without(value: Any, gone: str) -> Any:
+    if isinstance(value, list):
+        return [one for one in value if str(one).lower() not in gone]
+    return None if str(value).lower() in gone else value
 
 
 def read_graph(
@@ -92,20 +133,47 @@ def read_graph(
     text = f" {about.lower()} "
     named = [row for row in rows if _is_named(row, text)]
     chosen = [*named, *(row for row in rows if row.id in by_fact and row not in named)][:entities]
-    known = {row.id: Entity(row.kind, row.name, json.loads(row.attributes)) for row in rows}
     ids = [row.id for row in chosen]
-    touching = db.execute(
-        sa.select(tables.entity_relations)
-        .where(sa.or_(r.subject_id.in_(ids), r.object_id.in_(ids)))
-        .order_by(r.times.desc(), r.id)
-        .limit(relations)
+    worth = _trusts(db, namespace)
+    known = {
+        row.id: Entity(row.kind, row.name, json.loads(row.attributes), worth.get(row.id, 1.0))
+        for row in rows
+    }
+    touching = list(
+        db.execute(
+            sa.select(tables.entity_relations)
+            .where(sa.or_(r.subject_id.in_(ids), r.object_id.in_(ids)))
+            .order_by(r.times.desc(), r.id)
+            .limit(relations)
+        )
     )
+    trust = _told_by(db, [row.id for row in touching])
     related = [
-        Relation(known[row.subject_id], row.relation, known[row.object_id])
+        Relation(known[row.subject_id], row.relation, known[row.object_id], trust.get(row.id, 1.0))
         for row in touching
         if row.subject_id in known and row.object_id in known
     ]
     return [known[row.id] for row in chosen], related
+
+
+def _trusts(db: sa.Connection, namespace: Namespace) -> dict[int, float]:
+    """Return how far each entity is trusted: as the best of the facts that name it."""
+    f, fe = tables.facts.c, tables.fact_entities.c
+    query = sa.select(fe.entity_id, sa.func.max(f.trust)).select_from(
+        tables.fact_entities.join(tables.facts, f.id == fe.fact_id)
+    )
+    query = query.where(*within(tables.facts, namespace)).group_by(fe.entity_id)
+    return {row[0]: float(row[1]) for row in db.execute(query)}
+
+
+def _told_by(db: sa.Connection, relations: Sequence[int]) -> dict[int, float]:
+    """Return how far each relation is trusted: as the best of the turns that tell it."""
+    t, rt = tables.turns.c, tables.relation_turns.c
+    query = sa.select(rt.relation_id, sa.func.max(t.trust)).select_from(
+        tables.relation_turns.join(tables.turns, t.id == rt.turn_id)
+    )
+    query = query.where(among(rt.relation_id, relations)).group_by(rt.relation_id)
+    return {row[0]: float(row[1]) for row in db.execute(query)}
 
 
 def _is_named(row: Any, text: str) -> bool:

@@ -23,7 +23,7 @@ from stores.home import home
 from stores.memory import database as tables
 from stores.memory.database import Database, bump, key_of, within
 from stores.memory.entities import Extractor
-from stores.memory.facts import as_facts, trust_in, write_fact
+from stores.memory.facts import as_facts, least_worth, trust_in, write_fact
 from stores.memory.forget import Erased, erase_facts
 from stores.memory.gate import why_not
 from stores.memory.graph import read_graph, write_graph
@@ -39,12 +39,13 @@ from stores.memory.records import (
     Written,
     tidy,
 )
-from stores.memory.search import NamespaceIndex
+from stores.memory.search import NamespaceIndex, packed
 from stores.memory.stated import stated
 from stores.memory.statements import write_statements
 
 #: Namespaces whose search index stays in memory, the last used ones.
 _INDEXES = 16
+_SHARE = 20  # of a full memory that makes room at once
 Embed = Callable[[Sequence[str]], Vector]
 _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
 
@@ -62,8 +63,14 @@ class LongTerm(Database):
         written = self.add(namespace, turn)
         return None if written.outcome == "repeated" else written.fact
 
-    def add(self, namespace: Namespace, turn: Turn, *, gated: bool = False) -> Written:
-        """Keep ``turn`` and say what became of it; ``gated`` refuses small talk (see ``gate``)."""
+    def add(
+        self, namespace: Namespace, turn: Turn, *, gated: bool = False, most: int | None = None
+    ) -> Written:
+        """Keep ``turn`` and say what became of it; ``gated`` refuses small talk (see ``gate``).
+
+        A namespace has at most ``most`` facts (None: any number): a twentieth goes at once, what is
+        missed least (``facts.least_worth``), with all that hangs on it.
+        """
         turn = tidy(turn)
         if gated and (reason := why_not(turn)):
             return Written("refused", reason=reason)
@@ -86,9 +93,34 @@ class LongTerm(Database):
             )  # fmt: skip
             turn_id = key_of(inserted)
             db.execute(tables.fact_turns.insert().values(fact_id=fact_id, turn_id=turn_id))
+            sources = dict.fromkeys(turn.lineage)
+            if sources:
+                rows = [{"turn_id": turn_id, "source_id": source} for source in sources]
+                db.execute(tables.turn_lineage.insert(), rows)
             closed = write_statements(db, namespace, turn, fact_id, turn_id, now)
             write_graph(db, namespace, turn, fact_id, turn_id, now)
-        return Written("merged" if is_merged else "stored", fact_id, "", tuple(closed))
+            is_full = most is not None and not is_merged and index.alive >= most
+            dropped = self._make_room(db, namespace, index, fact_id, most or 0) if is_full else ()
+        outcome = "merged" if is_merged else "stored"
+        return Written(outcome, fact_id, "", tuple(closed), dropped)
+
+    def _make_room(
+        self,
+        db: sa.Connection,
+        namespace: Namespace,
+        index: NamespaceIndex,
+        fact_id: int,
+        most: int,
+    ) -> tuple[int, ...]:
+        self._indexes.pop(namespace)  # not the database's until all of this is in it
+        ids = least_worth(db, namespace, fact_id, index.alive + 1 - most + most // _SHARE)
+        dropped = erase_facts(db, namespace, ids, None, None).facts
+        e = tables.epochs.c
+        epoch = db.scalar(sa.select(e.epoch).where(*within(tables.epochs, namespace))) or 0
+        index.refresh(db, namespace, is_whole=False)
+        index.drop(dropped, epoch)
+        self._indexes[namespace] = index
+        return dropped
 
     def search(
         self,
@@ -162,15 +194,21 @@ class LongTerm(Database):
         with self.transaction(namespace, writes=False) as db:
             return [dict(row._mapping) for row in db.execute(query)]
 
+    def threads(self) -> set[str]:
+        """Return every thread, of any user, of which a turn is remembered."""
+        with self.transaction(None, writes=False) as db:
+            return set(db.scalars(sa.select(tables.turns.c.thread_id).distinct()))
+
     def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
-        """Return every state and denial: of whom, what, from when to when and by which fact."""
+        """Return every state, denial, and what was denied: of whom, what, from when to when."""
         s = tables.statements.c
         columns = (
             s.subject, s.relation, s.value, s.negated, s.valid_from, s.valid_to, s.closed_by,
             s.fact_id,
         )  # fmt: skip
         query = sa.select(*columns).where(
-            *within(tables.statements, namespace), sa.or_(s.is_state, s.negated)
+            *within(tables.statements, namespace),
+            sa.or_(s.is_state, s.negated, s.closed_by.is_not(None)),
         )
         with self.transaction(namespace, writes=False) as db:
             rows = db.execute(query.order_by(s.subject, s.relation, s.valid_from, s.id))
@@ -213,6 +251,26 @@ class LongTerm(Database):
             if erased:
                 self.tidy_file()
         return erased
+
+    def embed_again(
+        self, namespace: Namespace, erased: Erased, embed: Embed, embedder: str
+    ) -> None:
+        """Give facts that were reworded (see :meth:`erase`) vectors of their words."""
+        f = tables.facts.c
+        for fact, question, answer in erased.reworded:
+            rows = np.asarray(embed([half for half in (question, answer) if half]), np.float32)
+            change = {
+                "vector": packed(list(rows)),
+                "dimension": rows.shape[1],
+                "embedder": embedder,
+            }
+            with self.transaction(namespace) as db:
+                db.execute(
+                    tables.facts.update()
+                    .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
+                    .values(**change)
+                )
+                bump(db, namespace)
 
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
         """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
@@ -269,7 +327,7 @@ class LongTerm(Database):
                 .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
                 .values(
                     question=question, answer=answer, salience=salience, success=True,
-                    updated=time.time(), embedder=embedder, vector=rows.astype("<f2").tobytes(),
+                    updated=time.time(), embedder=embedder, vector=packed(list(rows)),
                     dimension=rows.shape[1],
                 )
             )  # fmt: skip

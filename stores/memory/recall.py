@@ -9,7 +9,7 @@ so. The weights were chosen on generated conversations (``evals.memory.generated
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -212,7 +212,14 @@ def recalled(
     nearness = meaning if asked.vector is not None else words
     by_id = {index.known[place].id: float(max(nearness[place], 0.0)) for place in ranked}
     whole = {row.id: row for row in whole_facts(db, chosen)}
-    return as_facts(db, [whole[id_] for id_ in chosen], by_id), candidates
+    facts = as_facts(db, [whole[id_] for id_ in chosen], by_id)
+    places = [index.place[fact.id] for fact in facts]
+    shares = index.coverage(asked.words, places)
+    near = np.clip(meaning[places], 0.0, 1.0) if asked.vector is not None else np.array(shares)
+    support = ((near + shares) / 2).tolist() if facts else []
+    return [
+        replace(f, support=round(s, 4)) for f, s in zip(facts, support, strict=True)
+    ], candidates
 
 
 def _reason(

@@ -32,6 +32,8 @@ class Entity:
     kind: str
     name: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    #: As it is read: the most that any of its facts is trusted.
+    trust: float = field(default=1.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Relation:
     subject: Entity
     relation: str
     object: Entity
+    trust: float = field(default=1.0, compare=False)
 
 
 #: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and
@@ -115,6 +118,10 @@ class Fact:
 
     The order of recalled facts comes from more than that (see ``stores.memory.recall``).
 
+    ``support`` (0 to 1) says how well it bears the question out: the mean of its nearness and of the
+    share of the question's words, by rarity, that it and the turns beside it hold. Where no fact has
+    much of it, nothing is known.
+
     ``valid_to`` is when a later turn closed all that it states (None: it holds), ``closed_by`` the
     fact that did.
     """
@@ -136,6 +143,7 @@ class Fact:
     valid_from: float | None = None
     valid_to: float | None = None
     closed_by: int | None = None
+    support: float = 0.0
 
     @property
     def is_told(self) -> bool:
@@ -158,13 +166,14 @@ class Candidate:
 class Written:
     """What became of a turn: ``stored``, ``merged`` into a fact, ``refused`` or ``repeated``.
 
-    ``closed`` are the facts that it ended.
+    ``closed`` are the facts that it ended, ``dropped`` those that went because the memory was full.
     """
 
     outcome: str
     fact: int | None = None
     reason: str = ""
     closed: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
 
 
 def tidy(value: Any) -> Any:

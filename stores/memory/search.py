@@ -59,17 +59,28 @@ class NamespaceIndex:
         self.threads: dict[str, int] = {}
         self._columns: dict[str, array[float]] = {name: array("d") for name in _COLUMNS}
         self._last: dict[str, int] = {}
+        self._gone: list[int] = []
         self._lexical = GrowingLexical(k1=_K1)
         self._rows: dict[str, _Rows] = {}
 
     def __len__(self) -> int:
         return len(self.known)
 
-    def refresh(self, db: sa.Connection, namespace: Namespace) -> None:
-        """Read what the database has and this index has not."""
+    @property
+    def alive(self) -> int:
+        """How many facts can be found: those that were dropped keep their places."""
+        return len(self.known) - len(self._gone)
+
+    def drop(self, ids: Sequence[int], epoch: int) -> None:
+        """Find these facts no more, as of ``epoch``; once half are gone, all is read again."""
+        self._gone += [self.place.pop(id_) for id_ in ids if id_ in self.place]
+        self.epoch = -1 if len(self._gone) > self.alive else epoch
+
+    def refresh(self, db: sa.Connection, namespace: Namespace, is_whole: bool = True) -> None:
+        """Read what the database has and this index has not: new facts alone if not ``is_whole``."""
         e = tables.epochs.c
         epoch = db.scalar(sa.select(e.epoch).where(*within(tables.epochs, namespace))) or 0
-        if epoch != self.epoch:
+        if is_whole and epoch != self.epoch:
             self._clear()
             self.epoch = epoch
         f, t, ft = tables.facts.c, tables.turns.c, tables.fact_turns.c
@@ -142,7 +153,15 @@ class NamespaceIndex:
 
     def words(self, query: str) -> Scores:
         """Return BM25 of each fact, speaker's name included."""
-        return self._lexical.scores(query)
+        scores = self._lexical.scores(query)
+        scores[self._gone] = 0.0
+        return scores
+
+    def coverage(self, query: str, places: Sequence[int]) -> list[float]:
+        """Return which share of the query's words, by rarity, each fact and its neighbours hold."""
+        before, after = self._columns["before"], self._columns["after"]
+        groups = [[p, *(int(c[p]) for c in (before, after) if c[p] >= 0)] for p in places]
+        return self._lexical.coverage(query, groups)
 
     def meaning(self, vector: Vector, embedder: str) -> Scores:
         """Return each fact's best cosine over its halves and sentences; -1 of another embedder's."""
@@ -151,6 +170,7 @@ class NamespaceIndex:
         if rows is not None and rows.width == len(vector):
             scores = rows.matrix @ np.asarray(vector, dtype=np.float32)
             best[rows.owners[rows.starts]] = np.maximum.reduceat(scores, rows.starts)
+        best[self._gone] = -1.0
         return best
 
     def first_halves(self, vector: Vector, embedder: str) -> Scores:
@@ -160,6 +180,7 @@ class NamespaceIndex:
         if rows is not None and rows.width == len(vector):
             places = rows.starts
             first[rows.owners[places]] = rows.matrix[places] @ np.asarray(vector, dtype=np.float32)
+        first[self._gone] = -1.0
         return first
 
 

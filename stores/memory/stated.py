@@ -60,6 +60,21 @@ _AFTERTHOUGHT = re.compile(
     r"\s*\b(?:any ?more|any longer|no more|after all|instead|now|at present|at the moment|these days|"
     r"currently|from now on|for now)\b", re.IGNORECASE,
 )  # fmt: skip
+#: What opens a clause and says nothing of what it tells.
+_OPENING = re.compile(
+    r"^(?:\W*(?:no|yes|yeah|oh|ah|well|sorry|correction|actually|anyway|okay|hey|hi|by the way)"
+    r"[,.:!-]+\s+)+",
+    re.IGNORECASE,
+)
+#: "moved back to Oslo", "moved from Oslo to Bergen": where to.
+_WHITHER = re.compile(
+    r"^(?:(?:back|over|again|away) )?(?:from .+? )?(?=(?:to|into) )", re.IGNORECASE
+)
+#: What was done at work, or done at all, as what has ended.
+_JOB = re.compile(r"^(?:my |the )?(?:job|work|position|working) (?:at|for|with) ", re.IGNORECASE)
+_DIVORCED = re.compile(
+    r"\b(?:got|am|are|were|'m|'re) (?:a )?(?:divorced|separated)\b", re.IGNORECASE
+)
 _PAIRS = word_list("irregular_verbs")
 _IRREGULAR = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
 _WITH_E = frozenset(word_list("verbs_in_e"))
@@ -87,10 +102,13 @@ def stated(text: str, speaker: str, at: float) -> list[Statement]:
 
 
 def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
+    clause = _OPENING.sub("", clause)
     when = spans(clause, at)
     bare = _AFTERTHOUGHT.sub("", clause)
     for span in when:
         bare = bare.replace(span.text, " ")
+    if _DIVORCED.search(clause) and re.search(r"\b(?:I|we)\b", clause):
+        yield _statement(speaker, "married to", "", when, negated=True)
     if switch := _SWITCH.search(bare):
         yield _statement(speaker, "uses", _value(switch["old"]), when, negated=True)
         yield _statement(speaker, "uses", _value(switch["new"]), when, is_state=True)
@@ -220,7 +238,10 @@ def _read(
     when: Sequence[Span],
 ) -> Iterator[Statement]:
     first, noun = subject[0].lower(), " ".join(subject[1:]).lower()
-    value = _value(" ".join(rest).replace(" ' ", "'").replace(" ’ ", "’"))
+    words = " ".join(rest).replace(" ' ", "'").replace(" ’ ", "’")
+    if verb in ("move", "relocate", "switch", "change"):
+        words = _WHITHER.sub("", words)
+    value = _value(words)
     preposition, _, after = value.partition(" ")
     preposition = preposition.lower()
     if first in _PRONOUNS and verb in _ENDS and not denied:
@@ -228,7 +249,13 @@ def _read(
             yield _statement(speaker, verb, value, when)
             return
         ended = after if preposition == "up" else value
+        if job := _JOB.match(ended):
+            yield _statement(speaker, "works at", ended[job.end() :], when, negated=True)
+            return
+        doing, _, what = ended.partition(" ")
         yield _statement(speaker, verb, ended, when, negated=True)
+        if verb in ("stop", "quit", "give") and doing.endswith("ing") and what:
+            yield _statement(speaker, _base(doing.lower()), what, when, negated=True)
         return
     if first in _PRONOUNS and verb == "hand" and "notice" in value:
         place = value.rpartition(" at ")[2] if " at " in value else ""
@@ -247,12 +274,11 @@ def _read(
             yield _statement(who, relation, value, when, negated=denied, is_state=not denied)
             return
         who = f"{speaker}'s {noun}" if first in _OWN else noun
-        yield _statement(who, verb, value, when, negated=denied)
-        return
-    who = speaker if first in _PRONOUNS else " ".join(subject)
+    else:
+        who = speaker if first in _PRONOUNS else " ".join(subject)
     for key in ((verb, preposition), (verb, "")):
         if key in _STATES and (value if not key[1] else after):
-            given = after if key[1] else value
+            given = after if key[1] else re.sub(r"^to ", "", value)
             yield _statement(who, _STATES[key], given, when, negated=denied, is_state=not denied)
             return
     if verb == "be" and preposition == "with" and after:

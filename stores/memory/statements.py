@@ -7,9 +7,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from stores.memory import database as tables
-from stores.memory.database import within
+from stores.memory.database import among, within
 from stores.memory.records import TRUSTED, Namespace, Turn
+from stores.memory.times import spans
 
+_DISLIKE = ("hate", "dislike", "detest", "loathe")
+#: Relations of which one denies what another said.
+_FAMILIES = (
+    ("have", "own", "get", "buy", "adopt", "keep", "inherit", "drives"),
+    ("like", "love", "enjoy", "adore", "fancy", *_DISLIKE),
+)
+#: Verbs that say that what one had or did is over.
+_ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
 _ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
 
 
@@ -19,31 +28,31 @@ def write_statements(
     """Keep what the turn states; return the facts that it closes.
 
     A state with another value ends what was said of the same subject and relation before; a denial ends
-    what was said to be so, in whatever words ("my drink is tea", "I gave up tea"). What an untrusted
-    source says ends nothing that a trusted one said. Turns may come out of order: an older state
-    that is written late ends where the next one begins.
+    what was said to be so, in whatever words ("my drink is tea", "I gave up tea"; "I have a dog called
+    Rex", "I don't have a dog"), and is ended by what says the contrary again. What an untrusted source
+    says ends nothing that a trusted one said. Turns may come out of order: an older state that is
+    written late ends where the next one begins.
     """
     closed: list[int] = []
     trust = db.scalar(sa.select(tables.facts.c.trust).where(tables.facts.c.id == fact)) or 0.0
     for statement in turn.statements:
-        start = now if statement.valid_from is None else statement.valid_from
+        # "My birthday is on 12 May" is so from now on; "I moved in May" since May.
+        is_date = statement.is_state and bool(spans(statement.value, now))
+        start = now if is_date or statement.valid_from is None else statement.valid_from
         row: dict[str, Any] = {
             **vars(statement), "subject": _key(statement.subject), "valid_from": start,
             "relation": _key(statement.relation), "value_key": _value_key(statement.value),
         }  # fmt: skip
-        if statement.is_state or statement.negated:
-            known = [other for other in _known(db, namespace, row, trust) if other.fact_id != fact]
-            ended = [
-                o for o in known if _starts(o) <= start and o.closed_by is None and _ends(row, o)
-            ]
-            for other in ended:
-                change = {"valid_to": start, "closed_by": fact}
-                here = tables.statements.c.id == other.id
-                db.execute(tables.statements.update().where(here).values(**change))
-                closed.append(int(other.fact_id))
-            later = [o for o in known if _starts(o) > start and _ends(_mapping(o), _Row(row))]
-            if later and statement.is_state and statement.valid_to is None:
-                row |= {"valid_to": _starts(later[0]), "closed_by": later[0].fact_id}
+        known = [other for other in _known(db, namespace, row, trust) if other.fact_id != fact]
+        ended = [o for o in known if _starts(o) <= start and o.closed_by is None and _ends(row, o)]
+        for other in ended:
+            change = {"valid_to": start, "closed_by": fact}
+            here = tables.statements.c.id == other.id
+            db.execute(tables.statements.update().where(here).values(**change))
+            closed.append(int(other.fact_id))
+        later = [o for o in known if _starts(o) > start and _ends(_mapping(o), _Row(row))]
+        if later and statement.is_state and statement.valid_to is None:
+            row |= {"valid_to": _starts(later[0]), "closed_by": later[0].fact_id}
         db.execute(
             tables.statements.insert().values(
                 **vars(namespace), fact_id=fact, turn_id=turn_id, at=now, **row
@@ -52,25 +61,75 @@ def write_statements(
     return list(dict.fromkeys(closed))
 
 
+def reopen(db: sa.Connection, facts: set[int], turns: set[int]) -> list[int]:
+    """Open what forgotten ``facts`` or ``turns`` had closed; returns the statements' numbers.
+
+    Call it before they are deleted.
+    """
+    s = tables.statements.c
+    ended = set(db.scalars(sa.select(s.id).where(among(s.closed_by, facts))))
+    # A fact that stays may have closed something by a turn that goes.
+    said = sa.select(s.fact_id, s.valid_from, s.turn_id)
+    starts: dict[tuple[int, float], set[int]] = {}
+    touched = sa.select(s.fact_id).where(among(s.turn_id, turns))
+    for row in db.execute(said.where(s.fact_id.in_(touched))):
+        starts.setdefault((row.fact_id, row.valid_from), set()).add(row.turn_id)
+    for (fact, start), by in starts.items():
+        if by <= turns:
+            query = sa.select(s.id).where(s.closed_by == fact, s.valid_to == start)
+            ended |= set(db.scalars(query))
+    change = {"valid_to": None, "closed_by": None}
+    db.execute(tables.statements.update().where(among(s.id, ended)).values(**change))
+    return sorted(ended)
+
+
+def close_again(db: sa.Connection, namespace: Namespace, statements: Sequence[int]) -> None:
+    """Let the next statement that is left close each, as if the forgotten had never been."""
+    s, f = tables.statements.c, tables.facts.c
+    joined = tables.statements.join(tables.facts, f.id == s.fact_id)
+    query = sa.select(tables.statements, f.trust).select_from(joined)
+    for row in list(db.execute(query.where(among(s.id, statements)))):
+        least = TRUSTED if row.trust >= TRUSTED else 0.0
+        others = _known(db, namespace, _mapping(row), TRUSTED)
+        trusts = dict(
+            db.execute(sa.select(f.id, f.trust).where(f.id.in_([o.fact_id for o in others]))).all()
+        )
+        enders = [
+            o for o in others
+            if o.fact_id != row.fact_id and trusts[o.fact_id] >= least
+            and _starts(o) >= _starts(row) and _ends(_mapping(o), row)
+        ]  # fmt: skip
+        if enders:
+            change = {"valid_to": _starts(enders[0]), "closed_by": enders[0].fact_id}
+            db.execute(tables.statements.update().where(s.id == row.id).values(**change))
+
+
 def _known(
     db: sa.Connection, namespace: Namespace, row: Mapping[str, Any], trust: float
 ) -> Sequence[Any]:
-    """Return the states and denials that this one may end or be ended by, by their beginnings."""
+    """Return what this one may end or be ended by, by its beginnings.
+
+    That is what shares its relation (or one that means the same) or its value; for a denial also what
+    holds its value's longest word.
+    """
     s, f = tables.statements.c, tables.facts.c
-    alike = s.relation == row["relation"]
+    alike: list[Any] = [s.relation.in_(_related(row["relation"]))]
     if row["value_key"]:
-        alike = sa.or_(alike, s.value_key == row["value_key"])
+        alike.append(s.value_key == row["value_key"])
+    if _denies(row) and row["value_key"]:
+        word = max(row["value_key"].split(), key=len)
+        alike.append(s.value_key.contains(word, autoescape=True))
     query = (
         sa.select(
             s.id, s.fact_id, s.relation, s.value_key, s.negated, s.is_state, s.valid_from, s.closed_by
         )
         .select_from(tables.statements.join(tables.facts, f.id == s.fact_id))
-        .where(
-            *within(tables.statements, namespace),
-            s.subject == row["subject"], alike, sa.or_(s.is_state, s.negated),
-        )
+        .where(*within(tables.statements, namespace), s.subject == row["subject"], sa.or_(*alike))
         .order_by(s.valid_from, s.id)
     )  # fmt: skip
+    if not _denies(row):  # an event ends denials alone
+        denials = sa.or_(s.negated, s.relation.in_(_DISLIKE))
+        query = query.where(sa.or_(s.is_state, denials) if row["is_state"] else denials)
     if trust < TRUSTED:
         query = query.where(f.trust < TRUSTED)
     return list(db.execute(query))
@@ -81,6 +140,7 @@ class _Row:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.__dict__.update(values)
+        self._mapping = values
 
 
 def _mapping(row: Any) -> Mapping[str, Any]:
@@ -92,13 +152,32 @@ def _ends(new: Mapping[str, Any], old: Any) -> bool:
 
     "I live in Oslo" twice holds on; "I no longer live in Oslo" ends it, and nothing else.
     """
+    given, value = set(new["value_key"].split()), set(old.value_key.split())
     same_value = new["value_key"] == old.value_key
-    same_relation = new["relation"] == old.relation
-    if new["negated"]:
-        return bool(old.is_state and (same_value or (same_relation and not new["value_key"])))
-    if old.negated:
-        return bool(same_relation and same_value)
-    return bool(new["is_state"] and old.is_state and same_relation and not same_value)
+    same_relation = new["relation"] in _related(old.relation)
+    if _denies(new):
+        if _denies(_mapping(old)):
+            return False
+        if not given:
+            return same_relation
+        if new["relation"] in _ENDINGS:  # whatever one had of it
+            return given <= value or bool(value and value <= given)
+        return (same_relation and given <= value) or bool(old.is_state and same_value)
+    if _denies(_mapping(old)):
+        return same_relation and value <= given
+    return bool(
+        new["is_state"] and old.is_state and new["relation"] == old.relation and not same_value
+    )
+
+
+def _denies(row: Mapping[str, Any]) -> bool:
+    """Say whether a row takes something back; "I hate it" denies "I like it"."""
+    return bool(row["negated"]) != (row["relation"] in _DISLIKE)
+
+
+def _related(relation: str) -> tuple[str, ...]:
+    """Return the relations that say the same as ``relation``, itself included."""
+    return next((family for family in _FAMILIES if relation in family), (relation,))
 
 
 def _starts(row: Any) -> float:

@@ -1,7 +1,8 @@
 """Times in English text, resolved against the day on which it was said ("last week", "in May").
 
-Own rules and no library: dateparser reads single dates of many languages, but neither spans ("last
-weekend") nor which words of a sentence are a date, and takes milliseconds a phrase. Days are UTC.
+Own rules and no library: on marked sentences dateparser finds fewer times, takes "we" and "sat" for
+some, knows no spans ("last weekend") and is forty times slower (docs/results/memory_public.md). Days
+are UTC, seasons those of the northern hemisphere.
 """
 
 import re
@@ -18,16 +19,55 @@ _NUMBERS = {
     word: number
     for number, words in enumerate(
         ("", "a|an|one", "two|a couple of|couple of", "three|a few|few", "four", "five", "six", "seven",
-         "eight", "nine", "ten", "eleven", "twelve")
+         "eight", "nine", "ten", "eleven", "twelve|a dozen", "thirteen", "fourteen", "fifteen",
+         "sixteen", "seventeen", "eighteen", "nineteen", "twenty")
     )
     for word in words.split("|")
     if word
+} | {"thirty": 30, "forty": 40, "fifty": 50, "half a": 0.5}  # fmt: skip
+_ORDINALS = {
+    word: number
+    for number, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
+        "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth".split(), 1
+    )
+} | {"thirtieth": 30, "thirty-first": 31} | {
+    f"twenty-{word}": 20 + number
+    for number, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth".split(), 1
+    )
 }  # fmt: skip
+#: First months of the seasons; days of the year that have names, as (month, day).
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_FEASTS = {
+    "christmas eve": (12, 24), "christmas day": (12, 25), "christmas": (12, 25),
+    "boxing day": (12, 26), "new year's eve": (12, 31), "new year's day": (1, 1),
+    "valentine's day": (2, 14), "halloween": (10, 31),
+}  # fmt: skip
+_DECADES = {
+    word: 1900 + 10 * number
+    for number, word in enumerate(
+        "twenties thirties forties fifties sixties seventies eighties nineties".split(), 2
+    )
+}
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + r")"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year|weekend)s?"
-_MONTH = r"(?P<month>" + "|".join(f"{m}|{m[:3]}" if m != "may" else m for m in _MONTHS) + r")\.?"
+_MONTH = (
+    r"(?P<month>"
+    + "|".join(f"{m}|sept|sep" if m == "september" else f"{m}|{m[:3]}" for m in _MONTHS)
+    + r")\.?"
+)
 _WEEKDAY = r"(?P<weekday>" + "|".join(_DAYS) + r")"
-_DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
+_WORDED = "|".join(sorted(_ORDINALS, key=len, reverse=True))
+_DAY = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)?|{_WORDED})"
+_NTH = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)|{_WORDED})"
+_SEASON = r"(?P<season>" + "|".join(_SEASONS) + ")"
+_DAY_SECONDS = 86400.0
+#: What moves a time that follows it: "three days before", "the week after".
+_SHIFT = re.compile(
+    rf"\b(?:{_NUMBER} (?P<unit>day|night|week|fortnight)s?|the (?P<one>day|night|week)) "
+    r"(?P<way>before|after) (?:the )?$", re.IGNORECASE,
+)  # fmt: skip
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 
 
@@ -79,7 +119,22 @@ def spans(text: str, said: float) -> list[Span]:
                 taken.append(match.span())
                 start, end = (moment.timestamp() for moment in both)
                 found.append(Span(start, end, match[0], match.start()))
-    return sorted(found, key=lambda span: span.place)
+    found.sort(key=lambda span: span.place)
+    return [_anchored(text, span) for span in found]
+
+
+def _anchored(text: str, span: Span) -> Span:
+    """Return the time that "three days before", in front of a time, makes of it."""
+    shift = _SHIFT.search(text[: span.place])
+    if shift is None:
+        return span
+    count = 1.0 if shift["one"] else _number(shift["n"])
+    unit = (shift["one"] or shift["unit"]).lower()
+    days = {"day": 1, "night": 1, "week": 7, "fortnight": 14}[unit] * int(count)
+    start = span.start if shift["way"].lower() == "before" else span.end - _DAY_SECONDS
+    start += (-1 if shift["way"].lower() == "before" else 1) * days * _DAY_SECONDS
+    whole = text[shift.start() : span.place + len(span.text)]
+    return Span(start, start + _DAY_SECONDS, whole, shift.start())
 
 
 def resolved(text: str, said: float) -> str:
@@ -109,8 +164,13 @@ def _year(year: int) -> tuple[datetime, datetime]:
     return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
 
 
-def _number(words: str) -> int:
-    return int(words) if words.isdigit() else _NUMBERS[words.lower()]
+def _number(words: str) -> float:
+    return float(words) if words.isdigit() else _NUMBERS[words.lower()]
+
+
+def _day_number(words: str) -> int:
+    digits = re.match(r"\d+", words)
+    return int(digits[0]) if digits else _ORDINALS[words.lower()]
 
 
 def _simple(first: int) -> _Rule:
@@ -123,7 +183,12 @@ def _counted(match: re.Match[str], today: datetime) -> tuple[datetime, datetime]
     return _moved(today, sign * _number(match["n"]), match["unit"].lower())
 
 
-def _moved(today: datetime, count: int, unit: str) -> tuple[datetime, datetime] | None:
+def _moved(today: datetime, amount: float, unit: str) -> tuple[datetime, datetime] | None:
+    if unit == "year" and amount != int(amount):
+        amount, unit = 12 * amount, "month"
+    count = int(amount)
+    if count != amount:
+        return None  # half a day
     if unit in ("day", "night"):
         return _days(today, count)
     if unit in ("week", "fortnight"):
@@ -174,7 +239,7 @@ def _month_number(text: str) -> int:
 
 def _dated(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
     """Read "8 May 2023", "on the 8th of May"; without a year it is the nearest one."""
-    month, day = _month_number(match["month"]), int(match["day"])
+    month, day = _month_number(match["month"]), _day_number(match["day"])
     if match["year"]:
         return _days(datetime(int(match["year"]), month, day, tzinfo=UTC), 0)
     near = [datetime(today.year + i, month, day, tzinfo=UTC) for i in (-1, 0, 1)]
@@ -196,6 +261,89 @@ def _iso(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | N
     return _days(datetime(year, month, day, tzinfo=UTC), 0)
 
 
+def _weekdays_ago(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "two Fridays ago": the last one is one Friday ago."""
+    back = (today.weekday() - _DAYS.index(match["weekday"].lower())) % 7 or 7
+    return _days(today, -back - 7 * int(_number(match["n"]) - 1))
+
+
+def _weekday_of_week(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "Monday of last week", "Tuesday next week"."""
+    step = {"last": -1, "this": 0, "next": 1}[match["which"].lower()]
+    day = _DAYS.index(match["weekday"].lower())
+    return _days(today, day - today.weekday() + 7 * step)
+
+
+def _nth(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "on the 20th", "Friday the 10th": the nearest such day."""
+    day, near = _day_number(match["day"]), []
+    for month in range(today.month - 2, today.month + 3):
+        start, end = _month(today.year, month)
+        if start + timedelta(days=day - 1) < end:
+            near.append(start + timedelta(days=day - 1))
+    return _days(min(near, key=lambda date: abs(date - today)), 0)
+
+
+def _season(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "last summer", "in the summer of 2022", "in spring": three months, the nearest ones."""
+    month = _SEASONS[match["season"].lower()]
+
+    def of(year: int) -> tuple[datetime, datetime]:
+        return _month(year, month)[0], _month(year, month + 3)[0]
+
+    groups = match.groupdict()
+    if groups.get("year"):
+        return of(int(groups["year"]))
+    every = [of(today.year + i) for i in (-2, -1, 0, 1)]
+    which = (groups.get("which") or "").lower().split()[-1:]
+    if which == ["last"]:
+        return [both for both in every if both[1] <= today][-1]
+    if which == ["next"]:
+        return next(both for both in every if both[0] > today)
+    return min(every, key=lambda both: max(both[0] - today, today - both[1], timedelta()))
+
+
+def _feast(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "at Christmas", "on New Year's Eve 2021", "last Halloween"; the nearest one."""
+    month, day = _FEASTS[match["feast"].lower().replace("’", "'")]
+    years = [int(match["year"])] if match["year"] else [today.year + i for i in (-1, 0, 1)]
+    days = [datetime(year, month, day, tzinfo=UTC) for year in years]
+    which = (match["which"] or "").lower()
+    if which == "last":
+        days = [date for date in days if date < today][-1:]
+    elif which == "next":
+        days = [date for date in days if date > today][:1]
+    return _days(min(days, key=lambda date: abs(date - today)), 0) if days else None
+
+
+def _part_of_month(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "at the beginning of May", "late March": ten days of it."""
+    both = _in_month(match, today)
+    if both is None:
+        return None
+    part = match["part"].lower()
+    if part in ("beginning", "start", "early"):
+        return _days(both[0], 0, 10)
+    if part in ("end", "late"):
+        return both[0] + timedelta(days=20), both[1]
+    return _days(both[0], 10, 10)
+
+
+def _decade(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    year = int(match["year"]) if match["year"] else _DECADES[match["decade"].lower()]
+    return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 10, 1, 1, tzinfo=UTC)
+
+
+def _before_last(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "the week before last"."""
+    unit = match["unit"].lower()
+    if unit == "week":
+        return _days(today - timedelta(today.weekday()), -14, 7)
+    if unit == "weekend" and today.weekday() >= 5:
+        return _moved(today, -2, unit)
+    return _moved(today, -2, unit)
+
+
 def _on_weekday(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
     """Read "on Friday": the nearest one."""
     day = _DAYS.index(match["weekday"].lower())
@@ -209,6 +357,10 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
         return re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), rule
 
     yield of(rf"{_YEAR}-(?P<month>\d\d)-(?P<day>\d\d)", _iso)
+    yield of(
+        r"(?:at |in )?(?:the )?(?P<part>(?:beginning|start|middle|end)(?= of )|early|late|mid)"
+        rf"(?: of| in)?[ -]{_MONTH}(?:,? {_YEAR})?", _part_of_month,
+    )  # fmt: skip
     yield of(rf"(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?", _dated)
     yield of(rf"(?:on )?{_MONTH} (?:the )?{_DAY}(?:,? {_YEAR})?", _dated)
     yield of(r"(?:the )?day before yesterday", _simple(-2))
@@ -216,7 +368,15 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     yield of(r"yesterday|last night", _simple(-1))
     yield of(r"today|tonight|this (?:morning|afternoon|evening)", _simple(0))
     yield of(r"tomorrow", _simple(1))
-    yield of(r"(?:the )?week before last", lambda m, t: _days(t - timedelta(t.weekday()), -14, 7))
+    yield of(r"(?:the )?(?P<unit>night|week|weekend|month|year) before last", _before_last)
+    yield of(rf"{_NUMBER} {_WEEKDAY}s ago", _weekdays_ago)
+    yield of(rf"(?:on )?{_WEEKDAY}(?: of)? (?P<which>last|this|next) week", _weekday_of_week)
+    yield of(r"(?P<which>last|this|next) week(?: on)? " + _WEEKDAY, _weekday_of_week)
+    yield of(rf"(?:in )?(?P<which>(?:the )?last|this|next) {_SEASON}(?: of {_YEAR})?", _season)
+    yield of(rf"(?:in |since |during |until )?(?:the )?{_SEASON}(?: of)? {_YEAR}", _season)
+    yield of(rf"(?:in|since|during|until)(?: the)? {_SEASON}", _season)
+    feast = "|".join(sorted(_FEASTS, key=len, reverse=True)).replace("'", "['’]")
+    yield of(rf"(?:(?P<which>last|next) )?(?P<feast>{feast})(?:,?(?: of)? {_YEAR})?", _feast)
     ending = r"(?P<later> from now| later)?(?(ahead)|(?(later)| (?:ago|back)))"
     yield of(rf"(?P<ahead>in )?{_NUMBER} {_UNIT}{ending}", _counted)
     yield of(
@@ -227,9 +387,14 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     yield of(rf"(?:in|since|until|by|during|of|for) {_MONTH}(?:,? {_YEAR})?", _in_month)
     yield of(rf"{_MONTH},? {_YEAR}", _in_month)
     yield of(
-        rf"(?:in|since|until|by|during|of|back in) {_YEAR}", lambda m, t: _year(int(m["year"]))
+        rf"(?:in|since|until|by|during|of|back in)(?: the year)? {_YEAR}",
+        lambda m, t: _year(int(m["year"])),
     )
-    yield of(rf"on {_WEEKDAY}", _on_weekday)
+    yield of(
+        r"(?:the )?(?:(?P<year>(?:19|20)\d0)s|(?P<decade>" + "|".join(_DECADES) + "))", _decade
+    )
+    yield of(rf"(?:on |by |until |from |since |{_WEEKDAY},? )the {_NTH}", _nth)
+    yield of(rf"(?<!every )(?<!each )(?:on )?{_WEEKDAY}", _on_weekday)
 
 
 _RULES = tuple(_rules())

@@ -1,10 +1,13 @@
-"""Every event of every episode, in SQLite: written as it happens, idempotent by episode and step.
+"""Every event of every episode: written as it happens, idempotent by episode and step.
+
+In a SQLite file, or in a PostgreSQL database (see ``stores.tables``).
 
 Beside the events of a step stands what became of each chunk in its context, with the builder's score
 (:class:`~stores.traces.ContextPiece`); the context's text is not kept.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
@@ -12,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.files import write_lines
-from stores.sqlite import SqliteFile
+from stores.tables import open_tables
 from stores.text import storable
 from stores.traces import ContextPiece, Event
 
@@ -41,12 +44,13 @@ class TraceStore:
     """A trace database. Safe to open from several threads and processes.
 
     Every method raises ``UserError`` where the file is no SQLite database, is damaged, or cannot be
-    written.
+    written, or where the server does not answer.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._file = SqliteFile(path, "traces", (_SCHEMA,))
+        self._file = open_tables(path, "traces", (_SCHEMA,))
         self.path = self._file.path
+        self.place = str(path)
 
     def write_step(
         self,
@@ -91,6 +95,25 @@ class TraceStore:
                     json.dumps(dict(agent or {})), time.time(), reward, int(done), step + 1,
                 ),
             )  # fmt: skip
+
+    def holding(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
+        """Return (episode, step, thread) of every step that holds one of ``texts``.
+
+        A step also holds what its episode's instruction and task do.
+        """
+        found: dict[tuple[str, int, str], None] = {}
+        query = (
+            "select v.episode_id, v.step, v.text, e.instruction, e.task, e.thread_id from events v"
+            " left join episodes e on e.episode_id = v.episode_id where v.text like ? escape '!'"
+            " or e.instruction like ? escape '!' or e.task like ? escape '!'"
+        )
+        for text in texts:
+            quoted = json.dumps(text)[1:-1]
+            for row in self._file.query(query, [_like(text), _like(text), _like(quoted)]):
+                held = (row["text"] or "", row["instruction"] or "", row["task"] or "")
+                if any(words in part for words in (text, quoted) for part in held):
+                    found[row["episode_id"], row["step"], row["thread_id"] or ""] = None
+        return list(found)
 
     def forget(self, steps: Sequence[tuple[str, int]] = (), threads: Iterable[str] = ()) -> int:
         """Delete steps (episode, step) and whole threads; returns how many steps went.
@@ -139,8 +162,9 @@ class TraceStore:
                     " where episode_id = ? and step < ?",
                     (target, source, steps),
                 )
+            db.execute("delete from episodes where episode_id = ?", (target,))
             db.execute(
-                "insert or replace into episodes"
+                "insert into episodes"
                 " select ?, ?, task, instruction, agent, ?, 0, 0, ? from episodes where episode_id = ?",
                 (target, thread_id or target, time.time(), steps, source),
             )
@@ -156,7 +180,7 @@ class TraceStore:
         """Return episodes, newest first, as dicts (``task`` and ``agent`` parsed)."""
         query = (
             "select * from episodes where (? is null or reward >= ?) and (? is null or done = ?)"
-            " order by started desc, rowid desc"
+            " order by started desc, episode_id"
         )
         read: dict[str, Callable[[Any], Any]] = {
             "task": json.loads,
@@ -212,3 +236,9 @@ class TraceStore:
         if pieces := self.pieces(name):
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
+
+
+def _like(text: str) -> str:
+    """Return the pattern of what holds the beginning of ``text``, with ``!`` to escape."""
+    plain = re.sub(r"([%_!])", r"!\1", text[:200])
+    return f"%{plain}%"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envs.asking.meaning import likeness
 from envs.asking.request import read_request
 from envs.asking.subject import meets
 from envs.asking.text import content, tokens
@@ -26,6 +27,9 @@ COLORS = ("color", ("red", "blue", "forest green", "army green"))
         ("a lamp for one hundred and twenty dollars or less", None, 120.0),
         ("a lamp that costs at least 20 dollars", 20.0, None),
         ("nothing that costs more than 60", None, 60.0),
+        ("Money? - 70 at most", None, 70.0),
+        ("a lamp. price? 60 dollars at the very most", None, 60.0),
+        ("40 dollars is my limit", None, 40.0),
         ("a pack of 12 pens", None, None),
         ("shoes for my size 9 feet", None, None),
         ("a lamp", None, None),
@@ -106,3 +110,30 @@ def test_any_text_can_be_read(text, values):
     assert len(matters(request)) == len(request.tokens)
     asked = ask_choices(text, (("name", tuple(values)),), "title")
     assert all(0 <= p <= 1 for one in asked for p in (*one.asked, *one.excluded))
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "a shirt in red, no wait, blue", "red? no, blue. that is the shirt",
+        "a shirt, red - sorry, blue", "shirt in red, i mean blue", "a blue shirt instead of a red one",
+    ],
+)  # fmt: skip
+def test_what_is_taken_back_is_not_asked(order):
+    assert best(order, ("color", ("red", "blue", "green"))) == {"color": "blue"}
+
+
+def test_a_no_that_takes_back_excludes_nothing():
+    def excluded(text):
+        request = read_request(text)
+        return [request.tokens[i].word for i in request.negators]
+
+    assert excluded("wine? no, black") == excluded("red or no, blue") == []
+    assert excluded("no red, please") == excluded("red? no.") == ["no"]
+
+
+def test_words_that_share_no_letter_may_mean_the_same():
+    assert likeness("couch", "sofa") > 0.6 > likeness("couch", "tabl")
+    assert likeness("qwxz", "sofa") == 0.0
+    asked = ask_choices("a couch for the hall", (("type", ("sofa", "table", "bed")),))[0]
+    assert asked.best == 0

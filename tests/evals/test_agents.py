@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
+from evals.agents.arms import arms_of, middleware_of
 from evals.agents.billing import Bill
 from evals.agents.reader import orphans_in, read
 from evals.agents.replay import NOTHING, replay
@@ -70,8 +71,42 @@ def test_arms_play_the_same_tasks(tmp_path: Path) -> None:
     assert rows["nothing"]["success"] == rows["compress"]["success"] == 1.0
     assert rows["compress"]["cost_anthropic"] < 0.6
     assert all(row["orphans"] == 0 and not row["errors"] for row in rows.values())
-    with pytest.raises(UserError, match="llmlingua"):
-        run_agents(str(tmp_path / "other"), "dev", 1, ("llmlingua",))
+    with pytest.raises(UserError, match="no arm 'other'"):
+        run_agents(str(tmp_path / "other"), "dev", 1, ("other",))
+
+
+def test_llmlingua_compresses_results_with_any_weights_of_its_kind(tmp_path: Path) -> None:
+    """The code path with a tiny model of random weights: what it keeps means nothing."""
+    pytest.importorskip("llmlingua")
+    from transformers import BertConfig, BertForTokenClassification, BertTokenizerFast
+
+    from evals.agents.lingua import Lingua
+
+    weights = tmp_path / "bert-base-multilingual-cased-tiny"
+    words = [*"abcdefghijklmnopqrstuvwxyz", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *".,:;()\"'"]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *(f"##{w}" for w in words)]
+    weights.mkdir()
+    (weights / "vocab.txt").write_text("\n".join(vocabulary))
+    BertTokenizerFast(vocab=str(weights / "vocab.txt"), do_lower_case=False).save_pretrained(
+        weights
+    )
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=len(vocabulary), intermediate_size=64, num_labels=2, **shape)
+    BertForTokenClassification(config).save_pretrained(weights)
+    result = "\n".join(f"Line {i} of it says that the gate is A{i}." for i in range(90))
+    messages = [
+        HumanMessage("Read."), AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
+        ToolMessage(result, tool_call_id="1", id="t"),
+    ]  # fmt: skip
+    arm = middleware_of("llmlingua", 2000, Bill(0), str(weights))[0]
+    assert isinstance(arm, Lingua)
+    shown = arm.read(messages)
+    assert [m.type for m in shown] == ["human", "ai", "tool"]
+    assert 0 < len(shown[-1].text) < 0.6 * len(result)
+    assert arm.read(messages) == shown  # what was compressed is not compressed anew
+    for gone in (f"{weights}-gone", str(tmp_path)):
+        with pytest.raises(UserError, match="LLMLingua-2"):
+            arms_of(["llmlingua"], gone)
 
 
 OPENAI = [

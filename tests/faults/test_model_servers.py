@@ -1,5 +1,6 @@
 """Model servers that misbehave in every way: bounded, one line, nothing raw, nothing hangs."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -11,7 +12,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from nodes.models import faults
-from nodes.models.asking import ask, call_model
+from nodes.models.asking import Ask, ask, atalk, talk
 from nodes.models.llms import OpenAILlm
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
@@ -132,14 +133,26 @@ def resources(url, timeout=1.5):
     return Resources(llm=OpenAILlm(model="m", base_url=url, timeout=timeout))
 
 
+def _once():
+    return (yield Ask([HumanMessage("hi")]))
+
+
+@pytest.fixture(params=["in a thread", "async"])
+def call(request):
+    """Return what asks a model once, in either way."""
+    if request.param == "async":
+        return lambda mine: asyncio.run(atalk(mine, _once()))
+    return lambda mine: talk(mine, _once())
+
+
 @pytest.mark.parametrize("name", FAULTS)
-def test_every_fault_is_one_line_within_the_deadline(server, name):
+def test_every_fault_is_one_line_within_the_deadline(server, name, call):
     url, plan, _ = server
     plan.append(FAULTS[name])
     mine = resources(url)
     started = time.monotonic()
     with pytest.raises((ModelUnavailable, UserError)) as error:
-        call_model(mine, lambda model: model.invoke([HumanMessage("hi")]))
+        call(mine)
     assert time.monotonic() - started < 4
     assert "\n" not in str(error.value)
     assert "model server" in str(error.value)
@@ -149,34 +162,34 @@ def test_every_fault_is_one_line_within_the_deadline(server, name):
         ask(mine.llm, [HumanMessage("hi")])
 
 
-def test_a_server_gone_is_one_line():
+def test_a_server_gone_is_one_line(call):
     with pytest.raises(ModelUnavailable, match="does not answer"):
-        call_model(resources("http://127.0.0.1:9/v1"), lambda model: model.invoke("hi"))
+        call(resources("http://127.0.0.1:9/v1"))
 
 
-def test_a_server_that_says_when_to_come_back_is_asked_again_then(server):
+def test_a_server_that_says_when_to_come_back_is_asked_again_then(server, call):
     url, plan, asked = server
     plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 429, retry_after="1")]
     plan += [lambda h: answer(h, GOOD)]
-    reply = call_model(resources(url), lambda model: model.invoke("hi"))
+    reply = call(resources(url))
     assert reply.text == "ok"
     assert len(asked) == 2
     assert 0.9 <= asked[1] - asked[0] < 3
 
 
-def test_a_server_that_wants_to_be_left_alone_for_an_hour_is_not_waited_for(server):
+def test_a_server_that_wants_to_be_left_alone_for_an_hour_is_not_waited_for(server, call):
     url, plan, asked = server
     plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 429, retry_after="3600")]
     with pytest.raises(ModelUnavailable, match="wait 3600 s"):
-        call_model(resources(url), lambda model: model.invoke("hi"))
+        call(resources(url))
     assert len(asked) == 1
 
 
-def test_tries_end(server, monkeypatch):
+def test_tries_end(server, call):
     url, plan, asked = server
     plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 503, retry_after="0")]
     with pytest.raises(ModelUnavailable):
-        call_model(resources(url), lambda model: model.invoke("hi"))
+        call(resources(url))
     assert len(asked) == faults.TRIES
 
 

@@ -25,25 +25,28 @@ def memory(tmp_path, monkeypatch):
     return Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="ana")
 
 
-@pytest.fixture
-def places(tmp_path, memory):
+@pytest.fixture(params=["files", "postgres"])
+def places(request, tmp_path, memory):
     """Return stores that all hold the secret of episode e1, thread t1, and something of e2, t2."""
+    where, bank_place = str(tmp_path / "checkpoints.sqlite"), tmp_path / "bank"
     traces = TraceStore(tmp_path / "traces.sqlite")
+    if request.param == "postgres":
+        where = request.getfixturevalue("own_database")()
+        bank_place, traces = f"{where}#b", TraceStore(where)
     for episode, thread, text in (("e1", "t1", SECRET), ("e2", "t2", "The sky is blue.")):
         memory.remember_all([{"text": text, "thread": thread, "id": episode, "speaker": "Ana"}])
         traces.write_step(episode, 0, [Event("OBS", text, 0)], thread_id=thread, instruction=text)
-        where = str(tmp_path / "checkpoints.sqlite")
         saver = open_saver(where)
         config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
         checkpoint = {**empty_checkpoint(), "channel_values": {"events": text}}
         saver.put(config, checkpoint, {}, {"events": 1})
         saver.conn.close()
-    bank = Bank(tmp_path / "bank", "state", {}, create=True)
+    bank = Bank(bank_place, "state", {}, create=True)
     rows = [Row("a", "x", 1.0, {"said": SECRET}), Row("b", "x", 1.0, {"said": "The sky is blue."})]
     bank.add([Entry(row) for row in rows])
     bank.close()
     embedding_cache().put("m", [SECRET], np.ones((1, 3), np.float32))
-    return Places(traces.path, where, (tmp_path / "bank",))
+    return Places(traces.place, where, (bank_place,))
 
 
 @pytest.mark.parametrize("named", ["ids", "thread", "user"])
@@ -51,6 +54,7 @@ def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, nam
     assert {hit.store for hit in search_everywhere([SECRET], memory.store, places)} >= {
         "file",
         "memory",
+        *(["database"] if str(places.traces).startswith("postgresql") else []),
     }
     fact = next(f for f in memory.store.facts(memory.namespace) if "4711" in f.question)
     how = {"ids": {"ids": [fact.id]}, "thread": {"thread": "t1"}, "user": {}}[named]
@@ -109,3 +113,94 @@ def test_exports_are_named_and_found(memory, places, tmp_path):
     report = forget_everywhere(memory.store, memory.namespace, places=places)
     assert report.exports == [str(target)]
     assert {h.store for h in search_everywhere([SECRET], memory.store, places)} == {"export"}
+
+
+def test_a_merged_fact_names_both_turns_and_is_trusted_by_what_is_left(memory):
+    said = {"text": "The well is deep.", "at": 1.0, "thread": "t1"}
+    rows = [said, {**said, "at": 2.0, "thread": "t2", "source": "agent"}]
+    assert [w.outcome for w in memory.remember_all(rows)] == ["stored", "merged"]
+    [fact] = memory.recall("How deep is the well?")
+    assert [t["thread_id"] for t in fact.turns] == ["t1", "t2"]
+    assert (fact.trust, fact.times) == (pytest.approx(0.6), 2)
+    assert memory.forget(source="agent") == 0
+    [fact] = memory.recall("How deep is the well?")
+    assert (fact.trust, fact.times, fact.source) == (1.0, 1, "user")
+    memory.remember_all([rows[1]])
+    assert memory.forget(source="user") == 0
+    [fact] = memory.recall("How deep is the well?")
+    assert (fact.trust, fact.source) == (pytest.approx(0.6), "agent")
+    assert fact.score > 0.5  # embedded again, in the words that stay
+
+
+def test_what_was_told_in_other_turns_too_survives_the_fact_that_one_was_made_from(memory):
+    base = memory.remember("The web says the mill burns.", source="tool:web").fact
+    vector = HashingEmbedder().embed(["The mill burns."])[0]
+    for episode, lineage in (("e1", (base,)), ("e2", ())):
+        turn = Turn("t", episode, 0, "The mill burns.", "", vector, None, "hashing/256",
+                    source="tool:web", lineage=lineage)  # fmt: skip
+        memory.store.add(memory.namespace, turn)
+    assert memory.forget(ids=[base]) == 1
+    [fact] = memory.store.facts(memory.namespace)
+    assert ([t["episode_id"] for t in fact.turns], fact.times) == (["e2"], 1)
+
+
+def test_of_a_chain_of_changes_the_next_one_closes_what_is_opened_again(memory):
+    for at, text in (("2024-01-01", "I live in Oslo."), ("2024-09-01", "I moved to Rome.")):
+        memory.remember(text, at=at, speaker="Ana")
+    middle = memory.remember("I moved to Bergen.", at="2024-06-01", speaker="Ana").fact
+    memory.forget(ids=[middle])
+    of = {f.question: f for f in memory.store.facts(memory.namespace)}
+    old, new = of["I live in Oslo."], of["I moved to Rome."]
+    assert (old.closed_by, new.valid_to) == (new.id, None)
+    assert [f.question for f in memory.recall("Where does Ana live?", as_of="2024-07-01")] == [
+        "I live in Oslo."
+    ]
+
+
+def test_a_relation_that_two_turns_tell_goes_with_the_last(memory):
+    from nodes.retrieval.entities import extractor_of
+
+    memory._extract = extractor_of("rules")
+    one = memory.remember("The sailing stones are in California.").fact
+    two = memory.remember("By the way, the sailing stones are in California, near a mine.").fact
+    assert one != two
+    for fact, left in ((one, True), (two, False)):
+        assert memory.forget(ids=[fact]) == 1
+        _, relations = memory.store.graph(memory.namespace, "sailing stones", (), 10, 10)
+        assert any(r.object.name == "California" for r in relations) is left
+
+
+def test_a_long_memory_is_forgotten_whole(memory):
+    vector = HashingEmbedder().embed(["x"])[0]
+    with memory.store.transaction(memory.namespace) as db:
+        from stores.memory import database as tables
+
+        own = {"user": "ana", "agent": "stategate", "thread_id": "t", "answer": "", "about": ""}
+        rows = [{**own, "episode_id": f"e{i}", "step": 0, "question": f"said {i}", "at": 1.0}
+                for i in range(33_000)]  # fmt: skip
+        db.execute(tables.turns.insert(), rows)
+    turn = Turn("t", "last", 0, "The mill burns.", "", vector, None, "hashing/256")
+    memory.store.add(memory.namespace, turn)
+    assert memory.forget() == 1
+    assert memory.store.turns(memory.namespace) == []
+
+
+def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs(
+    memory, places, tmp_path
+):
+    other = Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="bo")
+    other.remember_all([{"text": SECRET, "thread": "bos", "id": "e7"}])
+    traces = TraceStore(places.traces)
+    saver = open_saver(places.checkpoints)
+    for thread in ("copy", "bos"):  # a fork of t1, and another user's own words
+        traces.write_step(f"of {thread}", 0, [Event("OBS", SECRET, 0)], thread_id=thread)
+        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        checkpoint = {**empty_checkpoint(), "channel_values": {"said": SECRET}}
+        saver.put(config, checkpoint, {}, {"said": 1})
+    memory.forget(thread="never")
+    report = forget_everywhere(memory.store, memory.namespace, thread="t1", places=places)
+    assert (report.counts["trace steps"], report.counts["checkpoints"]) == (2, 2)
+    left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
+    assert left == {"bos", "t2"}
+    assert [e for e, _, _ in traces.holding([SECRET])] == ["of bos"]
+    assert len(other.store.facts(other.namespace)) == 1

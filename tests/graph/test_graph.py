@@ -162,21 +162,6 @@ def test_a_wrong_task_is_a_clear_error(task):
         build_graph(config()).invoke({"task": task}, config=thread())
 
 
-def test_checkpoint_bytes_per_step_do_not_grow(tmp_path):
-    where = tmp_path / "c.sqlite"
-    actions = ["search[lamp]", *["click[next >]", "click[< prev]"] * 60]
-    graph = build_graph(scripted(*actions, checkpoints=str(where), max_steps=100))
-    graph.invoke(TASK, config=thread())
-    sizes = [
-        len(row[0]) + len(row[1] or b"")
-        for row in graph.checkpointer.conn.execute(
-            "select checkpoint, metadata from checkpoints order by checkpoint_id"
-        )
-    ]
-    early, late = max(sizes[50:100]), max(sizes[-50:])
-    assert late <= early * 1.1
-
-
 def test_an_illegal_action_changes_nothing_and_is_counted():
     graph = build_graph(scripted("click[nowhere]", "search[lamp]", max_steps=2))
     out = graph.invoke(TASK, config=thread())

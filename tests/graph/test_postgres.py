@@ -56,3 +56,21 @@ def test_two_runs_of_one_thread_take_turns_across_connections(postgres):
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda one: one.invoke(TASK, thread("both")), graphs))
     assert graphs[0].get_state(thread("both")).values["episodes"] == 2
+
+
+def test_many_threads_at_once_hold_one_connection(postgres):
+    import psycopg
+
+    saver = graph(postgres).checkpointer
+    with psycopg.connect(postgres, autocommit=True) as db:
+        count = "select count(*) from pg_stat_activity where datname = 'postgres'"
+        before = db.execute(count).fetchone()[0]
+        turns = [saver.advisory_lock(f"many-{i}") for i in range(40)]
+        assert all(turns)
+        assert saver.advisory_lock("many-7") is None
+        assert graph(postgres).checkpointer.advisory_lock("many-7") is None
+        assert db.execute(count).fetchone()[0] <= before + 4
+    turns.pop(7)()
+    assert saver.advisory_lock("many-7") is not None
+    for release in turns:
+        release()

@@ -10,7 +10,6 @@ from envs.protocols import Chunk
 from envs.webshop import WebShop
 from envs.webshop.expert import play
 from envs.webshop.view import WebShopView
-from envs.webshop.wish import read_wish
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
 from nodes.conformance import check_context
@@ -18,7 +17,7 @@ from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.registry import registry
 from nodes.resources import Resources
-from nodes.retrieval.align import clarity, focus_on, parts_of
+from nodes.retrieval.align import clarity, focus_on, parts_of, wish_of
 from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.tokens import count_tokens
@@ -134,6 +133,23 @@ def test_an_instruction_that_is_not_understood_stays_whole(pages):
     assert clarity(VIEW, wish, request_page(pages[3])) < 0.7
 
 
+@pytest.mark.parametrize("place", [3, 12, 20])
+def test_a_page_without_a_clear_match_keeps_more(pages, place):
+    request = pages[min(place, len(pages) - 1)]
+    chunks = request.source.all()
+    titles = [c for c in chunks if c.role in ("entry", "subject")]
+    if not titles:
+        pytest.skip("a page that tells nothing apart")
+    foreign = "a grand piano tuner with walnut casters"
+    shares = {}
+    for wish in (request.instruction, foreign):
+        asked = replace(request, instruction=wish)
+        whole = assemble(replace(asked, budget=100_000), chunks).tokens
+        shares[wish] = _build(asked, 2000, ratio=0.3).tokens / whole
+    assert clarity(VIEW, foreign, chunks) < clarity(VIEW, request.instruction, chunks)
+    assert shares[foreign] > shares[request.instruction]
+
+
 def request_page(request):
     return request.source.all()
 
@@ -160,8 +176,8 @@ def test_what_an_actor_needs_outlives_a_tight_ratio(pages):
         if context.tokens == whole.tokens:
             continue
         lines = context.text.splitlines()
-        for name, value in read_wish(request.instruction).options:
-            assert f"{name}: {value}" in lines[0]
+        for _, value in wish_of(VIEW, request.instruction).values:
+            assert value in lines[0]
         assert [x for x in lines if x.startswith("Chosen")] == [
             x for x in whole.text.splitlines() if x.startswith("Chosen")
         ]

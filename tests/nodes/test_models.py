@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from langchain_core.messages import HumanMessage
 
-from nodes.models.embedders import Hashing, MiniLM, OpenAIEmbedder
+from nodes.models.embedders import BULK, Hashing, MiniLM, OpenAIEmbedder
 from nodes.models.llms import EmbeddedLlm, FakeLlm, OpenAILlm
 from nodes.resources import Resources
 from stores.assets.fetch import ASSETS
@@ -190,7 +190,7 @@ assert "torch" not in sys.modules, "a cached text loaded torch"
 
 
 @pytest.mark.slow
-def test_minilm_gives_a_text_the_same_bytes_in_any_batch_and_loads_nothing_for_known_texts(
+def test_minilm_gives_the_same_bytes_beside_a_few_texts_and_loads_nothing_for_known_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not ASSETS["minilm"].is_present:
@@ -218,6 +218,12 @@ def test_minilm_gives_a_text_the_same_bytes_in_any_batch_and_loads_nothing_for_k
     assert batch[:1].tobytes() == alone.tobytes()
     assert np.linalg.norm(batch, axis=1) == pytest.approx(1)
     assert batch[0] @ batch[1] > batch[0] @ batch[2] + 0.2
+    (tmp_path / "embeddings.sqlite").rename(tmp_path / "older.sqlite")
+    _open.cache_clear()
+    many = ["a red shoe", *(f"text {i} of {'many ' * i}" for i in range(BULK))]
+    bulk = MiniLM().build(Resources()).embed(many)
+    assert np.abs(bulk[0] - alone[0]).max() < 1e-5
+    assert np.linalg.norm(bulk, axis=1) == pytest.approx(1)
 
 
 MISSING = """

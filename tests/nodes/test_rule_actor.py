@@ -9,7 +9,6 @@ from envs.protocols import is_legal
 from envs.webshop import prompt
 from envs.webshop.actions import WebShopActions
 from envs.webshop.pages import SEARCH
-from envs.webshop.wish import read_wish
 from nodes.act.shop.rule import Rule
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
@@ -71,30 +70,6 @@ def choose(act, lines, actions, history=(), step=None, **kw):
 
 
 # --- reading
-
-
-def test_the_wish_is_taken_apart():
-    wish = read_wish(WISH)
-    assert wish.phrases == ("machine wash men's shirts", "long sleeve")
-    assert wish.options == (("color", "black"), ("size", "x-large"))
-    assert wish.limit == 50.0
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "limit"),
-    [
-        ("Find me ultra hd cameras for stereo sound", (), None),
-        ("Find me lamps with color: a with b, and price lower than 1000000 dollars",
-         (("color", "a with b"),), 1_000_000.0),
-        ("Find me pads with fit type: men, and item package quantity: 2",
-         (("fit type", "men"), ("item package quantity", "2")), None),
-        ("", (), None),
-        ("i need a thing, and price lower than 20.", (), 20.0),
-    ],
-)  # fmt: skip
-def test_wishes_of_other_forms(text, options, limit):
-    wish = read_wish(text)
-    assert (wish.options, wish.limit) == (options, limit)
 
 
 def test_results_are_read():

@@ -1,7 +1,6 @@
 """Banks on disk: nothing double, nothing lost, nothing of another make; search against brute force."""
 
 import multiprocessing
-import sqlite3
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from stores.bank import nearest
 from stores.bank.bank import Bank, Entry, Row, export_rows, merge, open_bank
 from stores.bank.nearest import Searcher
+from stores.bank.served import searcher_of
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError
@@ -30,6 +30,20 @@ def bank(folder, make="m/16"):
     return Bank(folder, "state", {"text": make}, create=True)
 
 
+@pytest.fixture(params=["files", "postgres", "chroma"])
+def place(request, tmp_path, monkeypatch):
+    """Return a function: where a bank of a name lies; `place.vectors` is where it is searched."""
+    if request.param == "files":
+        make = lambda name="bank": tmp_path / name  # noqa: E731
+    else:
+        monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+        named = request.getfixturevalue("database")
+        make = lambda name="bank": named(name)  # noqa: E731
+    make.vectors = request.getfixturevalue("chroma") if request.param == "chroma" else None
+    make.search = lambda store, key="text": searcher_of(store, key, make.vectors)
+    return make
+
+
 def nearest_by_hand(rows, query, k):
     return [f"r{i}" for i in np.argsort(-(rows @ query), kind="stable")[:k]]
 
@@ -38,8 +52,8 @@ def ids(store, found):
     return [row.id for row in store.rows([n for n, _ in found])]
 
 
-def test_a_row_is_added_once_and_its_source_is_marked_in_the_same_transaction(tmp_path):
-    store = bank(tmp_path)
+def test_a_row_is_added_once_and_its_source_is_marked_in_the_same_transaction(place):
+    store = bank(place())
     assert store.add(entries(vectors(4)), "s") == 4
     assert store.add(entries(vectors(6)), "s") == 2
     assert store.is_read("s")
@@ -55,21 +69,21 @@ def test_a_row_is_added_once_and_its_source_is_marked_in_the_same_transaction(tm
     assert not store.is_read("half")
 
 
-def test_another_embedder_or_kind_is_refused_by_name(tmp_path):
-    bank(tmp_path).close()
+def test_another_embedder_or_kind_is_refused_by_name(place):
+    bank(place()).close()
     with pytest.raises(UserError, match=r"'m/16', not 'other/8'"):
-        StateBank(tmp_path, "other/8")
+        StateBank(place(), "other/8")
     with pytest.raises(UserError, match="kind 'state', not 'trace'"):
-        TraceBank(tmp_path)
-    with pytest.raises(UserError, match="bank build"):
-        StateBank(tmp_path / "nowhere")
+        TraceBank(place())
+    with pytest.raises(UserError, match="no bank"):
+        StateBank(place("nowhere"))
 
 
-def test_a_vector_of_another_size_or_without_direction_is_refused(tmp_path):
-    store = bank(tmp_path)
+def test_a_vector_of_another_size_or_without_direction_is_refused(place):
+    store = bank(place())
     store.add(entries(vectors(3)))
     with pytest.raises(UserError, match="size 4"):
-        Searcher(store, "text").search(np.ones(4, np.float32), 1)
+        place.search(store).search(np.ones(4, np.float32), 1)
     with pytest.raises(UserError, match="no direction"):
         store.add([Entry(Row("z", "t", 1, {}), {"text": np.full(16, np.nan, np.float32)})])
     assert len(store) == 3
@@ -82,14 +96,14 @@ def test_a_damaged_file_is_told_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["flat", "cells"])
-def test_search_finds_what_brute_force_finds(tmp_path, monkeypatch, how):
+def test_search_finds_what_brute_force_finds(place, monkeypatch, how):
     monkeypatch.setattr(nearest, "_TAIL", 50)
     if how == "cells":
         monkeypatch.setattr(nearest, "FLAT", 100)
     rows = vectors(600)
-    store = bank(tmp_path)
+    store = bank(place())
     store.add(entries(rows[:500]))
-    searcher = Searcher(store, "text")
+    searcher = place.search(store)
     for query in vectors(20, seed=1):
         found = searcher.search(query, 5)
         assert ids(store, found) == nearest_by_hand(rows[:500], query, 5)
@@ -119,11 +133,11 @@ def test_damaged_index_files_are_made_again(tmp_path):
     assert Searcher(store, "text").search(rows[3], 1)[0][0] == 4
 
 
-def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(tmp_path):
-    store = bank(tmp_path)
+def test_a_row_with_many_vectors_comes_once_and_does_not_crowd_others_out(place):
+    store = bank(place())
     close = vectors(1) + 0.001 * vectors(40, seed=5)
     store.add([Entry(Row("many", "t", 1, {}), {"text": close}), *entries(vectors(3, seed=9))])
-    found = Searcher(store, "text").search(vectors(1)[0], 3)
+    found = place.search(store).search(vectors(1)[0], 3)
     assert len({n for n, _ in found}) == 3
     assert found[0][0] == 1
 
@@ -135,20 +149,19 @@ def _write(folder, first, together):
         store.add(entries(vectors(1, seed=i), first=i), f"s{i}")
 
 
-def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(tmp_path):
+def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(place):
     context = multiprocessing.get_context("spawn")
     together = context.Barrier(3)
     starts = (0, 20, 40)
-    writers = [context.Process(target=_write, args=(tmp_path, n, together)) for n in starts]
+    writers = [context.Process(target=_write, args=(place(), n, together)) for n in starts]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join(60)
         assert writer.exitcode == 0
-    store = bank(tmp_path)
+    store = bank(place())
     assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(80))
-    counted = sqlite3.connect(store.path).execute("select count(*) from vectors").fetchone()
-    assert counted == (80,)
+    assert store.query("select count(*) from vectors")[0][0] == 80
 
 
 def _make(folder, together):
@@ -169,29 +182,32 @@ def test_many_make_the_same_new_file_at_once(tmp_path):
     assert [maker.exitcode for maker in makers] == [0] * 6
 
 
-def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(tmp_path):
+def test_merge_takes_each_row_once_with_its_vectors_and_refuses_another_make(place, tmp_path):
     rows = vectors(8)
-    a, b = bank(tmp_path / "a"), bank(tmp_path / "b")
+    a, b = bank(place("a")), bank(place("b"))
     a.add(entries(rows[:5]), "one")
     b.add(entries(rows[3:], first=3), "two")
-    assert merge(a, tmp_path / "all") == 5
-    assert merge(b, tmp_path / "all") == 3
-    assert merge(b, tmp_path / "all") == 0
-    both = open_bank(tmp_path / "all")
+    assert merge(a, place("all")) == 5
+    assert merge(b, place("all")) == 3
+    assert merge(b, place("all")) == 0
+    both = open_bank(place("all"))
     assert both.is_read("one")
     assert both.is_read("two")
-    assert ids(both, Searcher(both, "text").search(rows[6], 1)) == ["r6"]
+    assert ids(both, place.search(both).search(rows[6], 1)) == ["r6"]
     with pytest.raises(UserError, match="other"):
-        merge(bank(tmp_path / "c", "other/16"), tmp_path / "all")
+        merge(bank(place("c"), "other/16"), place("all"))
     with pytest.raises(UserError, match="itself"):
-        merge(a, tmp_path / "a")
+        merge(a, place("a"))
     assert export_rows(both, tmp_path / "rows.jsonl") == 8
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
 
 
-def test_use_is_counted_as_a_running_mean(tmp_path):
-    store = bank(tmp_path)
+def test_use_is_counted_as_a_running_mean(place):
+    store = bank(place())
     store.add(entries(vectors(2)))
+    store.add([], folded=[("r1", 9.0), ("unknown", 1.0)])
+    store.add([], folded=[("r1", 2.0)])
+    assert (store.row("r1").q, store.row("r1").data["seen"]) == (4.0, 3)
     store.count_use([1], 1.0)
     store.count_use([1], 0.0)
     row = store.row("r0")
@@ -199,8 +215,8 @@ def test_use_is_counted_as_a_running_mean(tmp_path):
     assert store.row("r1").uses == 0
 
 
-def test_keys_combine_by_the_mean_of_their_cosines(tmp_path):
-    store = StateBank(tmp_path, "m/16", "u", create=True)
+def test_keys_combine_by_the_mean_of_their_cosines(place):
+    store = StateBank(place(), "m/16", "u", create=True, vectors=place.vectors)
     text, state = vectors(30), vectors(30, 8, seed=4)
     store.bank.add(
         Entry(Row(f"r{i}", "t", 5, {}), {"text": text[i], "state": state[i]}) for i in range(30)

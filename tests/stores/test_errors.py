@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.errors import MissingExtra, UserError, needs
+from stores.errors import MissingExtra, UserError, extra_of, missing, needs
 
 
 def test_a_missing_package_names_the_extra_that_brings_it():
@@ -14,6 +14,27 @@ def test_a_missing_package_names_the_extra_that_brings_it():
     assert issubclass(MissingExtra, UserError)
 
 
+def test_a_missing_part_of_a_shared_folder_is_named_whole():
+    """``langgraph`` is the core's own: it is a distribution beside it that is missing."""
+    with pytest.raises(MissingExtra, match=r"'langgraph\.checkpoint\.nowhere' is not"), needs("qa"):
+        import langgraph.checkpoint.nowhere  # noqa: F401
+
+
 def test_other_errors_pass():
     with pytest.raises(ImportError), needs("qa"):
         from stores.errors import nothing_of_the_kind  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("torch", "local"), ("tabulate", "eval"), ("sklearn", "train"), ("bs4", "qa"), ("ray", "ray")],
+)
+def test_any_package_of_an_extra_names_it_unasked(package, extra):
+    line = missing(ModuleNotFoundError("gone", name=f"{package}.inside"))
+    assert str(line).endswith(f"pip install 'stategate[{extra}]'")
+
+
+def test_what_no_extra_brings_stays_a_fault():
+    assert missing(ModuleNotFoundError("gone", name="nowhere")) is None
+    assert missing(ImportError("gone", name="torch")) is None
+    assert extra_of("typer") is None

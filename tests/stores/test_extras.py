@@ -19,7 +19,7 @@ sys.meta_path.insert(0, Refuse())
 EXTRAS = (
     "torch,faiss,sentence_transformers,transformers,tokenizers,xllamacpp,accelerate,gguf,"
     "jinja2,chromadb,bm25s,bs4,pypdf,Stemmer,sqlalchemy,gradio,markupsafe,"
-    "matplotlib,starlette,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
+    "matplotlib,starlette,tabulate,sklearn,ir_measures,pytrec_eval,scipy,psycopg,ray,pandas"
 )
 
 
@@ -83,3 +83,25 @@ print("reward", out["reward"], out["done"], sorted(loaded))
     assert (
         "no recurrent state: " in told
     )  # the preset's updater is an extra's, and nothing reads it
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        ("run webshop --set actor.kind=rule --set context.kind=compress", "local"),
+        ("run webshop --set actor.kind=rule --set context.kind=retrieve", "local"),
+        ("eval live --agents full --goals 0-1 --set actor.kind=rule --out run", "eval"),
+        ("eval report run --out page.md", "eval"),
+    ],
+)
+def test_a_command_without_its_extra_says_so_in_one_line(words, extra, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    play = "import sys\nsys.argv[1:] = sys.argv[2:]\nfrom ui.cli.main import main\nmain()\n"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "args.json").write_text('{"command": "x"}')
+    (tmp_path / "run" / "summary.json").write_text('{"rows": [], "tests": []}')
+    words = words.replace("--out run", "--out other")
+    code, told = core(play, *words.split())
+    assert code == 2, told
+    assert "Traceback" not in told
+    assert f"is not installed: pip install 'stategate[{extra}]'" in told.splitlines()[-1]

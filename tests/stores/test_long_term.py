@@ -165,7 +165,7 @@ def test_migrations_bring_an_older_database_up_without_losing_facts(tmp_path, me
         db.execute("DELETE FROM schema_versions WHERE version >= 4")
     again = LongTerm(memory.url)
     with sqlite3.connect(tmp_path / "memory.sqlite") as db:
-        assert db.execute("SELECT max(version), count(*) FROM schema_versions").fetchone() == (5, 5)
+        assert db.execute("SELECT max(version), count(*) FROM schema_versions").fetchone() == (6, 6)
         db.execute("SELECT * FROM items")
     assert len(again.facts(ME)) == 1
 
@@ -223,3 +223,26 @@ def test_concurrent_sessions_lose_nothing_and_duplicate_nothing_in_postgresql(po
 def test_vectors_of_another_embedder_are_not_compared(memory):
     memory.write(ME, turn("Where are stones?", "On the playa."))
     assert memory.search(ME, np.ones(8, dtype=np.float32), "other/8") == []
+
+
+def test_a_full_memory_lets_go_what_is_missed_least_and_says_so(memory):
+    told = [
+        ("Who won?", "Unknown.", {"success": False}),
+        ("Where is the key?", "In the pot.", {}),
+        ("Where is the key?", "In the pot.", {}),
+        ("Who is Bo?", "A smith.", {"salience": 0.6}),
+    ]
+    for step, (asked, answer, more) in enumerate(told):
+        memory.add(ME, turn(asked, answer, step, at=float(step), **more), most=20)
+    dropped = []
+    for step in range(10, 40):
+        words = turn(f"Topic number {step}?", f"It is {step}.", step, at=float(step))
+        dropped += memory.add(ME, words, most=20).dropped
+    kept = [fact.question for fact in memory.facts(ME)]
+    assert len(kept) <= 20
+    assert {"Where is the key?", "Who is Bo?", "Topic number 39?"} <= set(kept)
+    assert "Who won?" not in kept
+    assert len(dropped) == len(set(dropped)) == 33 - len(kept)
+    again = LongTerm(memory.url)  # what the database holds is what this process finds
+    for words in ("Topic number 39?", "Topic number 12?", "key"):
+        assert [f.id for f in found(memory, words)] == [f.id for f in found(again, words)]

@@ -19,8 +19,10 @@ def events(step, *, last=False):
     return [*found, Event("REWARD", "1.0", step), Event("DONE", "", step)] if last else found
 
 
-@pytest.fixture
-def store(tmp_path):
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request, tmp_path):
+    if request.param == "postgres":
+        return TraceStore(request.getfixturevalue("database")())
     return TraceStore(tmp_path / "traces.sqlite")
 
 
@@ -191,7 +193,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_forked_process_does_not_use_its_parents_connection(store):
+def test_a_forked_process_does_not_use_its_parents_connection(tmp_path):
+    store = TraceStore(tmp_path / "traces.sqlite")
     # In a process of its own: forking one that has threads may hang.
     done = subprocess.run([sys.executable, "-c", _FORKED, str(store.path)], check=False)
     assert done.returncode == 0
@@ -204,12 +207,30 @@ def _many(path, name):
 
 def test_processes_write_side_by_side(store):
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_many, args=(store.path, f"e{i}")) for i in range(3)]
+    workers = [context.Process(target=_many, args=(store.place, f"e{i}")) for i in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     assert {e["steps"] for e in store.episodes()} == {20}
-    with sqlite3.connect(store.path) as db:
-        assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
+    if store.path.is_file():
+        with sqlite3.connect(store.path) as db:
+            assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
+
+
+def test_a_database_that_does_not_answer_is_one_clear_line_without_its_password():
+    with pytest.raises(UserError, match="cannot use the traces") as error:
+        TraceStore("postgresql://ann:secret7@127.0.0.1:9/none")
+    assert "\n" not in str(error.value)
+    assert "secret7" not in str(error.value)
+    with pytest.raises(UserError, match="STATEGATE_NOWHERE"):
+        TraceStore("$STATEGATE_NOWHERE")
+
+
+def test_two_names_in_one_database_are_two_stores(database):
+    a, b = TraceStore(database("a")), TraceStore(database("b"))
+    write(a, "in a")
+    assert b.episodes() == []
+    with pytest.raises(UserError, match="no name for tables"):
+        TraceStore(database('a"; drop schema public'))

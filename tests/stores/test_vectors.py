@@ -1,10 +1,5 @@
 """Collections in Chroma: they remember their embedder; a folder and a server behave alike."""
 
-import socket
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pytest
 
@@ -50,24 +45,5 @@ def test_a_wrong_filter_and_a_missing_server_are_told(tmp_path):
         Vectors("http://127.0.0.1:9", "kept", "one", 4)
 
 
-def test_a_chroma_server_does_the_same(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    code = f"import sys; sys.argv = ['chroma', 'run', '--path', {str(tmp_path)!r}, '--host', "
-    code += f"'127.0.0.1', '--port', '{port}']; from chromadb.cli.cli import app; app()"
-    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline, "the server did not start"
-                assert server.poll() is None, "the server stopped"
-                time.sleep(0.2)
-        check_search(filled(f"http://127.0.0.1:{port}", "served"))
-    finally:
-        server.terminate()
-        server.wait(20)
+def test_a_chroma_server_does_the_same(chroma):
+    check_search(filled(chroma, "served"))

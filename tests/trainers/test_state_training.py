@@ -5,7 +5,6 @@ from typing import Literal
 
 import pytest
 
-from envs.webshop import WebShop
 from envs.webshop.view import WebShopView
 from nodes.build_context.query import trained_query
 from nodes.models.embedders import Hashing
@@ -22,7 +21,6 @@ from trainers.episodes import split_by_group
 from trainers.settings import AllocatorSettings, RetrieverSettings, StateSettings, read_settings
 from trainers.state import allocator, model, retriever
 from trainers.webshop.collect import collect
-from trainers.webshop.goals import splits
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +30,18 @@ def folder(tmp_path_factory):
     return out
 
 
-def test_splits_share_no_product_with_the_goals_before(folder):
-    shop = WebShop.load("sample")
-    found = splits(shop)
-    first = min(found["train-index"])
-    tested = {shop.goals[i]["asin"] for i in range(first)}
-    assert not tested & {shop.goals[i]["asin"] for i in found["train"]}
-    sides = split_by_group(read_trajectories(folder / "train.jsonl"), 0.2, 0, "asin")
+def test_sides_share_no_product_and_no_wording(folder):
+    played = read_trajectories(folder / "train.jsonl")
+    reported = read_trajectories(folder / "heldout.jsonl")
+    sides = [*split_by_group(played, 0.2, 0, "asin"), reported]
     products = [{t.agent["asin"] for t in side} for side in sides]
     assert all(products)
     assert not products[0] & products[1]
+    assert not products[0] & products[2]
+    kinds = {t.agent.get("shopper", t.agent["kind"]) for t in sides[0]}
+    assert kinds >= {"steady", "careful", "hasty", "rule"}
+    limits = [t.instruction.count(" and price lower than ") for t in sides[0]]
+    assert sum(limits) < len(limits) / 2  # the template's words are few among many
 
 
 def test_the_expert_is_the_same_again_and_mostly_right(folder, tmp_path):

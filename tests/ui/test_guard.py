@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from stores import accounts
 from stores.errors import UserError
 from ui.app import guard
 from ui.app.guard import COOKIE, Guard, bounds, owned, owner_of
@@ -177,17 +178,17 @@ def test_places_in_a_config_stay_inside(monkeypatch, tmp_path):
 def test_accounts_are_hashes_in_a_file(tmp_path):
     file = tmp_path / "accounts"
     file.write_text(
-        f"# ours\n{guard.hashed('ann', 'correct horse')}\n{guard.hashed('bob', 'battery 9')}\n"
+        f"# ours\n{accounts.hashed('ann', 'correct horse')}\n{accounts.hashed('bob', 'battery 9')}\n"
     )
     assert "horse" not in file.read_text()
-    check = guard.checks(guard.read_accounts(file))
+    check = accounts.checks(accounts.read_accounts(file))
     assert check("ann", "correct horse")
     assert check("bob", "battery 9")
     for user, password in (("ann", "battery 9"), ("ann", ""), ("eve", "correct horse"), ("", "")):
         assert not check(user, password)
     file.write_text("ann:plain\n")
     with pytest.raises(UserError, match="line 1 is no account"):
-        guard.read_accounts(file)
+        accounts.read_accounts(file)
 
 
 def test_answers_are_drawn_as_text():

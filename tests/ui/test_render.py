@@ -12,6 +12,7 @@ from envs.webshop.view import WebShopView
 from graph import Session, build_graph, load_config
 from nodes.protocols import BuiltContext, Decision, Piece
 from ui.actions import label, reward_parts, split_action, typed_action
+from ui.app.render.alignment import render_alignment
 from ui.app.render.charts import (
     Cell,
     Path,
@@ -252,3 +253,26 @@ def test_state_charts_count_hits_and_lost_actions():
     allocation = render_allocation([kept, context(piece("b", "item", "y"))])
     assert allocation.count("sg-none") == 2
     assert "sg-cell-lost" in allocation
+
+
+def test_the_alignment_says_which_words_ask_for_which_part():
+    text = (
+        "Instruction:\nx\n[button] Back to Search [button_]\n[button] < Prev [button_]\ncolor\n"
+        "  [button] black [button_]\n  [button] red [button_]\nsize\n  [button] large [button_]\n"
+        "Desk Lamp with Brass Foot\nPrice: $55.00\nRating: N.A.\n[button] Buy Now [button_]\n"
+    )
+    labels = ("back to search", "< prev", "black", "red", "large", "buy now")
+    page = Observation(text, tuple(f"click[{label}]" for label in labels))
+    drawn = render_alignment(
+        WebShopView(), f"a desk lamp in black, not red, under $40 {EVIL}", page
+    )
+    rows = re.findall(r"<td>(\d+)</td><td>(.*?)</td><td>(.*?)</td>\s*<td>(.*?)</td>", drawn)
+    told = {part: (words, verdict.partition(" ")[0]) for _, words, part, verdict in rows}
+    assert told["color: black"] == ("black", "asked")
+    assert told["size"] == ("–", "left")
+    assert told["Product: Desk Lamp with Brass Foot"][0] == "desk lamp"
+    assert told["Price: &#36;55.00"] == ("under &#36;40", "beyond")
+    assert "<img" not in drawn
+    assert re.search(r"<mark[^>]*>black<sup>1</sup></mark>", drawn)
+    nothing = Observation("A dark room.", ("look",))
+    assert render_alignment(PlainView(), "find the key", nothing) == ""

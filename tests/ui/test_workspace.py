@@ -133,3 +133,18 @@ def test_old_tabs_are_removed_and_damaged_ones_are_unknown(tmp_path):
     next(tmp_path.glob("*.json")).write_text("{")
     assert tabs.read("a") is None
     assert tabs.prune(days=-1) == 1
+
+
+def test_the_last_update_changes_nothing(open_server):
+    """Gradio sends a generator's last update twice: the second would undo what came in between."""
+    import gradio as gr
+
+    from ui.app.tabs.common import App
+    from ui.app.tabs.episode import EpisodeTab
+
+    with gr.Blocks():
+        episode = EpisodeTab(App(open_server(), gr.Textbox()), gr.HTML())
+    for move in (episode.load, episode.take_step, episode.auto_run):
+        *_, drawn, last = move("one")
+        assert str(drawn[episode.page])
+        assert list(last.values()) == [gr.skip()], move.__name__

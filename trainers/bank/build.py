@@ -116,6 +116,7 @@ def trace_row(episode: Episode, view: View) -> Row:
         "steps": len(episode.steps),
         "episode": episode.id,
         "source": episode.source,
+        "trust": episode.trust,
     }
     return Row(id=episode.id, task=episode.task_id, q=10.0 * episode.reward, data=data)
 

@@ -5,7 +5,7 @@ A broken, empty or half-written record is left out and named in ``problems``; it
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,13 @@ class Episodes:
     problems: list[str] = field(default_factory=list)
 
 
-def read_episodes(paths: Sequence[str | Path], include_incorrect: bool = False) -> Episodes:
-    """Read all episodes in files and folders. Raises ``UserError`` where a path is not there."""
+def read_episodes(
+    paths: Sequence[str | Path], include_incorrect: bool = False, trust: float = 1.0
+) -> Episodes:
+    """Read all episodes in files and folders. Raises ``UserError`` where a path is not there.
+
+    ``trust`` is that of who recorded them.
+    """
     read = Episodes()
     seen: set[str] = set()
     for given in paths:
@@ -40,7 +45,7 @@ def read_episodes(paths: Sequence[str | Path], include_incorrect: bool = False) 
                     continue
                 seen.add(episode.id)
                 if episode.correct or include_incorrect:
-                    read.found.append(episode)
+                    read.found.append(replace(episode, trust=trust))
     return read
 
 

@@ -12,6 +12,7 @@ only (``envs.asking``), so what they learn holds for any world's words.
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
+from envs.asking.meaning import reduced
 from envs.asking.request import read_request
 from envs.asking.subject import subject_features
 from envs.asking.text import content
@@ -31,16 +33,20 @@ from envs.asking.words import around, word_features
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
-from envs.webshop.wordings import TEMPLATE, names_of, reword
+from envs.webshop.wordings import TEMPLATE, families, names_of, reword
+from envs.webshop.wordings.changes import CHANGES
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance
+from stores.text import stem
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
 
 _HIDDEN = {"word": 16, "value": 16, "subject": 8}
 _BINS = 10
-_OFTEN = ("negation",)  # drawn twice as often: it has the most to tell apart
+_LETTERS = 14  # of a word whose meaning is kept
+_OFTEN = ("negation", "amend")  # drawn twice as often: they have the most to tell apart
+_REWORDED = ("synonyms", "near-words")  # always said in the same other words
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,11 @@ class Words:
 
 
 class Aligner(nn.Module):
-    """Both networks; ``word`` and ``value`` are a hidden layer each."""
+    """The networks, a hidden layer each, and the words' meanings, which are not trained."""
 
-    def __init__(self) -> None:
+    def __init__(self, meaning: Mapping[str, Tensor]) -> None:
         super().__init__()
+        self.meaning = meaning
         self.word = _layers(5 * len(WORD), _HIDDEN["word"], len(ROLES))
         self.value = _layers(len(VALUE), _HIDDEN["value"], 2)
         self.none = nn.Linear(len(NONE), 1)
@@ -81,7 +88,31 @@ class Aligner(nn.Module):
             first, last = layers[0], layers[2]
             named = {"w1": first.weight.T, "b1": first.bias, "w2": last.weight.T, "b2": last.bias}
             found |= {f"{part}/{name}": tensor for name, tensor in named.items()}
-        return {**found, "value/w3": self.none.weight.T, "value/b3": self.none.bias}
+        found |= {"value/w3": self.none.weight.T, "value/b3": self.none.bias}
+        return {**found, **self.meaning}
+
+
+def meanings(settings: AlignerSettings) -> dict[str, Tensor]:
+    """Return the meanings of a sentence model's vocabulary, of the last aligner if it has any."""
+    from safetensors.torch import load_file
+
+    known = Path(f"{settings.checkpoint}.safetensors")
+    old = load_file(known) if known.is_file() else {}
+    if "meaning/vectors" in old:
+        return {name: old[name] for name in ("meaning/words", "meaning/vectors")}
+    from nodes.models.embedders import load_minilm
+
+    model = load_minilm()
+    plain: dict[str, str] = {}
+    for word, _ in sorted(model.tokenizer.get_vocab().items(), key=lambda pair: pair[1]):
+        if word.isascii() and word.isalpha() and 3 <= len(word) <= _LETTERS:
+            plain.setdefault(stem(word), word)  # the commonest word of a stem speaks for it
+    vectors = model.encode(list(plain.values()), batch_size=256, normalize_embeddings=True)
+    keys = np.frombuffer(" ".join(plain).encode(), dtype=np.uint8).copy()
+    return {
+        "meaning/words": torch.from_numpy(keys),
+        "meaning/vectors": torch.from_numpy(reduced(vectors)),
+    }
 
 
 def _layers(size: int, hidden: int, out: int) -> Any:
@@ -98,9 +129,12 @@ def words_of_goal(goal: Mapping[str, Any]) -> Words:
         "value": [(str(value), name) for name, value in goal["goal_options"].items()],
     }
     roles = np.full(len(request.tokens), ROLES.index("talk"), dtype=np.int64)
+    change = CHANGES.get(families().get(str(goal.get("wording")), {}).get("change", ""))
+    is_fixed = change is not None and goal["wording"] in _REWORDED
     for role, texts in parts.items():  # of words that are several, the last role counts
         for text, name in texts:
-            span = locate(request, text, name)
+            said = change(text, random.Random(0)) if is_fixed and change else text
+            span = locate(request, said, name)
             for place in span.places if span.is_whole else ():
                 roles[place] = ROLES.index(role)
     places = [
@@ -242,9 +276,10 @@ def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
         say(plan.world, held, develop, 4, settings.seed + 2),
     ]
     torch.manual_seed(settings.seed)
-    model = Aligner()
+    model = Aligner(meanings(settings))
     # Where words stand is told from the goals' parts alone: nothing is known of roles yet.
-    install({name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()})
+    nothing = {name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()}
+    install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
     words = [[words_of_goal(one.goal) for one in part] for part in said]
     _fit_words(model, settings, words[0], words[1])
     install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})

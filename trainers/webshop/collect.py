@@ -1,15 +1,18 @@
-"""The expert's episodes to learn from, as JSON lines.
+"""Episodes to learn from, as JSON lines.
 
-``collect`` plays the real goals of each split: ``train.jsonl`` (goals of products that no goal below
-1500 uses), ``train-index.jsonl`` (the looser split: any goal from 1500 on, so the same products as in
-the tests) and ``heldout.jsonl``. ``collect_practice`` plays practice goals; in half of those episodes
-it opens the best-looking wrong product first: the pages that a learner must learn to leave.
+``collect`` is for what reads a page's state: several shoppers (an expert with three sets of detours,
+``rule`` and, where asked for, ``policy``) in many wordings. ``train.jsonl`` says its goals in wordings
+to train on; a part of its products is marked as validation and said in wordings to develop with, so
+neither product nor family stands on both sides. ``heldout.jsonl`` is goals 500 to 1499 in wordings to
+develop with. ``collect_practice`` plays practice goals for ``policy``; in half of those episodes the
+expert opens the best-looking wrong product first: the pages that a learner must learn to leave.
 ``collect.json`` says how often the expert made which detour.
 """
 
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,9 @@ from tqdm import tqdm
 
 from envs.webshop import WebShop
 from envs.webshop.expert import Rates, play
-from nodes.act.shop.rule import Rule
+from envs.webshop.wordings import reworded
 from nodes.observe.webshop import WebShopEnv
+from nodes.registry import registry
 from stores.files import write_json
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
@@ -26,23 +30,65 @@ from trainers.episodes import Readers, make_resources
 from trainers.webshop.goals import MODES, draw, load_shop, practice, splits
 
 _STEPS = 20
-PRACTICE = Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0)
+_TEMPERATURE = 0.7
+#: Sets of detours of the expert that shop side by side.
+SHOPPERS: Mapping[str, Rates] = {
+    "steady": Rates(),
+    "careful": Rates(short_search=0.1, wrong_product=0.5, wrong_option=0.0, careful=1.0),
+    "hasty": Rates(short_search=0.6, wrong_product=0.1, wrong_option=0.1),
+}
+PRACTICE = SHOPPERS["careful"]
 #: A split's name, its goals, how many episodes, and whether products (else goals) come evenly.
 Part = tuple[str, Sequence[int], int, bool]
 
 
 def collect(
     data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0,
-    modes: Sequence[str] = MODES,
+    modes: Sequence[str] = MODES, others: Sequence[str] = ("rule",),
 ) -> dict[str, Any]:  # fmt: skip
-    """Play all splits, the observation modes in turn; return what ``collect.json`` says."""
-    worlds = {mode: load_shop(data, mode) for mode in modes}
-    # Few products are left to train on, so their goals are used evenly; elsewhere products are.
+    """Let every shopper play; the observation modes take turns. Returns what ``collect.json`` says.
+
+    ``others`` are kinds of actors that play a third of the goals each, beside the expert; only their
+    successes are kept. A tenth of ``n`` more is for validation.
+    """
+    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
+    plan = plans[modes[0]]
+    tested = splits(plan.world)["heldout"]
     parts = [
-        (name, goals, heldout if name == "heldout" else n, name != "train")
-        for name, goals in splits(worlds[modes[0]]).items()
+        ("train", plan.training, n, False),
+        ("validation", plan.heldout + plan.made_heldout, max(n // 10, 1), False),
+        ("heldout", tested, heldout, True),
     ]
-    return _write(out, worlds, parts, seed, Rates())
+    worlds = {mode: p.world for mode, p in plans.items()}
+    for world in worlds.values():  # practice leaves the goals of tests as the template says them
+        said = reworded([world.goals[i] for i in tested], world.products, "develop", seed)
+        for i, goal in zip(tested, said, strict=True):
+            world.goals[i] = goal
+    played = {part[0]: _shopped(worlds, part, seed + i, others) for i, part in enumerate(parts)}
+    validation = [_marked(t, "validation") for t in played.pop("validation")]
+    played["train"] += validation
+    return _written(out, played, seed, plan.world, {name: vars(r) for name, r in SHOPPERS.items()})
+
+
+def _marked(trajectory: Trajectory, side: str) -> Trajectory:
+    return replace(trajectory, agent={**trajectory.agent, "side": side})
+
+
+def _shopped(
+    worlds: Mapping[str, WebShop], part: Part, seed: int, others: Sequence[str]
+) -> list[Trajectory]:
+    """Play a part: the expert's shoppers take turns, then each other actor plays a third of it."""
+    name, goals, count, by_product = part
+    shop = next(iter(worlds.values()))
+    drawn = draw(goals, count, seed, shop, by="asin" if by_product else "index")
+    played: list[Trajectory] = []
+    for i, (shopper, rates) in enumerate(SHOPPERS.items()):
+        own = drawn[i :: len(SHOPPERS)]
+        for one in episodes(worlds, own, 10_000 * (i + 1) + seed, f"{name}/{shopper}", rates):
+            played.append(replace(one, agent={**one.agent, "shopper": shopper}))
+    for i, kind in enumerate(others):
+        played += acted(worlds, drawn[i % 3 :: 3], name, kind)
+    return played
 
 
 def collect_practice(
@@ -61,25 +107,31 @@ def collect_practice(
         ("heldout", plan.heldout + plan.made_heldout, heldout, False),
     ]
     worlds = {mode: p.world for mode, p in plans.items()}
-    return _write(out, worlds, parts, seed, PRACTICE, by_rule=True)
+    return _write(out, worlds, parts, seed, PRACTICE)
 
 
 def _write(
-    out: Path, worlds: Mapping[str, WebShop], parts: Iterable[Part], seed: int, rates: Rates,
-    by_rule: bool = False,
-) -> dict[str, Any]:  # fmt: skip
-    """Play and write each part as JSON lines, then ``collect.json``."""
+    out: Path, worlds: Mapping[str, WebShop], parts: Iterable[Part], seed: int, rates: Rates
+) -> dict[str, Any]:
+    """Let the expert and the rule actor play each part, write them and ``collect.json``."""
     shop = next(iter(worlds.values()))
-    summary: dict[str, Any] = {"seed": seed, "rates": vars(rates), "splits": {}}
-    summary["data"] = {"sha256": shop.catalogue.fingerprint}
+    played: dict[str, list[Trajectory]] = {}
     for i, (name, goals, count, by_product) in enumerate(parts):
         drawn = draw(goals, count, seed + i, shop, by="asin" if by_product else "index")
-        played = list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name, rates))
-        if by_rule:
-            played += ruled(worlds, drawn, name)
-        write_trajectories(out / f"{name}.jsonl", played)
+        own = list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name, rates))
+        played[name] = own + acted(worlds, drawn, name, "rule")
+    return _written(out, played, seed, shop, vars(rates))
+
+
+def _written(
+    out: Path, played: Mapping[str, Sequence[Trajectory]], seed: int, shop: WebShop, rates: Any
+) -> dict[str, Any]:
+    summary: dict[str, Any] = {"seed": seed, "rates": rates, "splits": {}}
+    summary["data"] = {"sha256": shop.catalogue.fingerprint}
+    for name, own in played.items():
+        write_trajectories(out / f"{name}.jsonl", own)
         sha256 = file_hash(out / f"{name}.jsonl")
-        summary["splits"][name] = {**_counted(played), "sha256": sha256}
+        summary["splits"][name] = {**_counted(own), "sha256": sha256}
     write_json(out / "collect.json", summary, indent=1)
     return summary
 
@@ -99,14 +151,22 @@ def episodes(
         )  # fmt: skip
 
 
-def ruled(worlds: Mapping[str, WebShop], goals: Sequence[int], name: str) -> list[Trajectory]:
-    """Let the rule actor play ``goals`` on whole pages; return what succeeded."""
+def acted(
+    worlds: Mapping[str, WebShop], goals: Sequence[int], name: str, kind: str
+) -> list[Trajectory]:
+    """Let an actor of ``kind`` play ``goals`` on whole pages; return what succeeded.
+
+    An actor that can be drawn from is, so that it does not play alike all the time.
+    """
     readers = Readers({"full": 1.0}, make_resources("hashing", "none", WebShopEnv()), 2000)
     reader = readers.draw(random.Random(0))
-    actor = Rule().build(readers.resources)
+    params = registry().parse("actor", kind)
+    if "temperature" in type(params).model_fields:
+        params = params.model_copy(update={"temperature": _TEMPERATURE})
+    actor = readers.resources.get(params)
     modes = sorted(worlds)
     won: list[Trajectory] = []
-    for i, goal in enumerate(tqdm(goals, desc=f"{name}, rule", unit="episode", disable=None)):
+    for i, goal in enumerate(tqdm(goals, desc=f"{name}, {kind}", unit="episode", disable=None)):
         world = worlds[modes[i % len(modes)]]
         session, page = world.reset(goal=goal)
         walk = readers.start(reader, world.instruction(session))
@@ -127,14 +187,14 @@ def ruled(worlds: Mapping[str, WebShop], goals: Sequence[int], name: str) -> lis
                 Event("DONE", "", last),
             ]
             told = {
-                "kind": "rule",
+                "kind": kind,
                 "mode": world.observation,
                 "asin": world.goals[goal]["asin"],
                 "detours": [],
             }
             won.append(
                 Trajectory(
-                    f"{name}-rule/{i}/{goal}",
+                    f"{name}-{kind}/{i}/{goal}",
                     tuple(events),
                     1.0,
                     walk.instruction,
@@ -149,9 +209,11 @@ def ruled(worlds: Mapping[str, WebShop], goals: Sequence[int], name: str) -> lis
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:
     """Return how often the expert succeeded and made which detour."""
     detours = Counter(d for t in played for d in dict.fromkeys(t.agent["detours"]))
+    kinds = Counter(str(t.agent.get("shopper", t.agent["kind"])) for t in played)
     n = len(played)
     return {
         "episodes": n,
+        "agents": dict(kinds.most_common()),
         "goals": len({t.task["goal"] for t in played}),
         "products": len({t.agent["asin"] for t in played}),
         "success": sum(t.reward == 1.0 for t in played) / n,

@@ -37,7 +37,6 @@ def splits(world: WebShop) -> dict[str, list[int]]:
     first = min(FIRST_TRAINING_GOAL, len(world.goals) // 2)
     return {
         "train": unseen,
-        "train-index": list(range(first, len(world.goals))),
         "heldout": list(range(len(parts["test"]), first)),
     }
 

@@ -1,10 +1,12 @@
 """The graphs of one server: one a config, over one set of models and one checkpointer."""
 
 import threading
+from dataclasses import replace
 
 from graph.build import Graph, build_graph
 from graph.checkpoints import open_saver
 from graph.config import Config
+from graph.forgetting import Places
 from nodes.resources import Resources
 from stores.home import home
 
@@ -26,6 +28,10 @@ class Agents:
             if key not in self._graphs:
                 self._graphs[key] = build_graph(config, self.saver, self.resources)
             return self._graphs[key]
+
+    def places(self) -> Places:
+        """Return the stores that hold what was said here, to be cleared of what is forgotten."""
+        return replace(Places.here(), checkpoints=None, saver=self.saver)
 
     def warm_up(self, config: Config) -> None:
         """Load what the first step needs (a chat model is started by the first step itself).

@@ -8,7 +8,6 @@ or to the browser where there are no accounts.
 
 import contextlib
 import hashlib
-import hmac
 import ipaddress
 import os
 import secrets
@@ -21,16 +20,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from graph.config import PLACES
 from stores.errors import UserError
 
 COOKIE = "stategate-browser"
 #: Beyond this machine's names: ``STATEGATE_HOSTS=lab.example.org``; folders: ``STATEGATE_ROOTS=/data``.
 HOSTS, ROOTS = "STATEGATE_HOSTS", "STATEGATE_ROOTS"
 _LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
-#: Fields of a config that may name a place on the disk.
-_PLACES = frozenset(
-    ("bank", "checkpoint", "checkpoints", "corpus", "data", "model", "path", "questions", "url")
-)
 _OWN = "web-"
 Scope = MutableMapping[str, Any]
 
@@ -77,7 +73,7 @@ class Bounds:
         elif isinstance(values, list | tuple):
             for value in values:
                 self.require_config(value, key)
-        elif isinstance(values, str) and key in _PLACES:
+        elif isinstance(values, str) and key in PLACES:
             place = values.removeprefix("sqlite:///")
             if ("/" in place or place.startswith(("~", "."))) and "://" not in place:
                 self.require_inside(place)
@@ -212,48 +208,3 @@ def _name(host: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
-
-
-# Accounts -------------------------------------------------------------------------------------------
-
-
-def hashed(user: str, password: str) -> str:
-    """Return a line of an accounts file: the user, and scrypt of the password with its salt."""
-    salt = secrets.token_bytes(16)
-    return f"{user}:scrypt${salt.hex()}${_scrypt(password, salt).hex()}"
-
-
-def read_accounts(path: str | Path) -> dict[str, str]:
-    """Return the hashes by user of an accounts file. Raises ``UserError``."""
-    try:
-        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read the accounts in '{path}' ({error})") from None
-    accounts: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        user, _, kept = line.strip().partition(":")
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not user or kept.count("$") != 2 or not kept.startswith("scrypt$"):
-            raise UserError(
-                f"'{path}' line {number} is no account: stategate ui --new-account NAME"
-            )
-        accounts[user] = kept
-    if not accounts:
-        raise UserError(f"'{path}' holds no account: stategate ui --new-account NAME >> {path}")
-    return accounts
-
-
-def checks(accounts: Mapping[str, str]) -> Callable[[str, str], bool]:
-    """Return what says whether a user and a password are one of ``accounts``, in equal time."""
-
-    def check(user: str, password: str) -> bool:
-        _, salt, expected = accounts.get(user, f"scrypt${'00' * 16}${'00' * 32}").split("$")
-        found = _scrypt(password, bytes.fromhex(salt)).hex()
-        return hmac.compare_digest(found, expected) and user in accounts
-
-    return check
-
-
-def _scrypt(password: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(password.encode(), salt=salt, n=1 << 14, r=8, p=1, dklen=32)

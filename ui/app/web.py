@@ -92,7 +92,8 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
                 talks = Conversations(agents, lambda tab: app.of(tab).config, tabs)
                 QaTab(app, talks).wire(qa_tab)
             with gr.Tab("Memory", id="memory") as memory_tab:
-                MemoryTab(app, talks, lambda: agents.resources.embedder).wire(memory_tab)
+                memory = MemoryTab(app, talks, lambda: agents.resources.embedder, agents.places)
+                memory.wire(memory_tab)
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
             with gr.Tab("Messages", id="messages"):

@@ -12,7 +12,10 @@ RESTORE_EXAMPLES = ("STATEGATE_HOME=~/again stategate restore monday.tar.gz",)
 
 
 def backup(file: _File) -> None:
-    """Keep banks, memories, traces, corpora and checkpoints of this home in one file."""
+    """Keep banks, memories, traces, corpora and checkpoints of this home in one file.
+
+    With what is on the servers that STATEGATE_POSTGRES and STATEGATE_CHROMA name, if they are set.
+    """
     from stores.backup import back_up
 
     files, size = back_up(file)
@@ -20,7 +23,7 @@ def backup(file: _File) -> None:
 
 
 def restore(file: _File) -> None:
-    """Unpack a backup into an empty home."""
+    """Unpack a backup into an empty home, and into empty servers if it holds what was on some."""
     from stores.backup import restore as unpack
     from stores.home import home
 

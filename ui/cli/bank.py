@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.evaluating import Ray, Workers
+from ui.cli.evaluating import Ray, Workers, crew_of
 from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ _Traces = Annotated[
 _Config = Annotated[str, opt("Preset or YAML file: its embedder, llm, updater.")]
 _Calls = Annotated[int, opt("Model calls at once.", min=1)]
 _PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
+_Trust = Annotated[
+    float, opt("Of who made them: 1 is yourself; advice needs 0.5 or more.", min=0, max=1)
+]
 _Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
 
 
@@ -39,6 +42,7 @@ def build(
         bool, opt("Failed episodes too, with blame.", "--include-incorrect")
     ] = False,
     updater: Annotated[bool, opt("Keep the config's recurrent states.", "--updater")] = False,
+    trust: _Trust = 1.0,
     limit: Limit = None,
     concurrency: _Calls = 1,
     per_minute: _PerMinute = 0,
@@ -52,7 +56,7 @@ def build(
     if kind not in ("state", "trace") or annotator not in ("return", "hindsight"):
         raise UserError("--kind is state or trace, --annotator is return or hindsight")
     settled, resources = _resources(config, overrides)
-    read = read_episodes(traces, include_incorrect)
+    read = read_episodes(traces, include_incorrect, trust)
     episodes = read.found[:limit]
     _tell_problems(read.problems, "not read")
     if not episodes:
@@ -120,11 +124,10 @@ def practice(
     ray: Ray = None,
 ) -> None:
     """Play goals with the rule actor in several styles, mistakes included, to learn from."""
-    from stores.workers import Crew
     from trainers.webshop.practice import practise
 
     named: dict[str, Any] = {"styles": styles.split(",")} if styles else {}
-    crew = Crew(workers, ray) if workers > 1 or ray is not None else None
+    crew = crew_of(workers, ray)
     played = practise(config, goals, out, overrides or (), crew=crew, **named)
     say(f"{played} episodes played, in {out}")
 
@@ -236,12 +239,13 @@ def prune(
 def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="BANKS", help="Banks to put together.")],
     out: Annotated[Path, opt("The bank they go to.", metavar="FOLDER")],
+    trust: _Trust = 1.0,
 ) -> None:
     """Put banks of one make together; a row that is in several comes once."""
     from stores.bank import bank
 
     sources = [bank.open_bank(folder) for folder in folders]
-    added = sum(bank.merge(source, out) for source in sources)
+    added = sum(bank.merge(source, out, trust) for source in sources)
     say(f"{added} new rows in {out}")
 
 

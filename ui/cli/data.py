@@ -1,7 +1,7 @@
 """``stategate data``: fetch the files that worlds read."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -72,6 +72,7 @@ def trajectories(
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     stray: Annotated[float, opt("Share of random commands (alfworld).", min=0, max=1)] = 0.1,
+    others: Annotated[str, opt("Actors that shop beside the expert: rule,policy.")] = "rule",
     seed: int = 0,
 ) -> None:
     """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
@@ -96,8 +97,12 @@ def trajectories(
     if observation not in (*MODES, "both"):
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
-    play = collect_practice if practice else collect
-    write_json("-", play(source, out, seed=seed, modes=modes, **known)["splits"])
+    how: dict[str, Any] = {"seed": seed, "modes": modes, **known}
+    if practice:
+        write_json("-", collect_practice(source, out, **how)["splits"])
+        return
+    actors = [name.strip() for name in others.split(",") if name.strip()]
+    write_json("-", collect(source, out, others=actors, **how)["splits"])
 
 
 @command(data_app, "stategate data convert human mturk/ --out runs/trajectories/human.jsonl")
@@ -112,3 +117,33 @@ def convert(
 
     count = write_trajectories(out, converted(form, source))
     say(f"{count} episodes in {out}")
+
+
+@command(data_app, "stategate data paraphrases --out paraphrased.yaml -n 40")
+def paraphrases(
+    out: Annotated[Path, opt("The family of wordings to write.", metavar="FILE.yaml")],
+    n: Annotated[int, opt("Requests to rewrite.", "-n", min=1)] = 40,
+    llm: Annotated[str, opt("Kind of model: embedded or openai.")] = "embedded",
+    threads: Annotated[int | None, opt("Cores of the embedded model.", min=1)] = None,
+    seed: int = 0,
+) -> None:
+    """Let a language model rewrite requests; what loses or adds a value is refused."""
+    from langchain_core.messages import HumanMessage
+
+    from nodes.models.asking import ask
+    from nodes.registry import registry
+    from nodes.resources import Resources
+    from trainers.webshop.paraphrases import paraphrase, write
+
+    how: dict[str, Any] = {"kind": llm}
+    if threads and llm == "embedded":
+        how["threads"] = threads
+    model = registry().parse("llm", how).build(Resources())
+    found, refused = paraphrase(
+        lambda prompt: ask(model, [HumanMessage(prompt)], max_tokens=120), n, seed
+    )
+    name = str(getattr(model, "model_name", llm))
+    counts = ", ".join(f"{why} {count}" for why, count in refused.most_common())
+    write(out, found, {"made by": f"stategate data paraphrases -n {n} --seed {seed}, model {name}",
+                       "kept": f"{len(found)} of {n}; refused: {counts}"})  # fmt: skip
+    say(f"{len(found)} of {n} requests in {out}; refused: {counts}")

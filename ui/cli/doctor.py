@@ -66,7 +66,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, requires, version
+    from importlib.metadata import PackageNotFoundError, distributions, requires, version
 
     from packaging.requirements import Requirement
 
@@ -81,7 +81,8 @@ def _packages() -> Iterator[Finding]:
             continue
         if not needed.specifier.contains(installed, prereleases=True):
             wrong.append(f"{needed.name} is {installed}, needed {needed.specifier}")
-    versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
+    here = {d.name: d.version for d in distributions() if d.name in _SHOWN}
+    versions = ", ".join(f"{name} {here[name]}" for name in _SHOWN if name in here)
     yield Finding("packages", not wrong, "; ".join(wrong) or versions)
 
 
@@ -148,12 +149,14 @@ def _loopback() -> Iterator[Finding]:
 def _plugins() -> Iterator[Finding]:
     from nodes.protocols import SLOTS
     from nodes.registry import registry
+    from stores.errors import MissingExtra
 
     known = registry()
     count = sum(len(known.kinds(slot)) for slot in SLOTS)
     yield Finding("plug-ins", True, f"{count} kinds in {len(SLOTS)} slots")
-    for name, why in known.broken.items():
-        yield Finding("plug-in", False, f"{name}: {why}")
+    for name, why in known.broken.items():  # a part that nobody installed is not broken
+        ok = None if why.startswith(MissingExtra.__name__) else False
+        yield Finding("plug-in", ok, f"{name}: {why.removeprefix('MissingExtra: ')}")
 
 
 def _tokens() -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """``stategate eval``: compare agents on the same tasks."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from evals.bench.app import bench_app
-from ui.cli import evidence
-from ui.cli.evaluating import command_line, evaluation, measure, names
-from ui.cli.output import Config, JsonFile, Limit, Overrides, command, command_group, opt
+from ui.cli.evaluating import WORKERS, Run, command_line, evaluation, names
+from ui.cli.output import Limit, command, command_group, opt, say
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -17,20 +17,22 @@ eval_app = command_group(
     "stategate eval report runs/rule runs/budget --out docs/results/mine.md",
 )
 eval_app.add_typer(bench_app, name="bench")
-eval_app.command(epilog=evidence.LOCOMO)(evidence.locomo)
-eval_app.command(epilog=evidence.LONGMEMEVAL)(evidence.longmemeval)
-eval_app.command(epilog=evidence.DIALOGUES)(evidence.dialogues)
-eval_app.command(epilog=evidence.STATEMENTS)(evidence.statements)
-eval_app.command(epilog=evidence.REMEMBERED)(evidence.remembered)
 
-_Out = Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")]
 _Agent = Annotated[
     list[str] | None, opt("An agent of your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…")
 ]
 _Goals = Annotated[str, opt("Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")]
 _Only = Annotated[str, opt("Just these agents, comma-separated; all if empty.")]
+_Answer = Annotated[bool, opt("Also ask the chat model: token F1 and abstention.", "--answer")]
+_Conversations = Annotated[
+    str, typer.Argument(metavar="FILE", help="The published JSON; or home, work: made by rule.")
+]
+_Rankers = Annotated[str, opt("Comma-separated; see `evals/memory/rankers.py`.")]
+_Ranker = Annotated[
+    list[str] | None, opt("One of your own; repeatable.", metavar="NAME=kind=bm25,stem=false")
+]
+_First = Annotated[int | None, opt("The first so many conversations.", min=1)]
 _Split = Annotated[str, opt("dev to tune on, test to report.")]
-_Seed = Annotated[int, opt("Of the statistics; written to args.json.")]
 #: What the values of some flags of ``rerank`` may be.
 _CHOICES = {
     "split": ("dev", "test"),
@@ -42,45 +44,36 @@ _CHOICES = {
 
 @evaluation(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
 def live(
-    out: _Out,
+    run: Run,
     agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
     agent: _Agent = None,
     goals: _Goals = "0-9",
-    config: Config = "webshop",
-    overrides: Overrides = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Play the same tasks with several agents: success, score, steps, tokens, paired tests."""
     from evals.worlds.live import parse_agents, run_live
 
     chosen = parse_agents(agents, agent or ())
-    how = (overrides or (), seed, command_line())
-    measure(out, json_target, partial(run_live, config, chosen, goals, out, *how))
+    how = (run.overrides, run.seed, command_line())
+    return partial(run_live, run.config, chosen, goals, run.out, *how)
 
 
 @evaluation(
     eval_app, "stategate eval budget --goals 0-99 --budgets 100,400 --ratios 0.4 --out runs/b"
 )
 def budget(
-    out: _Out,
+    run: Run,
     builders: Annotated[str, opt("Context kinds.")] = "full,retrieve,compress",
     agent: _Agent = None,
     budgets: Annotated[str, opt("In tokens.")] = "100,150,200,300,400,600,1000",
     ratios: Annotated[str, opt("Shares of each page, 0.3,0.5, for builders with a ratio.")] = "",
     goals: _Goals = "0-9",
-    config: Config = "webshop",
-    overrides: Overrides = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Play with growing token budgets: success by budget, a curve a builder, with a plot."""
     from evals.worlds.budget import parse_budgets, parse_ratios, run_budget
 
-    how = (overrides or (), seed, parse_ratios(ratios), command_line())
+    how = (run.overrides, run.seed, parse_ratios(ratios), command_line())
     kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
-    measure(out, json_target, partial(run_budget, config, kinds, own, sizes, goals, out, *how))
-    typer.echo(f"plot: {out}/budget.png", err=json_target == "-")
+    return partial(run_budget, run.config, kinds, own, sizes, goals, run.out, *how)
 
 
 @evaluation(eval_app, "stategate eval retry --agent w2=context.kind=window,context.events=2 --out runs/r")
@@ -128,139 +121,194 @@ def picture(
     "stategate eval wordings --split negation,typos --goals clean --actors rule --out runs/w",
 )
 def wordings(
-    out: _Out,
+    run: Run,
     split: Annotated[
         str, opt("train, develop, held-out, or families, comma-separated.")
     ] = "develop",
     actors: Annotated[str, opt("Kinds of actors.")] = "rule,policy",
-    contexts: Annotated[str, opt("Of full, compress.")] = "full,compress",
+    contexts: Annotated[str, opt("Of full, window, compress.")] = "full,compress",
     goals: _Goals = "developing:40",
-    config: Config = "webshop",
-    overrides: Overrides = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+    mixed: Annotated[bool, opt("A split's families in turn, as one wording.")] = False,
+) -> Any:
     """Play WebShop's goals in many wordings: success by family, with full and with compress."""
     from evals.webshop.wordings import run_wordings
 
-    how = (names(contexts), overrides or (), seed, command_line())
-    measure(out, json_target, lambda: run_wordings(config, split, names(actors), goals, out, *how))
+    how = (names(contexts), run.overrides, run.seed, mixed, command_line())
+    return partial(run_wordings, run.config, split, names(actors), goals, run.out, *how)
 
 
 @evaluation(
-    eval_app, "stategate eval experience --state-bank banks/s --only state,gated --out runs/e"
+    eval_app,
+    "stategate eval experience --state-bank banks/s --only state,gated --out runs/e",
+    config="webshop-experience",
 )
 def experience(
-    out: _Out,
+    run: Run,
     state_bank: Annotated[str | None, opt("Made of other tasks.", metavar="FOLDER")] = None,
     trace_bank: Annotated[str | None, opt("Likewise.", metavar="FOLDER")] = None,
     goals: _Goals = "0-299",
     inner: Annotated[str, opt("The context that is wrapped.")] = "full",
     only: _Only = "",
-    config: Config = "webshop-experience",
-    overrides: Overrides = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Compare no advice, state, gated, trace, random and shuffled-worth advice on the same goals."""
     from evals.worlds.experience import run_experience
 
-    how = (state_bank, trace_bank, inner, overrides or (), names(only), seed, command_line())
-    measure(out, json_target, partial(run_experience, config, goals, out, *how))
+    how = (state_bank, trace_bank, inner, run.overrides, names(only), run.seed, command_line())
+    return partial(run_experience, run.config, goals, run.out, *how)
 
 
-@evaluation(eval_app, "stategate eval retrieval --data traces.jsonl --updater none --out runs/r")
+@evaluation(
+    eval_app,
+    "stategate eval poison --state-bank banks/s --goals 0-99 --out runs/p",
+    config="webshop-experience",
+)
+def poison(
+    run: Run,
+    state_bank: Annotated[str, opt("Copied, and left as it is.", metavar="FOLDER")],
+    goals: _Goals = "0-99",
+    records: Annotated[int, opt("Planted records.", min=1)] = 10,
+) -> Any:
+    """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
+    from evals.webshop.poison import run_poison
+
+    how = (state_bank, records, run.overrides, run.seed, command_line())
+    return partial(run_poison, run.config, goals, run.out, *how)
+
+
+@evaluation(
+    eval_app,
+    "stategate eval retrieval --data traces.jsonl --updater none --out runs/r",
+    without=("overrides",),
+)
 def retrieval(
+    run: Run,
     data: Annotated[str, opt("See stategate data trajectories.", metavar="FILE")],
-    out: _Out,
     updater: Annotated[str, opt("gru, ssm or none.")] = "gru",
-    config: Config = "webshop",
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Rank the chunks of the pages on which an expert acted: recall of the one it acted on."""
     from evals.worlds.retrieval import run_retrieval
 
-    how = (updater, config, seed, command_line())
-    measure(out, json_target, partial(run_retrieval, data, out, *how))
+    return partial(run_retrieval, data, run.out, updater, run.config, run.seed, command_line())
 
 
-@evaluation(eval_app, "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa")
+@evaluation(eval_app, "stategate eval strangers --data react.jsonl,human.jsonl --out runs/s")
+def strangers(
+    run: Run,
+    data: Annotated[str, opt("Of stategate data convert, comma-separated.", metavar="FILE")],
+    limit: Limit = None,
+) -> Any:
+    """Measure retriever and state on episodes that other agents and people played."""
+    from evals.worlds.strangers import run_strangers
+
+    how = (run.config, run.overrides, limit, run.seed, command_line())
+    return partial(run_strangers, names(data), run.out, *how)
+
+
+@evaluation(
+    eval_app,
+    "stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",
+    config="qa",
+)
 def qa(
-    out: _Out,
+    run: Run,
     data: Annotated[str, opt("'sample', or a folder with corpus/ and questions.")] = "sample",
     experiments: Annotated[str, opt("A size, B kind, C retrieval, D memory.")] = "A,B,C,D",
     only: _Only = "",
     limit: Limit = None,
-    config: Config = "qa",
-    overrides: Overrides = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
     from evals.qa.experiments import run_qa
 
-    what = (data, names(experiments), config, _extractive(overrides), limit, names(only))
-    measure(out, json_target, partial(run_qa, out, *what, seed, command_line()))
+    what = (data, names(experiments), run.config, _extractive(run), limit, names(only))
+    return partial(run_qa, run.out, *what, run.seed, command_line())
 
 
 @evaluation(
-    eval_app, "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m"
+    eval_app,
+    "stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",
+    config="qa",
 )
 def memory(
-    out: _Out,
+    run: Run,
     dialogues: Annotated[str, opt("'sample' or a YAML file.")] = "sample",
     policies: Annotated[str, opt("Of neither, stm, ltm, both.")] = "neither,stm,ltm,both",
     limit: Limit = None,
-    config: Config = "qa",
-    overrides: Overrides = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Measure memory where it matters: follow-ups and questions about earlier sessions."""
     from evals.memory.dialogues import run_memory
 
-    what = (dialogues, names(policies), config, _extractive(overrides), limit)
-    measure(out, json_target, partial(run_memory, out, *what, seed, command_line()))
+    what = (dialogues, names(policies), run.config, _extractive(run), limit)
+    return partial(run_memory, run.out, *what, run.seed, command_line())
 
 
-@evaluation(eval_app, "stategate eval entities --agents rules,spacy,model --out runs/entities")
+@evaluation(
+    eval_app,
+    "stategate eval entities --agents rules,spacy,model --out runs/entities",
+    config="qa",
+    without=("seed",),
+)
 def entities(
-    out: _Out,
+    run: Run,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
     data: Annotated[str, opt("'articles' of many fields, or 'sample'.")] = "articles",
     split: _Split = "test",
-    config: Config = "qa",
-    overrides: Overrides = None,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
     from evals.qa.entities import run_entities
 
-    what = (names(agents), data, split, config, overrides or ())
-    measure(out, json_target, partial(run_entities, out, *what, command_line()))
+    what = (names(agents), data, split, run.config, run.overrides)
+    return partial(run_entities, run.out, *what, command_line())
 
 
-@evaluation(eval_app, "stategate eval agents --split dev --n 60 --out runs/agents-dev")
+@evaluation(
+    eval_app,
+    "stategate eval agents --split dev --n 60 --out runs/agents-dev",
+    without=("config", "overrides", "seed"),
+)
 def agents(
-    out: _Out,
+    run: Run,
     split: _Split = "dev",
     n: Annotated[int, opt("Tasks, as many of each family.", min=1)] = 60,
     arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
     budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 8000,
     seed: Annotated[int, opt("Of the first task of each family.")] = 0,
-    json_target: JsonFile = None,
-) -> None:
+    llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
+) -> Any:
     """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
     from evals.agents.run import DEFAULT_ARMS, run_agents
 
-    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line())
-    measure(out, json_target, partial(run_agents, out, *what))
+    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line(), llmlingua)
+    return partial(run_agents, run.out, *what)
 
 
-@evaluation(eval_app, "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev")
+@evaluation(
+    eval_app,
+    "stategate eval tools --config alfworld --player seeker --n 20 --out runs/tools",
+    without=("seed",),
+    config="files",
+)
+def tools(
+    run: Run,
+    player: Annotated[str, opt("'model', the configured one, or a kind of actor.")] = "model",
+    n: Annotated[int, opt("Tasks, from the first on.", min=1)] = 10,
+    arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
+    budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 3000,
+    calls: Annotated[int, opt("That the model has for a task.", min=1)] = 50,
+) -> Any:
+    """Give agents real tools, a world or (config "files") a folder, and our middleware and others'."""
+    from evals.agents.with_tools import TOOL_ARMS, run_tools
+
+    what = (run.config, player, n, names(arms) or TOOL_ARMS, budget, calls, run.overrides)
+    return partial(run_tools, run.out, *what, command_line())
+
+
+@evaluation(
+    eval_app,
+    "stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev",
+    without=("config", "overrides"),
+)
 def rerank(
-    out: _Out,
+    run: Run,
     split: _Split = "dev",
     datasets: Annotated[str, opt("Comma-separated.")] = "hotpotqa,2wikimultihopqa,musique",
     limit: Annotated[int | None, opt("The first so many of each dataset.", min=1)] = None,
@@ -275,9 +323,7 @@ def rerank(
     data: Annotated[str | None, opt("The questions; or $STATEGATE_DATA.", metavar="FOLDER")] = None,
     states_folder: Annotated[str | None, opt("Of the documents' states.", metavar="DIR")] = None,
     threads: Annotated[int | None, opt("Cores for the model.", min=1)] = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
     from evals.rerank.rankers import DEFAULT_RANKERS, Settings, run_rerank
     from stores.errors import UserError
@@ -286,7 +332,7 @@ def rerank(
         "split": split, "datasets": tuple(names(datasets)), "limit": limit, "pool": pool,
         "rankers": tuple(names(rankers)) or DEFAULT_RANKERS, "depth": depth, "model": model,
         "loss": loss, "steps": steps, "learning_rate": learning_rate, "states": states,
-        "seed": seed,
+        "seed": run.seed,
     }  # fmt: skip
     for name, choices in _CHOICES.items():
         if chosen[name] not in choices:
@@ -295,8 +341,135 @@ def rerank(
         import torch
 
         torch.set_num_threads(threads)
-    how = (data, states_folder, command_line())
-    measure(out, json_target, partial(run_rerank, Settings(**chosen), out, *how))
+    return partial(run_rerank, Settings(**chosen), run.out, data, states_folder, command_line())
+
+
+def _show_evidence(summary: Mapping[str, Any]) -> None:
+    from evals.memory.evidence import compact
+
+    typer.echo(compact(summary))
+
+
+@evaluation(
+    eval_app,
+    "stategate eval locomo locomo10.json --out runs/locomo",
+    "stategate eval locomo home --agents bm25,hybrid,memory --out runs/home",
+    "stategate eval locomo locomo10.json --agents bm25"
+    " --agent raw=kind=bm25,stem=false,speaker=false --out runs/bm25",
+    config="qa", show=_show_evidence, without=WORKERS,
+)  # fmt: skip
+def locomo(
+    run: Run,
+    file: _Conversations,
+    agents: _Rankers = "bm25,bm25_sessions,minilm,minilm_sessions,hybrid,parent,memory",
+    agent: _Ranker = None,
+    limit: _First = None,
+    answer: _Answer = False,
+) -> Any:
+    """Evidence recall on LoCoMo's file: turns, turns ± 1 and sessions, any and all, by category."""
+    return _evidence(run, file, "locomo", agents, agent or (), limit, answer)
+
+
+@evaluation(
+    eval_app,
+    "stategate eval longmemeval longmemeval_oracle.json --agents bm25,memory --out runs/oracle",
+    "stategate eval longmemeval longmemeval_s.json --limit 50 --out runs/lme",
+    config="qa", show=_show_evidence, without=WORKERS,
+)  # fmt: skip
+def longmemeval(
+    run: Run,
+    file: _Conversations,
+    agents: _Rankers = "bm25,bm25_sessions,memory",
+    agent: _Ranker = None,
+    limit: _First = None,
+    answer: _Answer = False,
+) -> Any:
+    """Evidence recall on a file of LongMemEval; a question whose id ends in _abs asks to abstain."""
+    return _evidence(run, file, "longmemeval", agents, agent or (), limit, answer)
+
+
+def _evidence(
+    run: Run, file: str, form: str, agents: str, own: Sequence[str], limit: int | None,
+    answers: bool,
+) -> Any:  # fmt: skip
+    from evals.memory.answering import answerer
+    from evals.memory.evidence import run_evidence, settings_of
+
+    settings = settings_of(file, form, names(agents), own, limit, run.seed)
+    answer = answerer(run.config, run.overrides) if answers else None
+    return partial(run_evidence, settings, run.out, answer, command_line())
+
+
+@command(eval_app, "stategate eval dialogues home --conversations 12 --out home.json")
+def dialogues(
+    family: Annotated[str, typer.Argument(help="home (to tune on) or work (held out).")],
+    out: Annotated[Path, opt("The JSON to write.", metavar="FILE")],
+    conversations: Annotated[int, typer.Option(min=1)] = 12,
+    seed: Annotated[int, opt("Of what is drawn at random.")] = 0,
+) -> None:
+    """Write made-up conversations in LoCoMo's format; the same words make the same file."""
+    from evals.memory.generated import generated_text
+    from stores.files import write_text
+
+    write_text(out, generated_text(family, conversations, seed))
+    say(f"wrote {conversations} conversations to {out}")
+
+
+@evaluation(
+    eval_app,
+    "stategate eval statements --out runs/statements",
+    "stategate eval statements --agents rules,model --set llm.kind=embedded --out runs/s2",
+    config="qa", without=(*WORKERS, "seed"),
+)  # fmt: skip
+def statements(
+    run: Run,
+    agents: Annotated[str, opt("Readers: rules, model (needs llm), times, dateparser.")] = "rules",
+    split: Annotated[
+        str, opt("dev to develop on, test to report, fresh: its newest part, all.")
+    ] = "test",
+) -> Any:
+    """Compare what memory reads, merges and refuses with marks made by hand."""
+    from evals.memory.marking import run_statements
+    from graph.config import load_config
+    from nodes.resources import Resources
+
+    loaded = load_config(run.config, run.overrides)
+    resources = partial(Resources, loaded.llm, loaded.embedder)
+    how = (split, resources().embedder, resources, command_line())
+    return partial(run_statements, run.out, names(agents), *how)
+
+
+@evaluation(
+    eval_app,
+    "stategate eval remembered --set env.data=official --goals 0-49 --out runs/remembered",
+    without=WORKERS,
+)
+def remembered(
+    run: Run,
+    goals: Annotated[str, opt("Numbers of the world's tasks, five a user.")] = "0-49",
+) -> Any:
+    """Ask again for what a user settled on in a world, without saying it, and see if memory knows."""
+    from evals.memory.worlds import run_remembered
+
+    how = (goals, run.config, run.overrides, run.seed, command_line())
+    return partial(run_remembered, run.out, *how)
+
+
+@evaluation(
+    eval_app,
+    "stategate eval served --set env.data=official --set env.split=train --out runs/served",
+    config="alfworld", without=WORKERS,
+)  # fmt: skip
+def served(
+    run: Run,
+    users: Annotated[int, opt("Users, each in a scene of their own.", min=2)] = 20,
+    tasks: Annotated[int, opt("Tasks of each, one after another.", min=2)] = 6,
+) -> Any:
+    """Play one task after another in one place, with and without what was seen there before."""
+    from evals.memory.worlds import run_served
+
+    how = (run.config, run.overrides, users, tasks, run.seed, command_line())
+    return partial(run_served, run.out, *how)
 
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
@@ -311,6 +484,6 @@ def report(
     typer.echo(f"page: {out}")
 
 
-def _extractive(overrides: list[str] | None) -> list[str]:
+def _extractive(run: Run) -> list[str]:
     """Answer without a language model unless the caller names an actor."""
-    return ["actor.kind=extract", *(overrides or ())]
+    return ["actor.kind=extract", *run.overrides]

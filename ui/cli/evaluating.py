@@ -1,76 +1,110 @@
-"""What evaluations share: check, run, resume, and at the end the summary and its table."""
+"""What evaluations share: flags, check, run, resume, and at the end the summary and its table."""
 
 import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ui.cli.output import check_target, command, opt, say, write_json
-
-if TYPE_CHECKING:
-    from stores.workers import Crew
+from ui.cli.output import Config, JsonFile, Overrides, check_target, command, opt, say, write_json
 
 Workers = Annotated[int, opt("Processes that share the work.", min=1)]
 Ray = Annotated[
     str | None, opt("Share it on a Ray cluster: auto, or its address.", metavar="auto|ADDRESS")
 ]
-Deadline = Annotated[float, opt("Seconds that a worker may take for one of them.", min=1)]
-_crew: ContextVar["Crew | None"] = ContextVar("who works", default=None)
+#: The flags of every evaluation: what each is, and its default (... where it has none).
+_FLAGS: dict[str, tuple[Any, Any]] = {
+    "out": (
+        Annotated[str, opt("Run directory; goes on if it is there already.", metavar="DIR")], ...,
+    ),
+    "config": (Config, "webshop"),
+    "overrides": (Overrides, None),
+    "seed": (Annotated[int, opt("Of the statistics; written to args.json.")], 0),
+    "json_target": (JsonFile, None),
+    "workers": (Workers, 1),
+    "ray": (Ray, None),
+    "deadline": (
+        Annotated[float, opt("Seconds that a worker may take for one of them.", min=1)], 3600.0,
+    ),
+}  # fmt: skip
+WORKERS = ("workers", "ray", "deadline")
 #: Columns of episodes that fit a terminal; where there are others, these are shown.
 _EPISODES = ("agent", "n", "success", "score", "steps", "tokens_per_step", "seconds")
 _TESTED = ("score", "ndcg", "right", "f1")
 
 
-def measure(out: str, json_target: str | None, run: Callable[[], Mapping[str, Any]]) -> None:
-    """Run an evaluation into ``out``: ``run`` returns its summary, which is written and shown."""
-    from evals.core.task import spread
+@dataclass(frozen=True)
+class Run:
+    """What every evaluation is told: its run directory, its config, the seed of its statistics."""
 
-    check_target(json_target)
-    with resumable(out):
-        summary = spread(run, _crew.get())
-    finish(summary, out, json_target)
+    out: str
+    config: str
+    overrides: list[str]
+    seed: int
 
 
-def evaluation(group: typer.Typer, *lines: str) -> Callable[[Any], Any]:
-    """Return what makes a function a command of ``group`` that several workers may share."""
+def evaluation(
+    group: typer.Typer,
+    *lines: str,
+    without: tuple[str, ...] = (),
+    show: Callable[[Mapping[str, Any]], None] | None = None,
+    **defaults: Any,
+) -> Callable[[Any], Any]:
+    """Return what makes ``function(run, ...)`` a command of ``group`` that runs an evaluation.
+
+    The function returns what runs it and returns its summary (picklable, for several workers). The
+    common flags are added, with ``defaults`` and but for those ``without``; ``show`` prints a summary.
+    """
 
     def decorate(function: Any) -> Any:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        added = {
+            name: (kind, defaults.get(name, default))
+            for name, (kind, default) in _FLAGS.items() if name not in without
+        }  # fmt: skip
+
         @functools.wraps(function)
-        def run(*args: Any, workers: int, ray: str | None, deadline: float, **more: Any) -> Any:
-            from stores.workers import Crew
+        def run(**given: Any) -> None:
+            from evals.core.task import spread
 
-            settled = _count(workers, ray)
-            token = _crew.set(None if settled is None else Crew(settled, ray, deadline))
-            try:
-                return function(*args, **more)
-            finally:
-                _crew.reset(token)
+            told = {name: default for name, (_, default) in _FLAGS.items()}
+            told |= {name: given.pop(name) for name in added}
+            common = Run(told["out"], told["config"], told["overrides"] or [], told["seed"])
+            measured = function(common, **given)
+            check_target(told["json_target"])
+            with resumable(common.out):
+                crew = crew_of(told["workers"], told["ray"], told["deadline"])
+                summary = spread(measured, crew)
+            finish(summary, common.out, told["json_target"], show or show_table)
 
-        own = inspect.signature(function, eval_str=True)
-        added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for name, default, kind in (
-                ("workers", 1, Workers), ("ray", None, Ray), ("deadline", 3600.0, Deadline)
-            )
-        ]  # fmt: skip
-        named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.parameters.values()]
-        run.__signature__ = own.replace(parameters=[*named, *added])  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in (*named, *added)}
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+            + [
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, annotation=kind,
+                    default=inspect.Parameter.empty if default is ... else default,
+                )
+                for name, (kind, default) in added.items()
+            ]
+        )  # fmt: skip
+        parameters = inspect.signature(run).parameters.values()
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
         command(group, *lines)(run)
-        return function
+        return run
 
     return decorate
 
 
-def _count(workers: int, ray: str | None) -> int | None:
-    """Return how many workers are asked for, None for none: on a cluster one is one, too."""
-    return workers if workers > 1 or ray is not None else None
+def crew_of(workers: int, ray: str | None, deadline: float = 3600.0) -> Any:
+    """Return who shares the work, None where nobody does: on a cluster one worker is one, too."""
+    from stores.workers import Crew
+
+    return Crew(workers, ray, deadline) if workers > 1 or ray is not None else None
 
 
 def names(text: str) -> list[str]:

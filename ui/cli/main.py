@@ -59,9 +59,10 @@ def problem(error: BaseException) -> str | None:
     """Return a caller's mistake as one line, or None if ``error`` is a fault of the program."""
     from pydantic import ValidationError
 
-    from stores.errors import UserError
+    from stores.errors import UserError, missing
     from stores.text import one_line
 
+    error = missing(error) or error
     message = getattr(error, "format_message", None)  # a usage error of typer's
     if message is not None:
         return f"{one_line(message())} (see --help)"

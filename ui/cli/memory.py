@@ -30,6 +30,7 @@ _Embedder = Annotated[str, opt("The one that the memory was written with.")]
 _AsOf = Annotated[str | None, opt("A day such as 2024-03-05: as it was then.")]
 _Traces = Annotated[str | None, opt("Of traces, if another.", metavar="FILE")]
 _Checkpoints = Annotated[str | None, opt("Of checkpoints, if others.", metavar="FILE|URL")]
+_TURNS = 4  # of a fact that the list names
 _QUOTED = 8  # letters from which a forgotten text is looked for in what is left
 _User = Annotated[str, opt("Whose memory.")]
 _Agent = Annotated[str, opt("Which agent's memory.")]
@@ -152,12 +153,14 @@ def remember(
     memory = _memory(db, user, agent, embedder)
     written = memory.remember(text, at=at, source=source, speaker=speaker, thread=thread)
     if json_target is not None:
-        write_json(json_target, {**vars(written), "closed": list(written.closed)})
+        lists = {"closed": list(written.closed), "dropped": list(written.dropped)}
+        write_json(json_target, {**vars(written), **lists})
         return
     said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
     closed = f"; it closes {', '.join(map(str, written.closed))}" if written.closed else ""
-    say(f"{line}{closed}")
+    dropped = ", ".join(map(str, written.dropped))
+    say(f"{line}{closed}{f'; the memory was full, so these went: {dropped}' if dropped else ''}")
 
 
 @memory_app.command()
@@ -168,6 +171,7 @@ def forget(
     source: Annotated[str | None, opt("All from a source, such as tool:web.")] = None,
     traces: _Traces = None,
     checkpoints: _Checkpoints = None,
+    embedder: _Embedder = "minilm",
     db: _Db = None,
     user: _User = "default",
     agent: _Agent = "stategate",
@@ -182,7 +186,7 @@ def forget(
     place = _place(db, user, agent)
     report = forget_everywhere(
         place.open(), place.namespace, ids or None, thread=thread, source=source,
-        places=Places.here(traces, checkpoints),
+        places=Places.here(traces, checkpoints), embedder=lambda: _embedder(embedder),
     )  # fmt: skip
     if not report.erased and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
@@ -295,8 +299,9 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
         out.print(Text(f"{fact.id}. {who}{fact.question}", style="bold"))
         if fact.answer:
             out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
-        source = fact.turns[-1] if fact.turns else {}
-        where = f"; from {source['thread_id']} step {source['step']}" if source else ""
+        turns = [f"{turn['thread_id']} step {turn['step']}" for turn in fact.turns]
+        more = f" and {len(turns) - _TURNS} more" if len(turns) > _TURNS else ""
+        where = f"; from {', '.join(turns[:_TURNS])}{more}" if turns else ""
         until = ""
         if fact.valid_to is not None:
             ended = time.strftime("%Y-%m-%d", time.gmtime(fact.valid_to))

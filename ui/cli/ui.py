@@ -67,7 +67,7 @@ def wait() -> None:
 
 def account_line(user: str) -> str:
     """Ask for a password and return the line that keeps its hash. Raises ``UserError``."""
-    from ui.app.guard import hashed
+    from stores.accounts import hashed
 
     if not user or ":" in user:
         raise UserError("an account's name is not empty and holds no ':'")
@@ -82,7 +82,7 @@ def parse_auth(auth: str | None) -> Any:
     if auth is None:
         return None
     if Path(auth).expanduser().is_file():
-        from ui.app.guard import checks, read_accounts
+        from stores.accounts import checks, read_accounts
 
         return checks(read_accounts(auth))
     user, colon, password = auth.partition(":")

@@ -81,6 +81,31 @@ def other_units(text: str, rng: random.Random) -> str:
     return text
 
 
+#: Everyday words and others for the same. Families of one split never use those of the next.
+_SYNONYMS: dict[str, dict[str, str]] = {
+    "synonyms": {
+        "grey": "gray", "large": "big", "women": "ladies", "women's": "ladies'", "kids": "children",
+        "sofa": "couch", "pants": "trousers", "sneakers": "trainers", "multicolor": "colorful",
+        "beige": "cream", "dresser": "cupboard", "heavy": "weighty", "easy": "simple", "fast": "quick",
+        "carrying": "transport", "bag": "pouch", "round": "circular", "bundle": "set", "couple": "pair",
+    },
+    "more synonyms": {
+        "gray": "grey", "small": "little", "men": "gents", "men's": "gents'", "couch": "sofa",
+        "wood": "timber", "wooden": "timber", "shoes": "footwear", "coffee": "espresso",
+        "rug": "carpet",
+        "purple": "violet", "boys": "lads", "dark": "deep", "soft": "gentle", "strong": "sturdy",
+        "machine wash": "washable", "light": "pale", "gift": "present",
+    },
+}  # fmt: skip
+
+
+def _in_other_words(name: str) -> Callable[[str, random.Random], str]:
+    words = _SYNONYMS[name]
+    longest = sorted(map(re.escape, words), key=len, reverse=True)
+    found = re.compile(rf"\b({'|'.join(longest)})(?![\w'])", re.IGNORECASE)
+    return lambda text, rng: found.sub(lambda m: words[m[1].lower()], text)
+
+
 def small_letters(text: str, rng: random.Random) -> str:
     """Return ``text`` without capitals."""
     return text.lower()
@@ -90,4 +115,5 @@ CHANGES: dict[str, Callable[[str, random.Random], str]] = {
     "typos": mistyped,
     "units": other_units,
     "lower": small_letters,
+    **{name: _in_other_words(name) for name in _SYNONYMS},
 }

@@ -14,7 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from envs.messages.history import Count, events_of, tokens_of
 from nodes.build_context.experience import AdvisedContext
 from nodes.build_context.messages.decide import Decider
-from nodes.build_context.messages.decisions import Decisions, Settings, Shown
+from nodes.build_context.messages.decisions import RECALL, Decisions, Settings, Shown
 from nodes.build_context.recall import ConversationContext
 from nodes.observe.messages import MessagesEnv
 from nodes.protocols import ContextBuilder, ContextParams, UpdaterParams, Vector
@@ -45,6 +45,7 @@ class HistoryContext:
         fresh: int | None = None,
         tail: int | None = None,
         recall: bool = True,
+        whole: Sequence[str] = (),
         token_counter: Count | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
@@ -75,6 +76,7 @@ class HistoryContext:
             tail=(0 if recall and not is_adding else budget // 16) if tail is None else tail,
             newest=getattr(self.params, "events", None),
             with_recall=recall,
+            whole=frozenset({*whole, RECALL}),
         )
         self._counter = token_counter
         self._sizes: dict[str, tuple[Any, Any, int]] = {}

@@ -30,17 +30,17 @@ from envs.messages.view import MessagesView
 from envs.protocols import Observation
 from nodes.build_context.messages.audit import Audit
 from nodes.build_context.messages.decisions import Decisions, Settings, Shown
-from nodes.build_context.messages.render import Rendering, bare, is_shortened, rendered
+from nodes.build_context.messages.render import Rendering, bare, rendered
 from nodes.build_context.messages.slots import (
     Slot,
     calls_in,
-    is_recalled,
     is_tail,
     joined,
     orphan_rows,
     rows_of,
     shown_messages,
     slots_of,
+    was_shortened,
 )
 from nodes.build_context.messages.tail import Hidden, tail_for
 from nodes.protocols import ContextBuilder, ContextRequest, Embedder, Vector
@@ -150,12 +150,13 @@ class Decider:
                 waiting.discard(message.tool_call_id)
             elif waiting:
                 return None
-            elif isinstance(message, AIMessage) and message.tool_calls:
+            elif isinstance(message, AIMessage):
                 waiting.update(calls_of(message))
         for message in reversed(messages):
             if not isinstance(message, ToolMessage):
                 break
-            if self._size_of(message) > self.settings.fresh:
+            is_whole = message.name in self.settings.whole
+            if not is_whole and self._size_of(message) > self.settings.fresh:
                 return None
         audit = Audit(
             self.settings.kind, self.settings.budget, tokens, tokens, fixed, whole=len(messages)
@@ -208,7 +209,11 @@ class Decider:
         """Shorten new results that are larger than their share, by what they were asked for."""
         for slot in slots:
             is_large = slot.is_new and not slot.is_out and slot.text_size > self.settings.fresh
-            if is_large and not is_shortened(slot.text) and not is_recalled(slot.message):
+            if (
+                is_large
+                and not was_shortened(slot.message)
+                and slot.tool not in self.settings.whole
+            ):
                 self._shorten_one(slot, messages, self.settings.fresh, state)
                 slot.why = "larger than a new result may be"
 
@@ -318,7 +323,8 @@ class Decider:
         before: Sequence[BaseMessage],
     ) -> dict[str, Rendering]:
         """Ask the builder which parts of these results stay within ``budget`` tokens."""
-        source = HistorySource([(s.key, s.text) for s in slots], self._embedder)
+        asked = f"{instruction_of(messages)} {' '.join(map(calls_text, before[-4:]))}"
+        source = HistorySource([(s.key, s.text) for s in slots], self._embedder, asked)
         request = self._request(source, messages, budget, state, before)
         pieces = {piece.id: piece for piece in self._builder(request).pieces}
         return {

@@ -8,6 +8,9 @@ from langchain_core.messages import BaseMessage
 
 from nodes.build_context.messages.audit import Audit
 
+#: The tool that shows a shortened result whole.
+RECALL = "recall"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -16,7 +19,8 @@ class Settings:
     ``budget`` (tokens, system message and tools included) is the high watermark, ``low`` the share of
     it that one cut goes down to. ``fresh`` is what a new result may have at most. ``tail`` is what
     may be brought back of earlier results after the newest. ``newest`` keeps only so many of the last
-    results in a cut. ``with_recall`` says whether notes name the way back.
+    results in a cut. ``with_recall`` says whether notes name the way back. New results of the tools
+    ``whole`` are not shortened before a cut.
     """
 
     kind: str
@@ -26,6 +30,7 @@ class Settings:
     tail: int = 0
     newest: int | None = None
     with_recall: bool = True
+    whole: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,15 @@ class Decisions:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
-        """Read :meth:`plain` back; None is no decisions."""
+        """Read :meth:`plain` back; None is no decisions, and neither is what nobody can read."""
         if not plain:
             return cls()
-        frozen = {key: (int(row[0]), str(row[1])) for key, row in plain["frozen"].items()}
-        rest = (plain[name] for name in ("tails", "floor", "cuts", "recurrent", "read"))
-        return cls(frozen, *rest)
+        try:
+            frozen = {key: (int(row[0]), str(row[1])) for key, row in plain["frozen"].items()}
+            rest = (plain[name] for name in ("tails", "floor", "cuts", "recurrent", "read"))
+            return cls(frozen, *rest)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            return cls()  # of another version: everything is decided anew
 
 
 @dataclass(frozen=True)

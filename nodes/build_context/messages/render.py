@@ -1,6 +1,5 @@
 """From what a builder kept of a result back to one text, with a note of what is missing."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from nodes.protocols import Piece
 from nodes.retrieval.history import shown_text, with_leads
 
 _GAP = "…\n"
-_NOTE = re.compile(r"\[cut \d+ tokens(?:: recall \w{5})?\]\Z")
 
 
 @dataclass(frozen=True)
@@ -28,11 +26,6 @@ def note(tokens: int, name: str, recallable: bool) -> str:
     """Return the note that closes a shortened result."""
     way_back = f": recall {name}" if recallable else ""
     return f"[cut {tokens} tokens{way_back}]"
-
-
-def is_shortened(text: str) -> bool:
-    """Say whether a text closes with such a note."""
-    return _NOTE.search(text) is not None
 
 
 def rendered(

@@ -14,11 +14,15 @@ from envs.messages.history import (
     name_of,
     rounds_of,
     text_of,
+    tool_of,
+    tools_called,
     with_text,
 )
 from nodes.build_context.messages.audit import Row
 from nodes.build_context.messages.render import Rendering
 
+#: In a message's metadata: this result was shortened before it was kept.
+SHORTENED = "stategate_shortened"
 _TAIL_ID = "stategate-tail-"
 
 
@@ -37,6 +41,7 @@ class Slot:
     role: str
     is_result: bool = False
     is_new: bool = False  # a result that no call has shown yet
+    tool: str = ""  # whose result it is
     rendering: Rendering | None = None  # None: whole
     is_out: bool = False
     why: str = ""
@@ -68,6 +73,7 @@ def slots_of(
     """Return a slot a message of ``repair``, which was made of ``messages``."""
     slots: list[Slot] = []
     rounds = rounds_of(repair.messages)
+    names = tools_called(repair.messages)
     for number, round_ in enumerate(rounds):
         for i in range(round_.start, round_.end):
             message, place = repair.messages[i], repair.places[i]
@@ -78,6 +84,7 @@ def slots_of(
                     place, key_of(messages[place], place), name_of(messages[place], place), message,
                     size_of(message), text, count(text) if is_result else 0, round_.turn,
                     round_.role, is_result, is_result and number == len(rounds) - 1,
+                    tool=tool_of(message, names),
                 )
             )  # fmt: skip
     return slots
@@ -112,9 +119,9 @@ def is_tail(message: BaseMessage) -> bool:
     return str(message.id or "").startswith(_TAIL_ID)
 
 
-def is_recalled(message: BaseMessage) -> bool:
-    """Say whether the agent asked to see this result whole."""
-    return isinstance(message, ToolMessage) and message.name == "recall"
+def was_shortened(message: BaseMessage) -> bool:
+    """Say whether ``graph.tool_results`` shortened a result; what its text says of it is only text."""
+    return bool(message.response_metadata.get(SHORTENED))
 
 
 def calls_in(slots: Sequence[Slot]) -> dict[str, str]:

@@ -140,7 +140,7 @@ def new_tab(browser, server, asked):
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme
         )
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         page.problems = []

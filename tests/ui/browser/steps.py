@@ -15,17 +15,23 @@ def stops(page):
     return max(page.locator("#sg-trail .sg-stop").count() - 1, 0)
 
 
-def wait_for_stops(page, count):
+def wait_for_stops(page, count, timeout=60_000):
     wanted = count + 1 if count else 0
     page.wait_for_function(
-        f"document.querySelectorAll('#sg-trail .sg-stop').length === {wanted}", timeout=60_000
+        f"document.querySelectorAll('#sg-trail .sg-stop').length === {wanted}", timeout=timeout
     )
 
 
 def step(page):
-    before = stops(page)
-    button(page, "Step").click()
-    wait_for_stops(page, before + 1)
+    """Press Step, again where the button was just drawn anew under the first click."""
+    wanted = stops(page) + 1
+    for _ in range(3):
+        button(page, "Step").click()
+        with suppress(TimeoutError):
+            return wait_for_stops(page, wanted, timeout=25_000)
+        if stops(page) == wanted:
+            return None
+    raise AssertionError("no step is taken")
 
 
 def play_to_the_end(page, most=25):
@@ -60,8 +66,16 @@ def tab(page, name):
 
 
 def choose(page, selector, option):
-    page.locator(f"{selector} input").first.click()
-    page.get_by_role("option", name=option, exact=True).first.click()
+    """Choose from a list, again where the list was just drawn anew, until the choice stays."""
+    box = page.locator(f"{selector} input").first
+    for _ in range(6):
+        with suppress(TimeoutError):
+            box.click(timeout=10_000)
+            page.get_by_role("option", name=option, exact=True).first.click(timeout=10_000)
+        page.wait_for_timeout(600)
+        if box.input_value() == option:
+            return
+    raise AssertionError(f"{selector} does not keep {option}")
 
 
 def act(page, action):

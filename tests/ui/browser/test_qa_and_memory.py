@@ -39,7 +39,7 @@ def add(page, *files):
     page.locator("#sg-qa-status .sg-note", has_text="Added.").wait_for(timeout=90_000)
 
 
-def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp_path):
+def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp_path, place):
     page = talk
     good, bad = tmp_path / "zorb.md", tmp_path / "broken.pdf"
     good.write_text(ZORB)
@@ -73,8 +73,12 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     rows = [json.loads(line) for line in download.value.path().read_text().splitlines()]
     assert len(rows) == 2
     page.get_by_role("button", name="forget fact").last.click()
-    page.locator("#sg-memory-status", has_text="forgotten").wait_for()
+    page.locator("#sg-memory-status", has_text="Forgotten: 1 facts").wait_for()
     assert page.locator(".sg-fact-card").count() == 1
+    home = place / "home"
+    files = [path for path in home.glob("*.sqlite*") if path.is_file()]
+    stores = [path.name for path in files if b"At how many hertz" in path.read_bytes()]
+    assert stores == [], "the button forgets in every store, as `memory forget` does"
     page.locator("#sg-memory-words").locator("textarea, input").first.fill("Quentin Bay")
     button(page, "Search").click()
     page.locator(".sg-fact-card .sg-score").wait_for()

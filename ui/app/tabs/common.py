@@ -68,6 +68,7 @@ def telling(method: Method) -> Method:
                 yield from method(self, *args)
             except Exception as error:
                 yield {**self.rest(error), self.status: failed(error)}
+            yield nothing(self)
 
         return watched  # type: ignore[return-value]
 
@@ -79,6 +80,15 @@ def telling(method: Method) -> Method:
             return {self.status: failed(error)}
 
     return guarded  # type: ignore[return-value]
+
+
+def nothing(tab: Any) -> Update:
+    """Return the update that changes nothing: the last one of everything that yields.
+
+    Gradio sends a generator's last update once more when it ends, which may be after the next move has
+    drawn the tab: a page drawn twice would stand over what came since.
+    """
+    return {tab.status: gr.skip()}
 
 
 def file_of(tab: Any, name: str, noun: str, write: Callable[[Path], int]) -> dict[Any, Any]:

@@ -175,8 +175,7 @@ class EpisodeTab:
         """Make a move of the workspace under watch; an error becomes a message.
 
         A run (``is_run``) makes it again until the end, a pause, or an error. Who left a move has drawn
-        the tab since: then nothing changes. Gradio sends a generator's last update once more when it
-        ends, which may be after that; so the last one must not be that the move goes on.
+        the tab since: then nothing changes.
         """
         workspace = self.app.of(tab)
         is_left = common.leaving(workspace)
@@ -192,7 +191,9 @@ class EpisodeTab:
                 time.sleep(PACE)
         except Exception as raised:  # whatever a node raises must not end the page
             error = raised
-        yield {self.status: gr.skip()} if is_left() else self.show(workspace, error)
+        if not is_left():
+            yield self.show(workspace, error)
+        yield common.nothing(self)
 
     def take_step(self, tab: str, is_run: bool = False) -> Iterator[Update]:
         """Let the actor take a step, or steps."""

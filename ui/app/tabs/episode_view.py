@@ -11,6 +11,7 @@ from graph.session import Session
 from graph.state import read_events
 from nodes.protocols import BuiltContext
 from ui.actions import outcome_cards, reward_parts, split_action
+from ui.app.render.alignment import render_alignment
 from ui.app.render.context import in_words, render_context
 from ui.app.render.episode import Stop, render_action, render_pipeline, render_reward, render_trail
 from ui.app.render.html import empty, join, macros, short
@@ -149,7 +150,9 @@ def _reading(
     whole = in_words(workspace.view, workspace.view.chunks(observation))
     budget = int(used.get("budget", config.context.budget))
     box = render_context(context, budget, whole, title=f"{title}: {used.get('kind')}")
-    return join(box, macros("parts").prompt(context.text))
+    asked = workspace.world.instruction(workspace.running.values["session"])
+    aligned = render_alignment(workspace.view, asked, observation)
+    return join(box, aligned, macros("parts").prompt(context.text))
 
 
 def stops_of(workspace: Workspace) -> list[Stop]:

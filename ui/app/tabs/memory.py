@@ -5,6 +5,7 @@ from typing import Any
 
 import gradio as gr
 
+from graph.forgetting import Places, forget_everywhere
 from nodes.protocols import Embedder
 from nodes.retrieval.remember import asked_of
 from stores.errors import UserError
@@ -31,9 +32,14 @@ class MemoryTab:
     """The tab's components and what they do. A namespace is shown as ``user / agent``."""
 
     def __init__(
-        self, app: App, conversations: Conversations, embedder: Callable[[], Embedder]
+        self,
+        app: App,
+        conversations: Conversations,
+        embedder: Callable[[], Embedder],
+        places: Callable[[], Places],
     ) -> None:
         self.app = app
+        self._places = places
         self.conversations = conversations
         self._embedder = embedder
         with gr.Row(elem_classes="sg-agentbar"):
@@ -119,10 +125,8 @@ class MemoryTab:
         data = data_of(event)
         memory, namespace = open_long_term(), _read(whose, request)
         if "drop" in data:
-            gone = memory.forget(namespace, [int(data["drop"])])
-            done = f"Fact {data['drop']} and the turns it came from are forgotten."
-            message = done if gone else "It was gone already."
-            return {**self.look(whose, words, request), self.status: note(message, "good")}
+            message = self._forget(namespace, [int(data["drop"])])
+            return {**self.look(whose, words, request), self.status: message}
         wanted = str(data.get("fact", ""))
         fact = next((f for f in memory.facts(namespace) if str(f.id) == wanted), None)
         if fact is None:
@@ -173,12 +177,20 @@ class MemoryTab:
 
     @telling
     def forget_everything(self, whose: str, request: gr.Request) -> Update:
-        """Forget all facts of this namespace."""
-        gone = open_long_term().forget(_read(whose, request))
-        return {
-            **self.look(whose, "", request),
-            self.status: note(f"{gone} facts are forgotten.", "good"),
-        }
+        """Forget all facts of this namespace, and what other stores hold of them."""
+        message = self._forget(_read(whose, request), None)
+        return {**self.look(whose, "", request), self.status: message}
+
+    def _forget(self, namespace: Namespace, facts: list[int] | None) -> Any:
+        """Forget as ``stategate memory forget`` does, in every store; say what went from where."""
+        report = forget_everywhere(
+            open_long_term(), namespace, facts, places=self._places(), embedder=self._embedder
+        )
+        if not report.erased:
+            return note("Nothing was there to forget.", "info")
+        gone = ", ".join(f"{count} {what}" for what, count in report.counts.items() if count)
+        kept = f" Exported before, delete it yourself: {', '.join(report.exports)}."
+        return note(f"Forgotten: {gone}.{kept if report.exports else ''}", "good")
 
     def wire(self, opened: Any) -> None:
         """Connect; ``opened`` is the tab."""

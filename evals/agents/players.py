@@ -1,0 +1,176 @@
+"""Who plays with real tools: an actor behind a chat model's face, and what stands around a small model.
+
+:class:`ActorModel` plays any world through its tools (``graph.world_tools``) with any actor of
+``stategate kinds``: it knows of the past what its prompt shows, and nothing else. :class:`WrittenCalls`
+reads the calls that small models write as JSON text. :class:`Metered` counts what each prompt costs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field
+
+from envs.messages.history import text_of, tokens_of
+from envs.protocols import Observation
+from evals.agents.billing import Bill
+from evals.agents.reader import note_of, orphans_in
+from graph.world_tools import ACTIONS, OVER
+from nodes.models.asking import json_in
+from nodes.protocols import ContextRequest
+from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
+from nodes.retrieval.past import candidates
+from stores.text import one_line
+from stores.tokens import count_tokens
+from stores.traces import Event
+
+_ROOM = 10**6  # tokens: what the actor reads was cut by the middleware, not by its own builder
+Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
+
+
+class ActorModel(BaseChatModel):
+    """A chat model that plays a world with ``actor``; after ``most`` calls it gives up."""
+
+    instruction: str
+    actor: Any
+    builder: Any
+    resources: Any
+    most: int = 50
+    calls: int = 0
+    can_recall: bool = False
+    recalled: list[str] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "actor"
+
+    def bind_tools(self, tools: Sequence[Any], **extra: Any) -> Any:
+        """Take the tools."""
+        self.can_recall = any(getattr(tool, "name", "") == "recall" for tool in tools)
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
+        self.calls += 1
+        return ChatResult(generations=[ChatGeneration(message=self._next(messages))])
+
+    def _next(self, messages: Sequence[BaseMessage]) -> AIMessage:
+        results = [m for m in messages if isinstance(m, ToolMessage)]
+        if results and OVER in text_of(results[-1]):
+            return AIMessage("The task is done.")
+        if self.calls > self.most:
+            return AIMessage("I give up.")
+        if not results:
+            return self._call("reset", {})
+        page, actions = _page(text_of(results[-1]))
+        if not actions:  # the page's actions were cut
+            return self._look_again(messages, results[-1])
+        observation = Observation(page, actions)
+        resources: Resources = self.resources
+        source = candidates(
+            PageSource(resources.view, observation, lambda: resources.embedder),
+            self._events(messages), "world", resources.view, lambda: resources.embedder,
+        )  # fmt: skip
+        request = ContextRequest(
+            self.instruction, observation, source, tuple(self._events(messages)), _ROOM,
+            view=resources.view,
+        )  # fmt: skip
+        decision = self.actor(self.builder(request), self.calls)
+        return self._call("step", {"action": decision.action})
+
+    def _events(self, messages: Sequence[BaseMessage]) -> list[Event]:
+        """Return the steps that the prompt shows; what came of the last one is the page."""
+        events: list[Event] = []
+        at = 0
+        answers = {m.tool_call_id: text_of(m) for m in messages if isinstance(m, ToolMessage)}
+        for message in messages:
+            for call in getattr(message, "tool_calls", ()):
+                page, _ = _page(answers.get(str(call["id"]), ""))
+                if call["name"] == "step":
+                    events.append(Event("ACT", str(call["args"].get("action", "")), at))
+                    at += 1
+                if call["name"] in ("reset", "step"):
+                    events.append(Event("OBS", one_line(page), at))
+        return events[:-1]
+
+    def _look_again(self, messages: Sequence[BaseMessage], last: ToolMessage) -> AIMessage:
+        calls = [
+            c
+            for m in messages
+            for c in getattr(m, "tool_calls", ())
+            if c["id"] == last.tool_call_id
+        ]
+        argument = str(next(iter(calls[0]["args"].values()), "")) if calls else ""
+        name = note_of(argument, messages) if argument else None
+        if self.can_recall and name and name not in self.recalled:
+            self.recalled.append(name)
+            return self._call("recall", {"id": name})
+        return self._call("step", {"action": "look"})
+
+    def _call(self, tool: str, args: dict[str, Any]) -> AIMessage:
+        return AIMessage("", tool_calls=[{"name": tool, "args": args, "id": f"call_{self.calls}"}])
+
+
+def _page(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a page and its actions as :func:`graph.world_tools.shown` wrote them."""
+    page, _, listed = text.partition(ACTIONS)
+    if page.startswith("Task: "):
+        page = page.partition("\n\n")[2]
+    actions = tuple(line[2:] for line in listed.splitlines() if line.startswith("- "))
+    return page, actions
+
+
+class WrittenCalls(AgentMiddleware[Any, Any, Any]):
+    """Take a JSON object ``{"name": …, "arguments": …}`` in a reply for the call that it spells."""
+
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """Call the model, and read its reply."""
+        response = handler(request)
+        known = {_name_of(tool) for tool in request.tools}
+        number = len(request.messages)
+        response.result[:] = [read_call(message, known, number) for message in response.result]
+        return response
+
+
+def read_call(message: BaseMessage, known: set[str], number: int) -> BaseMessage:
+    """Return ``message`` with the call that its text spells, as it is where it spells none."""
+    if not isinstance(message, AIMessage) or message.tool_calls:
+        return message
+    spelled = json_in(text_of(message), dict) or {}
+    args = spelled.get("arguments", spelled.get("parameters", {}))
+    if spelled.get("name") not in known or not isinstance(args, dict):
+        return message
+    call = {"name": spelled["name"], "args": args, "id": f"written_{number}", "type": "tool_call"}
+    return message.model_copy(update={"tool_calls": [call]})
+
+
+class Metered(AgentMiddleware[Any, Any, Any]):
+    """Counts calls, tokens, orphans and the bill of what the model really reads: put it last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bill = Bill(0)
+        self.calls = self.orphans = 0
+
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        """Call the model and count."""
+        self.calls += 1
+        self.orphans += orphans_in(request.messages)
+        self.bill.fixed = sum(count_tokens(str(_schema(tool))) for tool in request.tools)
+        if request.system_message is not None:
+            self.bill.fixed += tokens_of(request.system_message, count_tokens)
+        response = handler(request)
+        self.bill.call(request.messages, response.result[0])
+        return response
+
+
+def _schema(tool: Any) -> Any:
+    return tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
+
+
+def _name_of(tool: Any) -> str:
+    return str(tool.get("name", "")) if isinstance(tool, dict) else str(tool.name)

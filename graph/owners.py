@@ -1,0 +1,70 @@
+"""Whose a served call is: its long-term memory is the caller's, and it names no places of the server.
+
+A server that knows its callers (``graph.serving``) says who asks in the run's config. What a caller may
+swap for one call are nodes and their settings, not files, databases or other servers.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel
+
+from graph.config import PLACES, Config
+from nodes.retrieval.memory import MemoryPlace
+from stores.errors import UserError
+
+#: The caller of a server without accounts: this machine's own user.
+LOCAL = "local"
+
+
+def caller_of(configurable: Mapping[str, Any]) -> str | None:
+    """Return the account that asks, None where there are no accounts."""
+    user = configurable.get("langgraph_auth_user_id")
+    return None if user in (None, LOCAL) else str(user)
+
+
+def require_no_places(overrides: Any) -> None:
+    """Check what a caller swaps for one call. Raises ``UserError`` where it names a place."""
+    if overrides is None:
+        return
+    for name, value in _named(overrides.model_dump(exclude_unset=True)):
+        text = str(value)
+        is_place = (
+            name == "base_url" or any(c in text for c in "/\\$") or text.startswith(("~", "."))
+        )
+        if value is not None and is_place:
+            raise UserError(f"'{name}' is the server's to set, not a caller's")
+
+
+@lru_cache(maxsize=1024)
+def _changed(params: BaseModel, user: str) -> BaseModel:
+    if isinstance(params, MemoryPlace):
+        return params.model_copy(update={"user": user})
+    changes = {}
+    for name in type(params).model_fields:
+        value = getattr(params, name)
+        if isinstance(value, BaseModel):
+            new = _changed(value, user)
+            if new != value:
+                changes[name] = new
+    return params.model_copy(update=changes) if changes else params
+
+
+def for_user(config: Config, user: str) -> Config:
+    """Return ``config`` with every part of long-term memory being ``user``'s."""
+    changes: dict[str, Any] = {"context": _changed(config.context, user)}
+    changes["memory"] = [_changed(params, user) for params in config.memory]
+    changes["actor"] = _changed(config.actor, user)
+    return config.model_copy(update=changes)
+
+
+def _named(values: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(values, Mapping):
+        for name, value in values.items():
+            yield from _named(value, str(name))
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _named(value, key)
+    elif key in PLACES:
+        yield key, values

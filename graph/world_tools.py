@@ -1,0 +1,193 @@
+"""Any world as tools of any agent: ``reset`` begins a task, ``step`` takes an action.
+
+    from graph.world_tools import world_tools
+    agent = create_agent(model, world_tools("webshop"))          # a kind of ``stategate kinds``
+    agent = create_agent(model, world_tools(Garden(), GardenView(), task={"thing": "lantern"}))
+
+Worlds are pure functions over small sessions, and the session lies beside its page, in the artifact of
+the tool's message: no model reads it. So a thread of the agent resumes, forks and goes back with its
+world, whatever keeps its checkpoints, and two threads never meet.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
+from langgraph.prebuilt import InjectedState
+
+from envs.protocols import Observation, Session, View, World, tasks_of
+from nodes.act.replies import parse
+from nodes.protocols import EnvParams
+from nodes.registry import registry
+from nodes.resources import Resources
+from stores.text import one_line
+
+#: Between a page and its actions, and what a last page ends with.
+ACTIONS = "\n\nActions:\n"
+OVER = "The task is over."
+_KEY = "stategate_world"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where an agent stands in a world: the session, and what the last step said of it."""
+
+    session: Session
+    reward: float
+    done: bool
+    steps: int
+
+
+def world_tools(
+    world: "World | EnvParams | str | Mapping[str, Any]",
+    view: View | None = None,
+    *,
+    task: Mapping[str, Any] | None = None,
+    name: str = "",
+) -> list[BaseTool]:
+    """Return ``reset`` and ``step`` of a world, for ``create_agent`` or a ``ToolNode``.
+
+    ``world`` is a world, or an environment kind with its parameters; ``view`` says how its actions are
+    written. With ``task`` the agent plays that one; without, it begins any by its number. ``name``
+    leads the tools' names (``house`` makes ``house_reset``), so that an agent can have several worlds.
+    Calls of ``step`` in one message are taken in their order. Raises ``UserError`` for an unknown kind.
+    """
+    rules, known = _opened(world)
+    own = _Tools(rules, view or known, task, f"{name}_" if name else "")
+    return own.tools()
+
+
+def standing(messages: Sequence[BaseMessage], name: str = "") -> Standing | None:
+    """Return where the agent of these messages stands, None where no task was begun."""
+    found: Standing | None = None
+    for message in messages:
+        artifact = getattr(message, "artifact", None)
+        kept = artifact.get(_KEY) if isinstance(artifact, Mapping) else None
+        if isinstance(kept, Mapping) and kept.get("tools", "") == (f"{name}_" if name else ""):
+            found = Standing(kept["session"], kept["reward"], kept["done"], kept["steps"])
+    return found
+
+
+class _Tools:
+    def __init__(self, world: World, view: View, task: Mapping[str, Any] | None, lead: str) -> None:
+        self._world, self._view, self._task, self._lead = world, view, task, lead
+
+    def tools(self) -> list[BaseTool]:
+        """Return the two tools."""
+        brief = one_line(self._view.brief.partition("Answer with one JSON")[0])
+
+        def reset(
+            state: Annotated[Any, InjectedState],
+            tool_call_id: Annotated[str, InjectedToolCallId],
+            task: int = 0,
+        ) -> tuple[str, dict[str, Any] | None]:
+            return self._replayed(state, tool_call_id, ("reset", task))
+
+        def begin(
+            state: Annotated[Any, InjectedState],
+            tool_call_id: Annotated[str, InjectedToolCallId],
+        ) -> tuple[str, dict[str, Any] | None]:
+            return self._replayed(state, tool_call_id, ("reset", 0))
+
+        def step(
+            action: str,
+            state: Annotated[Any, InjectedState],
+            tool_call_id: Annotated[str, InjectedToolCallId],
+        ) -> tuple[str, dict[str, Any] | None]:
+            return self._replayed(state, tool_call_id, ("step", action))
+
+        which = "the task" if self._task is not None else "task number `task` (from 0)"
+        about = {
+            "reset": f"Begin {which} of '{self._world.name}': tells it, and shows the first page.",
+            "step": f"Take one action in '{self._world.name}', written as the page lists it. {brief}",
+        }
+        return [
+            StructuredTool.from_function(
+                function, name=self._lead + verb, description=about[verb],
+                response_format="content_and_artifact",
+            )
+            for verb, function in (("reset", reset if self._task is None else begin), ("step", step))
+        ]  # fmt: skip
+
+    def _replayed(
+        self, state: Any, call_id: str, own: tuple[str, Any]
+    ) -> tuple[str, dict[str, Any] | None]:
+        """Do ``own`` after the calls that stand before it in the same message.
+
+        They run at the same time and do not see each other's results; but a world is pure, so what
+        they come to is known.
+        """
+        messages = _messages_of(state)
+        at = standing(messages, self._lead.removesuffix("_"))
+        for verb, argument in self._calls_before(messages, call_id):
+            _, at = self._done(verb, argument, at)
+        said, at = self._done(*own, at)
+        kept = None if at is None else {
+            _KEY: {
+                "tools": self._lead, "session": dict(at.session), "reward": at.reward,
+                "done": at.done, "steps": at.steps,
+            }
+        }  # fmt: skip
+        return said, kept
+
+    def _calls_before(self, messages: Sequence[BaseMessage], call_id: str) -> list[tuple[str, Any]]:
+        last = next((m for m in reversed(messages) if isinstance(m, AIMessage)), None)
+        calls: list[tuple[str, Any]] = []
+        for call in last.tool_calls if last is not None else ():
+            if call["id"] == call_id:
+                return calls
+            verb = call["name"].removeprefix(self._lead)
+            if call["name"] == self._lead + verb and verb in ("reset", "step"):
+                key, default = ("task", 0) if verb == "reset" else ("action", "")
+                calls.append((verb, call["args"].get(key, default)))
+        return []
+
+    def _done(self, verb: str, argument: Any, at: Standing | None) -> tuple[str, Standing | None]:
+        """Return what one call says, and where the agent stands then."""
+        if verb == "reset":
+            return self._begun(argument)
+        if at is None:
+            return f"no task was begun: call {self._lead}reset first", None
+        page = self._world.observe(at.session)
+        if at.done:
+            return f"the task is over: {self._lead}reset begins another", at
+        action = parse(str(argument), page.actions) or str(argument).strip()
+        if not self._view.actions.accepts(action, page):
+            return f"'{one_line(action)[:80]}' cannot be done here.\n\n{shown(page)}", at
+        session, after = self._world.step(at.session, action)
+        return shown(after), Standing(session, after.reward, after.done, at.steps + 1)
+
+    def _begun(self, number: Any) -> tuple[str, Standing | None]:
+        task = self._task
+        if task is None:
+            every = tasks_of(self._world)
+            if not isinstance(number, int) or not 0 <= number < len(every):
+                return f"there is no task {number}: tasks are 0 to {len(every) - 1}", None
+            task = every[number]
+        session, page = self._world.reset(task)
+        asked = one_line(self._world.instruction(session))
+        return f"Task: {asked}\n\n{shown(page)}", Standing(session, page.reward, page.done, 0)
+
+
+def shown(page: Observation) -> str:
+    """Return a page as a tool's text: what it says, then its actions, a line each."""
+    text = page.text.strip()
+    if page.done:
+        return f"{text}\n\n{OVER} Reward: {page.reward:g}".strip()
+    return text + ACTIONS + "\n".join(f"- {one_line(action)}" for action in page.actions)
+
+
+def _opened(world: "World | EnvParams | str | Mapping[str, Any]") -> tuple[World, View]:
+    params: Any = registry().parse("env", world) if isinstance(world, str | Mapping) else world
+    if not isinstance(params, EnvParams):
+        return params, View()
+    rules: World = params.build(Resources(env=params))
+    return rules, params.view()
+
+
+def _messages_of(state: Any) -> list[BaseMessage]:
+    if isinstance(state, Mapping):
+        return list(state.get("messages") or ())
+    return list(state if isinstance(state, list) else getattr(state, "messages", ()))

@@ -1,0 +1,42 @@
+"""Other agents' episodes measured: clicks ranked, actions foreseen, beside what is simpler."""
+
+import json
+
+from envs.webshop import WebShop
+from envs.webshop.people import session_goals
+from evals.worlds.strangers import run_strangers
+from stores.traces.trajectories import write_trajectories
+from trainers.webshop.collect import SHOPPERS, episodes
+
+RATES = SHOPPERS["steady"]
+
+
+def test_rankers_and_the_state_are_measured_beside_what_is_simpler(tmp_path):
+    worlds = {mode: WebShop.load("sample", mode) for mode in ("rich", "text")}
+    write_trajectories(tmp_path / "others.jsonl", list(episodes(worlds, [3, 8], 1, "t", RATES)))
+    summary = run_strangers([str(tmp_path / "others.jsonl")], str(tmp_path / "run"))
+    rows = {row["agent"]: row for row in summary["rows"]}
+    names = ("trained", "bm25", "minilm", "page order", "random order")
+    assert {f"{name}@others" for name in names} < set(rows)
+    assert 0 < rows["random order@others"]["recall@1"] < rows["random order@others"]["recall@5"]
+    assert rows["page kind's commonest@others"]["accuracy"] > 0.3
+    assert {test["metric"] for test in summary["tests"]} == {"recall@1", "recall@5", "accuracy"}
+    first = json.loads((tmp_path / "run" / "episodes.jsonl").read_text().splitlines()[0])
+    assert all(move["action"] for move in first["moves"])
+
+
+def test_goals_of_recorded_sessions_are_asked_where_a_product_meets_them(tmp_path):
+    shop = WebShop.load("sample", "rich")
+    goal = next(g for g in shop.goals if g["goal_options"])
+    asked = {**goal, "asin": "B000000000", "instruction_text": "something  nice"}
+    asked["goal_options"] = list(goal["goal_options"].values())
+    nowhere = {**asked, "attributes": ["made of moonlight"]}
+    for name, one in (("a", asked), ("b", nowhere)):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"goal": one}) + "\n")
+    found = session_goals(tmp_path, shop.products, shop.prices)
+    assert [g["session"] for g in found] == ["a"]
+    world = WebShop.load("sample", "rich", sessions=tmp_path)
+    number = len(world.goals) - 1
+    assert world.goals[number]["instruction_text"] == "something nice"
+    assert world.oracle(number) == 1.0
+    assert number in world.ranges["human"]

@@ -1,0 +1,396 @@
+"""The middleware among what real agents have: other middleware, interrupts, subgraphs, odd messages."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware, dynamic_prompt
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, create_react_agent
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from examples.scripted import Scripted
+from graph.middleware import ContextMiddleware, build_messages
+from graph.recall_tool import recalled
+from graph.tool_results import shorten_results
+from tests.graph.test_middleware import (
+    ASK,
+    Recaller,
+    Recorder,
+    agent_of,
+    audits_of,
+    read_page,
+    size_of,
+)
+
+LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+def call(name: str, id_: str, **args: Any) -> dict[str, Any]:
+    return {"name": name, "args": args, "id": id_}
+
+
+def roles(messages: Any) -> list[str]:
+    return [m.type for m in messages]
+
+
+def pages(*numbers: int) -> list[tuple[str, dict[str, Any]]]:
+    return [("read_page", {"number": number}) for number in numbers]
+
+
+# Among other middleware and in other graphs -------------------------------------------------------
+
+
+def test_a_person_approves_edits_and_rejects_calls() -> None:
+    model = Recorder(calls=4, prompts=[])
+    asks: Any = HumanInTheLoopMiddleware(interrupt_on={"read_page": True})
+    agent = agent_of(model, [ContextMiddleware(budget=1500), asks], checkpointer=InMemorySaver())
+    agent.invoke(ASK, THREAD)
+    edited = {"type": "edit", "edited_action": {"name": "read_page", "args": {"number": 9}}}
+    for decision in ({"type": "approve"}, edited, {"type": "reject", "message": "no"}):
+        out = agent.invoke(Command(resume={"decisions": [decision]}), THREAD)
+    out = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    assert out["messages"][-1].text == "done"
+    assert size_of(model.prompts[-1]) < 0.5 * size_of(out["messages"])
+    assert any("no" in m.text for m in model.prompts[-1] if isinstance(m, ToolMessage))
+
+
+def test_an_agent_as_a_subgraph_keeps_its_decisions() -> None:
+    model = Recorder(calls=8, prompts=[])
+    inner = agent_of(model, [ContextMiddleware(budget=2500)])
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", inner)
+    builder.add_edge(START, "agent")
+    graph: Any = builder.compile(checkpointer=InMemorySaver())
+    events = [
+        e for _, e in graph.stream(ASK, THREAD, stream_mode="custom", subgraphs=True)
+        if e["type"] == "stategate.context"
+    ]  # fmt: skip
+    assert len(events) == 9
+    assert all(not e["problem"] and not e["over_by"] for e in events)
+    assert "stategate" not in graph.get_state(THREAD).values
+    graph.invoke({"messages": [HumanMessage("And item 4-4?")]}, THREAD)
+    assert size_of(model.prompts[-1]) < 0.6 * size_of(graph.get_state(THREAD).values["messages"])
+
+
+def test_the_hook_of_a_prebuilt_agent() -> None:
+    model = Recorder(calls=8, prompts=[])
+    hook = ContextMiddleware(budget=2500, recall=False).hook
+    agent: Any = create_react_agent(model, [read_page], pre_model_hook=hook)
+    out = agent.invoke(ASK)
+    assert len(out["messages"]) == 18
+    assert size_of(model.prompts[-1]) < 0.5 * size_of(out["messages"])
+
+
+def test_structured_answers_come_through() -> None:
+    class Colour(BaseModel):
+        """The colour that was asked for."""
+
+        colour: str
+
+    turns = [AIMessage("", tool_calls=[call("read_page", f"c{i}", number=i)]) for i in range(5)]
+    last = AIMessage("", tool_calls=[call("Colour", "s", colour="blue")])
+    agent: Any = create_agent(
+        Scripted(messages=iter([*turns, last])), [read_page],
+        middleware=[ContextMiddleware(budget=2000)], response_format=ToolStrategy(Colour),
+        checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    out = agent.invoke(ASK, THREAD)
+    assert out["structured_response"] == Colour(colour="blue")
+
+
+def test_a_system_prompt_that_changes_is_counted() -> None:
+    sizes = iter([10, 10, 10, 900, 900, 10, 10, 10])
+
+    @dynamic_prompt
+    def prompt(request: Any) -> str:
+        return "Be kind. " * next(sizes)
+
+    middleware: Any = [prompt, ContextMiddleware(budget=4000, fresh=3000)]
+    agent = agent_of(Scripted.of(pages(*range(6)), "done"), middleware)
+    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
+    assert [a["fixed"] > 2000 for a in audits] == [False] * 3 + [True] * 2 + [False] * 2
+    assert all(a["tokens_after"] <= 4000 and not a["problem"] for a in audits)
+
+
+def test_messages_that_are_removed_are_forgotten() -> None:
+    model = Recorder(calls=9, prompts=[])
+    agent = agent_of(model, [ContextMiddleware(budget=2000)], checkpointer=InMemorySaver())
+    agent.invoke(ASK, THREAD)
+    gone = agent.get_state(THREAD).values["messages"][1:15]
+    agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in gone]})
+    audits = audits_of(
+        agent.stream({"messages": [HumanMessage("So?")]}, THREAD, stream_mode="custom")
+    )
+    assert not audits[-1]["problem"]
+    kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
+    assert not set(kept["frozen"]) & {m.id for m in gone}
+
+
+def test_tokens_stream_asynchronously() -> None:
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+
+    model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
+    agent: Any = create_agent(
+        model, [], middleware=[ContextMiddleware(recall=False)], checkpointer=InMemorySaver()
+    )
+
+    async def run() -> list[Any]:
+        return [c.content async for c, _ in agent.astream(ASK, THREAD, stream_mode="messages")]
+
+    assert len([text for text in asyncio.run(run()) if text]) > 2
+
+
+def test_the_private_state_stays_small() -> None:
+    model = Scripted.of(pages(*range(60)), "done")
+    agent = agent_of(model, [ContextMiddleware(budget=3000)], checkpointer=InMemorySaver())
+    agent.invoke(ASK, {**THREAD, "recursion_limit": 500})
+    kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
+    assert len(repr(kept)) < 3 * 4 * 3000  # about what the budget's tokens are as text
+
+
+# Odd messages -------------------------------------------------------------------------------------
+
+
+def test_blocks_that_are_no_text_pass_untouched() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5000}}
+    file = {"type": "file", "base64": "B" * 4000, "mime_type": "application/pdf"}
+    thinking = {"type": "thinking", "thinking": "Let me see.", "signature": "s" * 200}
+    use = {"type": "tool_use", "id": "c1", "name": "look", "input": {"n": 1}}
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    made = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c2",
+        "name": "look",
+        "arguments": "{}",
+    }
+    messages: list[BaseMessage] = [
+        HumanMessage([{"type": "text", "text": "What is it?"}, image, file], id="h"),
+        AIMessage([thinking, use], tool_calls=[call("look", "c1", n=1)], id="a"),
+        ToolMessage([{"type": "text", "text": LONG}, image], tool_call_id="c1", id="t"),
+        AIMessage([reasoning, made], tool_calls=[call("look", "c2")], id="b"),
+        ToolMessage(LONG, tool_call_id="c2", id="u"),
+    ]
+    before = [repr(m) for m in messages]
+    shown = build_messages(messages, budget=8000, low=0.8, fresh=300)
+    assert [repr(m) for m in messages] == before
+    assert shown[0] is messages[0]
+    assert shown[1] is messages[1]
+    assert shown[3] is messages[3]
+    assert [m.id for m in shown] == ["h", "a", "t", "b", "u"]
+    short = shown[2]
+    assert image in short.content
+    assert len(short.text) < len(LONG) / 2
+
+
+def test_parallel_calls_in_the_middle_and_one_that_never_came_back() -> None:
+    calls = [call("look", f"p{i}") for i in range(3)]
+    messages: list[BaseMessage] = [
+        HumanMessage("Look.", id="h"),
+        AIMessage("", tool_calls=calls, id="a"),
+        ToolMessage(LONG, tool_call_id="p0", id="t0"),
+        ToolMessage(LONG, tool_call_id="p2", id="t2", status="error"),
+        HumanMessage("Wait, what about pier nine?", id="h2"),
+        AIMessage("", id="empty"),
+        HumanMessage("Well?", id="h3"),
+    ]
+    shown = build_messages(messages, budget=1500)
+    ai = next(m for m in shown if m.id == "a")
+    assert isinstance(ai, AIMessage)
+    assert [c["id"] for c in ai.tool_calls] == ["p0", "p2"]
+    assert roles(shown)[:4] == ["human", "ai", "tool", "tool"]
+    failed = next(m for m in shown if m.id == "t2")
+    assert isinstance(failed, ToolMessage)
+    assert failed.status == "error"
+    assert shown[-1].text == "Well?"
+
+
+def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
+    broken: Any = [{"name": "look", "args": "{oops", "id": "x", "error": "no JSON"}]
+    answered: list[BaseMessage] = [
+        HumanMessage("Look."), AIMessage("", invalid_tool_calls=broken),
+        ToolMessage("Error: arguments are no JSON", tool_call_id="x"), HumanMessage("And?"),
+    ]  # fmt: skip
+    assert roles(build_messages(answered)) == ["human", "ai", "tool", "human"]
+    alone: list[BaseMessage] = [
+        HumanMessage("Look."), AIMessage("I try.", invalid_tool_calls=broken), HumanMessage("And?"),
+    ]  # fmt: skip
+    shown = build_messages(alone)
+    assert roles(shown) == ["human", "ai", "human"]
+    assert isinstance(shown[1], AIMessage)
+    assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers
+
+
+def test_a_budget_that_cannot_be_held_says_by_how_much() -> None:
+    asked = {"messages": [SystemMessage("Be kind."), HumanMessage("word " * 3000)]}
+    agent = agent_of(Scripted.of(pages(1, 2), "done"), [ContextMiddleware(budget=1000)])
+    audits = audits_of(agent.stream(asked, stream_mode="custom"))
+    assert all(a["over_by"] == a["tokens_after"] - 1000 > 2000 for a in audits)
+
+
+def test_broken_letters_and_odd_blocks_never_stop_the_agent() -> None:
+    @tool
+    def odd(number: int) -> str:
+        """Return half of a letter."""
+        return LONG + "\ud83d"
+
+    model = Recorder(calls=4, prompts=[], tool="odd")
+    agent: Any = create_agent(model, [odd], middleware=[ContextMiddleware(budget=1500)])
+    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
+    assert len(model.prompts) == 5
+    assert not any(a["problem"] for a in audits)
+
+
+# Failure ------------------------------------------------------------------------------------------
+
+
+def test_builders_that_hang_for_good_leave_the_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    middleware = ContextMiddleware(budget=1200, timeout=0.05)
+    monkeypatch.setattr(middleware.context, "_builder", lambda request: release.wait(60))
+    agent = agent_of(Recorder(calls=12, prompts=[]), [middleware])
+    started = time.perf_counter()
+    out = asyncio.run(agent.ainvoke(ASK))
+    release.set()
+    assert out["messages"][-1].text == "done"
+    assert time.perf_counter() - started < 20  # not one of the sixty seconds
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), RecursionError("deep"), ValueError("bad")])
+def test_whatever_a_builder_raises(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(request: Any) -> Any:
+        raise error
+
+    for is_async in (False, True):
+        middleware = ContextMiddleware(budget=1200)
+        monkeypatch.setattr(middleware.context, "_builder", breaks)
+        model = Recorder(calls=3, prompts=[])
+        agent = agent_of(model, [middleware])
+        asyncio.run(agent.ainvoke(ASK)) if is_async else agent.invoke(ASK)
+        assert len(model.prompts) == 4
+
+
+def test_a_strange_private_state_and_a_strange_bill_do_no_harm() -> None:
+    class Strange(Recorder):
+        def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> Any:
+            result = super()._generate(messages)
+            message: Any = result.generations[0].message
+            message.usage_metadata = {"input_tokens": 5, "output_tokens": -5, "total_tokens": 0}
+            return result
+
+    middleware = ContextMiddleware(budget=1200)
+    agent = agent_of(Strange(calls=3, prompts=[]), [middleware], checkpointer=InMemorySaver())
+    agent.invoke(ASK, THREAD)
+    agent.update_state(THREAD, {"stategate": {"frozen": 3}})  # of another version, say
+    asked = {"messages": [HumanMessage("So?")]}
+    audits = audits_of(agent.stream(asked, THREAD, stream_mode="custom"))
+    assert not audits[-1]["problem"]  # decided anew
+    assert not audits[-1]["over_by"]
+
+
+# ToolNode -----------------------------------------------------------------------------------------
+
+
+def _one_call(node: ToolNode, *calls: dict[str, Any], is_async: bool = False) -> list[Any]:
+    builder = StateGraph(MessagesState)
+    builder.add_node("tools", node)
+    builder.add_edge(START, "tools")
+    graph: Any = builder.compile()
+    asked = {"messages": [HumanMessage("What is item 7?"), AIMessage("", tool_calls=[*calls])]}
+    out = asyncio.run(graph.ainvoke(asked)) if is_async else graph.invoke(asked)
+    return list(out["messages"])
+
+
+@tool
+async def fetch(number: int) -> str:
+    """Return a long page, as tools of a server do."""
+    return LONG
+
+
+@tool(response_format="content_and_artifact")
+def documents(number: int) -> tuple[str, Any]:
+    """Return a long page and its documents."""
+    return LONG, {"documents": [1, 2]}
+
+
+@tool(response_format="content_and_artifact")
+def rows(number: int) -> tuple[str, Any]:
+    """Return a long page and its rows."""
+    return LONG, [1, 2]
+
+
+def test_results_of_asynchronous_tools_are_shortened() -> None:
+    short = shorten_results(200)
+    node = ToolNode([fetch], wrap_tool_call=short, awrap_tool_call=short.awrap_tool_call)
+    result = _one_call(node, call("fetch", "c", number=1), is_async=True)[-1]
+    assert len(result.text) < 1500
+    assert "item 7 is blue" in result.text
+
+
+def test_artifacts_stay_beside_the_original() -> None:
+    node = ToolNode([documents, rows], wrap_tool_call=shorten_results(200))
+    messages = _one_call(node, call("documents", "c", number=1), call("rows", "d", number=1))
+    first, second = messages[-2:]
+    assert first.artifact["documents"] == [1, 2]
+    assert recalled(first.text.rpartition("recall ")[2].rstrip("]"), messages, 9000) == LONG
+    assert second.artifact == [1, 2]
+    assert "[cut" in second.text
+    assert "recall" not in second.text  # there is no way back to it
+
+
+def _saved(saver: InMemorySaver) -> int:
+    return sum(len(blob) for _, blob in saver.blobs.values())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_store_keeps_checkpoints_small_and_nothing_is_gone(is_async: bool) -> None:
+    sizes = {}
+    for keep in (True, "store"):
+        saver = InMemorySaver()
+        model = Recaller(calls=8, prompts=[])
+        shorten: Any = shorten_results(150, keep_original=keep)  # type: ignore[arg-type]
+        agent = agent_of(
+            model, [shorten, ContextMiddleware(budget=4000)], checkpointer=saver,
+            store=InMemoryStore(),
+        )  # fmt: skip
+        out = asyncio.run(agent.ainvoke(ASK, THREAD)) if is_async else agent.invoke(ASK, THREAD)
+        back = next(m for m in out["messages"] if m.name == "recall")
+        assert back.text in [read_page.invoke({"number": i}) for i in range(8)]
+        sizes[keep] = _saved(saver)
+    assert sizes["store"] < 0.6 * sizes[True]
+
+
+def test_without_a_store_the_original_stays_beside_it() -> None:
+    node = ToolNode([documents], wrap_tool_call=shorten_results(200, keep_original="store"))
+    messages = _one_call(node, call("documents", "c", number=1))
+    name = messages[-1].text.rpartition("recall ")[2].rstrip("]")
+    assert recalled(name, messages, 9000) == LONG
+
+
+def test_a_builder_that_fails_leaves_the_result_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = shorten_results(200)
+
+    def breaks(request: Any) -> Any:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(short.context, "_builder", breaks)
+    node = ToolNode([documents], wrap_tool_call=short)
+    assert _one_call(node, call("documents", "c", number=1))[-1].text == LONG

@@ -1,0 +1,212 @@
+"""`langgraph dev` serves the graph of langgraph.json; the official SDK drives it as two people."""
+
+import base64
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from graph import load_config
+from graph.owners import for_user, require_no_places
+from graph.state import overrides_of, validated
+from stores.accounts import hashed
+from stores.errors import UserError
+
+sdk = pytest.importorskip("langgraph_sdk")
+pytest.importorskip("langgraph_api")
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = """
+env: {kind: webshop, data: sample}
+embedder: {kind: hashing}
+context: {kind: full, budget: 1000}
+actor: {kind: rule}
+memory: [{kind: short_term}]
+max_steps: 8
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Start the development server on the repository's langgraph.json, with two accounts."""
+    folder = tmp_path_factory.mktemp("served")
+    settings = json.loads((ROOT / "langgraph.json").read_text())
+    assert (ROOT / settings["graphs"]["stategate"].partition(":")[0]).is_file()
+    text = json.dumps({**settings, "dependencies": [str(ROOT)]}).replace('"./', f'"{ROOT}/')
+    (folder / "langgraph.json").write_text(text)
+    (folder / "agent.yaml").write_text(CONFIG)
+    (folder / "accounts").write_text(f"{hashed('ann', 'horse')}\n{hashed('bob', 'battery')}\n")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["dev", "--no-browser", "--no-reload", "--port", str(port)]
+    code = f"import sys; sys.argv = ['langgraph', *{words!r}]; from langgraph_cli.cli import cli; cli()"
+    environment = {
+        **os.environ, "STATEGATE_CONFIG": str(folder / "agent.yaml"), "LANGSMITH_TRACING": "false",
+        "STATEGATE_ACCOUNTS": str(folder / "accounts"),
+    }  # fmt: skip
+    log = (folder / "log").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=folder, env=environment, stdout=log, stderr=log
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                urllib.request.urlopen(f"{url}/ok", timeout=2).close()
+                break
+            except OSError:
+                assert process.poll() is None, (folder / "log").read_text()[-2000:]
+                assert time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
+                time.sleep(0.3)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def client(url, user="ann", password="horse"):
+    token = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return sdk.get_sync_client(url=url, headers={"Authorization": f"Basic {token}"})
+
+
+def refused(ask):
+    """Return the HTTP status that the server refuses with."""
+    with pytest.raises(sdk.errors.APIStatusError) as error:
+        ask()
+    return error.value.status_code
+
+
+def test_an_assistant_with_another_context_builder_streams_a_run(server):
+    ann = client(server)
+    window = ann.assistants.create("stategate", context={"context": {"kind": "window"}}, name="w")
+    thread = ann.threads.create()
+    parts = list(
+        ann.runs.stream(
+            thread["thread_id"], window["assistant_id"], input={"task": {"goal": 3}},
+            stream_mode=["updates", "custom"],
+        )
+    )  # fmt: skip
+    told = [part.data for part in parts if part.event == "custom"]
+    assert {line["kind"] for line in told if line["node"] == "build_context"} == {"window"}
+    assert [line["node"] for line in told[:5]] == [
+        "observe", "update_state", "build_context", "act", "write_memory",
+    ]  # fmt: skip
+    values = ann.threads.get_state(thread["thread_id"])["values"]
+    assert values["steps"] >= 3
+    history = ann.threads.get_history(thread["thread_id"], limit=100)
+    assert len(history) > 5 * (values["steps"] - 1)
+    assert [h["values"].get("steps", 0) for h in history] == sorted(
+        (h["values"].get("steps", 0) for h in history), reverse=True
+    )
+
+
+def test_a_person_is_asked_and_the_run_goes_on_with_the_answer(server):
+    ann = client(server)
+    thread = ann.threads.create()["thread_id"]
+    person = {"actor": {"kind": "human"}}
+    ann.runs.wait(thread, "stategate", input={"task": {"goal": 3}}, context=person)
+    state = ann.threads.get_state(thread)
+    (question,) = state["interrupts"]
+    assert question["value"]["actions"]
+    assert state["next"] == ["act"]
+    ann.runs.wait(thread, "stategate", command={"resume": "search[lamp]"}, context=person)
+    values = ann.threads.get_state(thread)["values"]
+    assert (values["action"], values["steps"]) == ("search[lamp]", 1)
+
+
+def test_another_user_is_refused(server):
+    ann, bob = client(server), client(server, "bob", "battery")
+    thread = ann.threads.create()["thread_id"]
+    ann.runs.wait(thread, "stategate", input={"task": {"goal": 3}})
+    for ask in (
+        lambda: bob.threads.get(thread),
+        lambda: bob.threads.get_state(thread),
+        lambda: bob.threads.get_history(thread),
+        lambda: bob.threads.update_state(thread, {"steps": 0}),
+        lambda: bob.runs.create(thread, "stategate", input={"task": {"goal": 3}}),
+        lambda: bob.runs.list(thread),
+        lambda: bob.threads.delete(thread),
+    ):
+        assert refused(ask) in (403, 404)
+    assert thread not in {found["thread_id"] for found in bob.threads.search(limit=100)}
+    assert ann.threads.get(thread)["thread_id"] == thread
+
+
+@pytest.mark.parametrize("who", [("eve", "horse"), ("ann", "battery"), ("", "")])
+def test_a_stranger_is_refused_everything(server, who):
+    stranger = client(server, *who)
+    for ask in (stranger.threads.create, stranger.assistants.search, stranger.threads.search):
+        assert refused(ask) == 401
+
+
+def test_store_items_lie_apart(server):
+    ann, bob = client(server), client(server, "bob", "battery")
+    ann.store.put_item(["notes"], "a", {"text": "the door code is 4711"}, index=False)
+    bob.store.put_item(["notes"], "b", {"text": "the sky is blue"}, index=False)
+    assert ann.store.get_item(["notes"], "a")["value"] == {"text": "the door code is 4711"}
+    assert not bob.store.get_item(["notes"], "a")
+    for prefix in ([], ["notes"], ["ann"], ["ann", "notes"]):
+        found = bob.store.search_items(prefix)["items"]
+        assert not [item for item in found if "4711" in str(item)]
+    assert "ann" not in str(bob.store.list_namespaces())
+
+
+def test_a_caller_cannot_name_a_place_of_the_server(server):
+    ann = client(server)
+    for context in (
+        {"memory": [{"kind": "trace", "path": "/tmp/elsewhere.sqlite"}]},
+        {"llm": {"kind": "openai", "base_url": "https://attacker.example", "model": "m"}},
+        {"context": {"kind": "recall", "memory": {"place": {"url": "sqlite:////etc/x"}}}},
+        {"env": {"kind": "webshop", "data": "../secrets"}},
+    ):
+        thread = ann.threads.create()["thread_id"]
+        answer = ann.runs.wait(
+            thread, "stategate", input={"task": {"goal": 3}}, context=context, raise_error=False
+        )
+        assert answer["__error__"]["error"] == "UserError"  # the server keeps the words in its log
+        own = overrides_of(context)
+        with pytest.raises(UserError, match="the server's to set"):
+            require_no_places(validated(own))
+    assert not Path("/tmp/elsewhere.sqlite").exists()
+
+
+def test_without_accounts_only_this_machine_may_ask(monkeypatch):
+    import asyncio
+
+    from graph.serving import authenticate
+
+    monkeypatch.delenv("STATEGATE_ACCOUNTS", raising=False)
+
+    def ask(**headers):
+        raw = {k.replace("_", "-").encode(): v.encode() for k, v in headers.items()}
+        return asyncio.run(authenticate(headers=raw))
+
+    assert ask(host="127.0.0.1:2024") == {"identity": "local"}
+    for headers in (
+        {"host": "evil.example"}, {"host": "127.0.0.1:2024", "origin": "https://evil.example"}, {},
+    ):  # fmt: skip
+        with pytest.raises(sdk.Auth.exceptions.HTTPException):
+            ask(**headers)
+
+
+def test_each_callers_memory_is_its_own():
+    config = load_config("qa-ltm")
+    mine = for_user(config, "ann")
+    users = [params.place.user for params in mine.memory if hasattr(params, "place")]
+    assert users == ["ann"]
+    assert mine.context.memory.place.user == "ann"
+    assert config.context.memory.place.user == "default"
+
+
+def test_the_refusal_is_an_http_one(server):
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(f"{server}/threads/search", data=b"{}", timeout=10)
+    assert error.value.code == 401

@@ -1,0 +1,80 @@
+"""Planted experience: a row is trusted as its source is, and what is not trusted does not advise."""
+
+from dataclasses import replace
+
+import pytest
+
+from evals.webshop.poison import HARM, plant
+from nodes.build_context.experience import Experience
+from nodes.build_context.trace_advice import ExperienceTrace
+from nodes.experience.episode import annotate
+from nodes.experience.grow import add_episode, make_of, trust_of
+from stores.bank.bank import merge, open_bank
+from stores.bank.state_bank import StateBank
+from tests.nodes.test_experience_context import VIEW, folder, item, resources, trajectory
+from trainers.bank.build import build_trace_bank
+
+__all__ = ["folder", "resources"]
+GATES = [{}, {"gate": "alike", "pick": "proven", "top_k": 60}, {"key": "text", "gate": "fits"}]
+
+
+@pytest.mark.parametrize("gate", GATES, ids=str)
+def test_ten_records_of_a_stranger_change_no_advice(folder, resources, gate):
+    build = Experience(bank=folder, min_score=-1, **gate).build(resources)
+    requests = [item(resources), item(resources, 200)]
+    before = [build(request).text for request in requests]
+    plant(open_bank(folder), 10, HARM, 0.2)
+    assert [build(request).text for request in requests] == before
+    # Where the source passes for trusted, they are heard: the trust is what kept them out.
+    near = StateBank(folder).bank.rows()
+    assert len([row for row in near if row.id.startswith("planted")]) == 10
+
+
+def test_the_advice_says_why_the_nearest_row_was_left_out(folder, resources):
+    bank = open_bank(folder)
+    planted = plant(bank, 10, HARM, 0.2)
+    # Nothing but planted rows is left: no advice, and the reason stands among the pieces.
+    bank.remove([row.n for row in bank.rows() if row.id not in planted])
+    built = Experience(bank=folder, min_score=-1).build(resources)(item(resources))
+    (note,) = [piece.id for piece in built.pieces if piece.kind == "fallback"]
+    assert "left out: trust 0.2, not 0.5" in note
+    assert "Experience:" not in built.text
+    allowed = Experience(bank=folder, min_score=-1, min_trust=0.1).build(resources)
+    assert "Experience:" in allowed(item(resources)).text
+
+
+def test_a_trusted_row_is_not_changed_by_an_untrusted_episode(folder, resources):
+    bank = StateBank(folder, make_of(resources.embedder))
+    before = {row.id: (row.q, row.data) for row in bank.bank.rows()}
+    liar = replace(trajectory(9, reward=0.0), id="liar", trust=0.2)
+    add_episode(bank, liar, annotate(liar, VIEW), resources.embedder, VIEW)
+    after = {row.id: row for row in bank.bank.rows()}
+    assert {name: (row.q, row.data) for name, row in after.items() if name in before} == before
+    fresh = [row for name, row in after.items() if name not in before]
+    assert fresh
+    assert {trust_of(row) for row in fresh} == {0.2}
+
+
+def test_a_merged_bank_is_trusted_no_more_than_its_giver(folder, resources, tmp_path):
+    half = tmp_path / "half"
+    merge(open_bank(folder), half, trust=0.5)
+    assert {trust_of(row) for row in open_bank(half).rows()} == {0.5}
+    merge(open_bank(half), tmp_path / "whole", trust=1.0)
+    assert {trust_of(row) for row in open_bank(tmp_path / "whole").rows()} == {0.5}
+
+
+def test_a_whole_episode_of_a_stranger_gives_no_plan(tmp_path, resources):
+    episodes = [replace(trajectory(0), trust=0.2)]
+    build_trace_bank(tmp_path / "trace", episodes, resources)
+    params = ExperienceTrace(bank=str(tmp_path / "trace"), min_q=0)
+    built = params.build(resources)(item(resources))
+    assert "Experience:" not in built.text
+    assert any("left out: trust 0.2" in piece.id for piece in built.pieces)
+
+
+def test_a_text_that_looks_like_the_mark_of_trust_is_not_one(folder, resources):
+    from nodes.experience.grow import untrusted
+
+    bank = open_bank(folder)
+    bank.change(bank.rows()[0].id, experience='He said "trust": 0.1, twice.')
+    assert untrusted(bank, 0.5) == frozenset()

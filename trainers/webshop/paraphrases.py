@@ -1,0 +1,89 @@
+"""Paraphrases of instructions by a language model, kept only where every value stays.
+
+    stategate data paraphrases --out paraphrased.yaml -n 40
+
+The model rewrites patterns to train on, filled with invented parts. What it returns becomes a pattern
+again: each part must stand in it exactly once, word for word, and no other number or part may. So a
+value can neither be lost nor be made up. What is refused is counted by its reason.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envs.webshop.wordings import families, names_of
+from stores.files import write_text
+from stores.text import one_line
+
+#: Invented things: nobody sells them, so nothing of any catalogue is in a pattern.
+_PARTS = (
+    ("garden gnomes", "frost proof and hand painted", "mossy green", "under 45 dollars"),
+    ("kite strings", "tangle free", "ruby red, 80 yards", "for less than 15 dollars"),
+    ("tea tins", "air tight and light weight", "tall, sky blue", "at most 25 dollars"),
+    ("snow boots", "water proof", "size 9, charcoal", "below 120 dollars"),
+)
+_SLOTS = ("kind", "attributes", "values", "limit")
+_ASK = (
+    "Rewrite this shopping request in other words, as another person would say it, in one sentence. "
+    "Keep these phrases exactly as they are: {phrases}. Request: {request}"
+)
+_MOST = 260  # characters of a pattern
+_PART = re.compile(r"\[([^\[\]]*)\]")
+
+
+def paraphrase(ask: Callable[[str], str], n: int, seed: int = 0) -> tuple[list[str], Counter[str]]:
+    """Return new patterns of ``n`` requests, and how many were refused for which reason.
+
+    ``ask`` answers a prompt.
+    """
+    rng = random.Random(seed)
+    pool = [p for name in names_of("train") for p in families()[name]["patterns"]]
+    patterns: dict[str, None] = {}
+    refused: Counter[str] = Counter()
+    for pattern in rng.sample(pool, min(n, len(pool))):
+        parts = dict(zip(_SLOTS, rng.choice(_PARTS), strict=True))
+        request = one_line(_PART.sub(r"\1", pattern).format(**parts))
+        phrases = "; ".join(f'"{part}"' for part in parts.values())
+        reply = one_line(ask(_ASK.format(phrases=phrases, request=request))).strip(' "')
+        new, why = generalised(reply, parts)
+        if why:
+            refused[why] += 1
+        elif new in patterns or reply.lower() == request.lower():
+            refused["nothing new"] += 1
+        else:
+            patterns[new] = None
+    return list(patterns), refused
+
+
+def generalised(text: str, parts: dict[str, str]) -> tuple[str, str]:
+    """Return ``text`` as a pattern, and why it is none ("" where it is one)."""
+    for slot, part in parts.items():
+        found = [m.start() for m in re.finditer(re.escape(part), text, re.IGNORECASE)]
+        if len(found) != 1:
+            return "", f"{slot} lost" if not found else f"{slot} twice"
+        text = f"{text[: found[0]]}\x00{slot}\x01{text[found[0] + len(part) :]}"
+    rest = re.sub(r"\x00\w+\x01", "", text)
+    if re.search(r"[\d{}\[\]]", rest) or len(text) > _MOST:
+        return "", "something added"
+    # What a goal does not ask goes with its slot alone, so words around it must read on without it.
+    for slot in _SLOTS:
+        filled = f"{{{slot}}}" if slot == "kind" else f"[{{{slot}}}]"
+        text = text.replace(f"\x00{slot}\x01", filled)
+    return text, ""
+
+
+def write(out: Path, patterns: Sequence[str], how: dict[str, Any]) -> None:
+    """Write the patterns as a family of wordings."""
+    family = {
+        "values": ["{value}"],
+        "limit": ["under {n} dollars", "for less than {n} dollars", "at most {n} dollars"],
+        "patterns": list(patterns),
+    }
+    head = "".join(f"# {key}: {value}\n" for key, value in how.items())
+    body = yaml.safe_dump({"paraphrased": {"paraphrase": family}}, sort_keys=False, width=1000)
+    write_text(out, head + body)
