@@ -9,7 +9,7 @@ import typer
 
 from evals.bench.app import bench_app
 from ui.cli.evaluating import WORKERS, Run, command_line, evaluation, names
-from ui.cli.output import Limit, command, command_group, opt, say
+from ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -76,25 +76,23 @@ def budget(
     return partial(run_budget, run.config, kinds, own, sizes, goals, run.out, *how)
 
 
-@evaluation(eval_app, "stategate eval retry --agent w2=context.kind=window,context.events=2 --out runs/r")
+@evaluation(
+    eval_app, "stategate eval retry --agent w2=context.kind=window,context.events=2 --out runs/r"
+)
 def retry(
-    out: _Out,
+    run: Run,
     agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
     agent: _Agent = None,
     goals: _Goals = "0-9",
     trials: Annotated[int, opt("Trials a task.", min=1)] = 3,
-    config: Config = "alfworld",
-    overrides: Overrides = None,
-    seed: _Seed = 0,
-    json_target: JsonFile = None,
-) -> None:
+) -> Any:
     """Reflect and retry: up to three trials a task, each told what the failed ones found out."""
     from evals.worlds.live import parse_agents
     from evals.worlds.retry import run_retry
 
     chosen = parse_agents(agents, agent or ())
-    how = (trials, overrides or (), seed, command_line())
-    measure(out, json_target, partial(run_retry, config, chosen, goals, out, *how))
+    how = (trials, run.overrides, run.seed, command_line())
+    return partial(run_retry, run.config, chosen, goals, run.out, *how)
 
 
 @command(eval_app, "stategate eval picture --config alfworld --task 6 --agents full --out e.png")
