@@ -138,7 +138,10 @@ class ReinforceSettings(Settings, ReaderSettings):
     kl: float = Field(default=0.01, ge=0, description="weight of the KL to the imitation policy")
     max_steps: int = Field(default=20, ge=1)
     discount: float = Field(
-        default=1.0, gt=0, le=1, description="what a reward is worth a step later: below 1 haste pays"
+        default=1.0,
+        gt=0,
+        le=1,
+        description="what a reward is worth a step later: below 1 haste pays",
     )
 
 

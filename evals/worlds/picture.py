@@ -41,7 +41,7 @@ def draw_episode(
     world, settled = bound[first].world, configs[first]
     resources = bound[first].resources
     actor, view = resources.get(settled.actor), resources.view
-    remember = [m for m in settled.memory if m.kind == "short_term"][0].build(resources)
+    remember = next(m for m in settled.memory if m.kind == "short_term").build(resources)
     session, page = world.reset(dict(chosen_tasks(world, [task])[task]))
     asked = world.instruction(session)
     states: dict[str, Any] = {}
@@ -88,9 +88,7 @@ def draw_episode(
         if outcome.done:
             break
     _draw(out, asked, labels, shown, needs, tokens)
-    kept = {
-        name: sum(cells.get(cell, 0.0) > 0 for cell in needs) for name, cells in shown.items()
-    }
+    kept = {name: sum(cells.get(cell, 0.0) > 0 for cell in needs) for name, cells in shown.items()}
     rows = [
         {
             "agent": name, "n": 1, "steps": len(tokens[name]), "needed": len(needs),
@@ -135,7 +133,9 @@ def _draw(
         axis.set_xlabel("decision", fontsize=8)
         axis.tick_params(labelsize=7)
     axes[0][0].set_yticks(range(len(labels)), labels, fontsize=7)
-    figure.suptitle(f"{asked}  (framed: what the decision needed; red: it is not shown)", fontsize=9)
+    figure.suptitle(
+        f"{asked}  (framed: what the decision needed; red: it is not shown)", fontsize=9
+    )
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=130)
     plt.close(figure)

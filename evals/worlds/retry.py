@@ -2,11 +2,11 @@
 
     stategate eval retry --config alfworld --agent window2=context.kind=window,context.events=2 --out runs/r
 
-After Reflexion (Shinn et al. 2023), but what a trial tells the next is no model's essay: it is what the
-world's view knows of the trial's last steps (``View.known``), as far as it says something that is asked,
-without names that mean nothing elsewhere. ``NAME, no notes`` is the control: as many trials, told nothing.
-A row is an episode: all trials of a task by one agent; ``success@k`` is success within k trials, ``steps``
-and ``tokens`` count all trials played.
+After Reflexion (Shinn et al. 2023), but what a trial tells the next is no model's essay: it is what
+the world's view knows of the trial's last steps (``View.known``), as far as it says something that
+is asked, without names that mean nothing elsewhere. ``NAME, no notes`` is the control: as many
+trials, told nothing. A row is an episode: all trials of a task by one agent; ``success@k`` is
+success within k trials, ``steps`` and ``tokens`` count all trials played.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,7 +105,12 @@ def _trials(
     bound = graph.agent.bound()  # type: ignore[attr-defined]
     view = bound.resources.view
     notes: list[str] = []
-    row |= {"steps": 0, "tokens": 0, "trials": 0, **{f"success@{k + 1}": 0.0 for k in range(trials)}}
+    row |= {
+        "steps": 0,
+        "tokens": 0,
+        "trials": 0,
+        **{f"success@{k + 1}": 0.0 for k in range(trials)},
+    }
     for trial in range(trials):
         told = {"kind": "experience_notes", "inner": config.context, "notes": tuple(notes)}
         told["budget"] = config.context.budget

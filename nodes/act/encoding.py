@@ -50,7 +50,7 @@ class Encoder(Protocol):
 
 
 def encoder(name: str) -> Encoder:
-    """Return the encoder ``name`` ("general"; a hash behind it is not looked at). Raises ``UserError``."""
+    """Return the encoder ``name``; a hash behind it is not looked at. Raises ``UserError``."""
     wanted = name.partition("-")[0]
     found = {point.name: point for point in entry_points(group=GROUP)}
     if wanted not in found:

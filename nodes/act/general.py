@@ -44,7 +44,8 @@ _ROW = (
     "done", "times done", "marked", "just done", "since done", "related steps", "since related",
     "last relation", "said thing there", "last said thing", "said value there", "last said value",
     "answer names it", "said thing with it", "since named", "verb was done to asked",
-    "in status", "in page text", "carried words", "of its kind", "of its kind done", "first fresh of kind",
+    "in status", "in page text", "carried words", "of its kind", "of its kind done",
+    "first fresh of kind",
     "place in kind", "exhausted", "fresh", "of its verb", "takes text", "share of asked", "longer text",
 )  # fmt: skip
 _PAGE = (
@@ -100,7 +101,8 @@ class GeneralEncoder:
 
     row_features = ROW_FEATURES
     page_features = PAGE_FEATURES
-    name = "general-" + hashlib.sha256("|".join((*ROW_FEATURES, *PAGE_FEATURES)).encode()).hexdigest()[:8]  # fmt: skip
+    #: Checkpoints hold this: a scorer of other features is refused.
+    name = f"general-{hashlib.sha256('|'.join((*ROW_FEATURES, *PAGE_FEATURES)).encode()).hexdigest()[:8]}"
 
     def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
         """Return the commands as numbers, texts made of what is asked in the place of a slot."""
@@ -168,7 +170,10 @@ class _Reading:
         kinds = [_kind(action) for action in actions]
         done = Counter(one_line(step.action) for step in self._steps)
         is_done = [done[one_line(a)] > 0 or m for a, _, m in self._candidates]
-        sizes, kinds_done = Counter(kinds), Counter(k for k, d in zip(kinds, is_done, strict=True) if d)
+        sizes, kinds_done = (
+            Counter(kinds),
+            Counter(k for k, d in zip(kinds, is_done, strict=True) if d),
+        )
         verbs = Counter(verb_of(action) for action in actions)
         texts = [_said(self._asked.any, text) for _, text, _ in self._candidates]
         best = max(texts, default=0.0)
@@ -269,7 +274,7 @@ class _Reading:
             float(bool(steps) and self._about(steps[-1])), float(len(asked.values) > 1),
             float(bool(asked.quality)),
             float(not to_asked and any(_said(asked.thing, s.answer) for s in steps)),
-            float(bool(asked.quality) and bool(to_asked) and len({verb_of(s.action) for s in to_asked}) < _CHANGED),
+            float(bool(asked.quality and to_asked) and len({verb_of(s.action) for s in to_asked}) < _CHANGED),
         ]  # fmt: skip
         last = (verb_of(steps[-1].action),) if steps else ()
         blocks = (
@@ -351,7 +356,8 @@ def _marked(text: str, actions: Sequence[str], view: View) -> set[str]:
 
 def _texts(asked: _Asked) -> list[str]:
     """Return texts to write where text is wanted, of what is asked; the whole of it last."""
-    parts = {role: [c.text for c in asked.clauses if c.role == role] for role in ("thing", "property", "value")}  # fmt: skip
+    roles = ("thing", "property", "value")
+    parts = {role: [c.text for c in asked.clauses if c.role == role] for role in roles}
     made = [
         [*parts["thing"]], [*parts["property"], *parts["thing"]],
         [*parts["thing"], *parts["value"]],

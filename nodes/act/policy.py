@@ -1,8 +1,9 @@
 """``policy``: a small learned scorer of every readable action, trained by ``stategate train actor``.
 
-It plays any world: a checkpoint names the encoder that turns contexts into numbers for it. It reads only
-the built context and the step number: whatever a context builder drops, it does not know (which is why it
-does not read the recurrent state either). A step costs a few milliseconds on one core.
+It plays any world: a checkpoint names the encoder that turns contexts into numbers for it. It reads
+only the built context and the step number: whatever a context builder drops, it does not know
+(which is why it does not read the recurrent state either). A step costs a few milliseconds on one
+core.
 """
 
 import random

@@ -61,7 +61,7 @@ def seek(context: BuiltContext, step: int) -> Decision:
 
 
 def _usual(instruction: str, advice: str) -> dict[str, float]:
-    """Return how often experience saw what is asked, by the kind of place; its last hint counts once."""
+    """Return how often experience saw what is asked, by kind of place; a hint counts once."""
     usual: dict[str, float] = {}
     asked = goal_of(instruction).thing
     for thing, place, count in _TAUGHT.findall(advice):

@@ -136,7 +136,9 @@ def squeeze(
     """Fit ``whole`` into ``allowed`` tokens, giving each chunk room by its weight.
 
     ``past`` are the earlier steps that are needed, the likeliest first, where gates chose them: then
-    the news of those is shown, and what nothing asks for is not, though there be room. What an actor cannot do without (affordances, leads, instruction) may go past ``allowed`` but not
+    the news of those is shown, and what nothing asks for is not, though there be room.
+
+    What an actor cannot do without (affordances, leads, instruction) may go past ``allowed`` but not
     past ``request.budget``; only the bare affordances may exceed that.
     """
     chunks = {chunk.id: chunk for chunk in request.source.all()}

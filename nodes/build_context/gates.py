@@ -1,9 +1,9 @@
 """Gates: which earlier steps the next decision needs, as the recurrent state sees it.
 
-An earlier step is told by what was done and what came of it (the embeddings that the state model read
-them by), and by facts that hold in any world: which asked words it says or showed, how long ago it was,
-whether it was done again. How far things are now, what is looked for and what is done, is the state's to
-know: a small network compares the two. Trained by ``stategate train gates``.
+An earlier step is told by what was done and what came of it (the embeddings that the state model
+read them by), and by facts that hold in any world: which asked words it says or showed, how long
+ago it was, whether it was done again. How far things are now, what is looked for and what is done,
+is the state's to know: a small network compares the two. Trained by ``stategate train gates``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ def vectors_of(embedder: Embedder, texts: Sequence[tuple[str, str]]) -> Vector:
 
 
 def make_gates(d_state: int, d_text: int, facts: int, hidden: int = 96) -> "nn.Module":
-    """Return untrained gates: (readout (…, d_state), texts (…, n, 2 d_text), facts) to logits (…, n)."""
+    """Return untrained gates: readout (…, d_state), texts (…, n, 2 d_text), facts, to logits (…, n)."""
     import torch
     from torch import Tensor, nn
 
@@ -140,7 +140,9 @@ def _draw(request: ContextRequest) -> int:
     import hashlib
 
     text = f"{request.instruction} {len(request.events)} {request.observation.text}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little") % _OTHERS
+    return (
+        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little") % _OTHERS
+    )
 
 
 def _said(wanted: Sequence[str], text: str) -> float:

@@ -29,7 +29,9 @@ def needed(actor: Actor, request: ContextRequest, step: int) -> list[float]:
         found = actor(shown(chunks), step)
         # Where an actor says why, one reason is one decision: which of two places that nobody has
         # seen comes first is nobody's memory.
-        return found.action == wanted.action or (bool(found.reason) and found.reason == wanted.reason)
+        return found.action == wanted.action or (
+            bool(found.reason) and found.reason == wanted.reason
+        )
 
     labels = [0.0] * len(past)
     if not past or brings_back(()):

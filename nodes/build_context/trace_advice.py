@@ -1,8 +1,8 @@
 """``experience_trace``: advice for a task from a trace bank, looked up once an episode.
 
-Rewrite, search, rerank, the best three, summary, check. Where the world draws lessons of episodes (its
-view's ``actions.lessons``), those of the like tasks stand in the place of their moves, with how often each
-was learned: "Experience: In like tasks: cup at shelf (3), cup at desk (1)."
+Rewrite, search, rerank, the best three, summary, check. Where the world draws lessons of episodes
+(its view's ``actions.lessons``), those of the like tasks stand in the place of their moves, with
+how often each was learned: "Experience: In like tasks: cup at shelf (3), cup at desk (1)."
 
 Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 
@@ -165,12 +165,16 @@ class TraceAdvisor:
         taught = [str(lesson) for hit in hits for lesson in hit.row.data.get("lessons", ())]
         if self._params.gate:
             asked = frozenset(words_of(question))
-            taught = [lesson for lesson in taught if words_of(lesson)[:1] and words_of(lesson)[0] in asked]
+            taught = [
+                lesson for lesson in taught if words_of(lesson)[:1] and words_of(lesson)[0] in asked
+            ]
         if self._params.shuffle:
             rng = random.Random(f"{self._params.seed} {question}")
             rows = self.bank.bank.rows(range(1, 500))
             ends = [str(x).rpartition(" ")[2] for row in rows for x in row.data.get("lessons", ())]
-            taught = [f"{lesson.rpartition(' ')[0]} {rng.choice(ends or [''])}" for lesson in taught]
+            taught = [
+                f"{lesson.rpartition(' ')[0]} {rng.choice(ends or [''])}" for lesson in taught
+            ]
         counts = Counter(taught).most_common(_TAUGHT)
         told = ", ".join(f"{lesson} ({n})" for lesson, n in counts)
         return [f"{LEAD}In like tasks: {told}."] if told else []

@@ -127,7 +127,6 @@ class StateUpdater:
             chances = self.model.classify(readout)[places].softmax(-1).tolist()
         return dict(zip(self.classes, chances, strict=True))
 
-
     def point(
         self, state: Vector, instruction: str, observation: Observation, done: Collection[str]
     ) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What can be done now, as a state model's pointer reads it: any world's commands, by text and facts."""
+"""What can be done now, as a state model's pointer reads it: commands by text and by facts."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,14 @@ from nodes.retrieval.page import describe
 from stores.text import overlap, words_of
 
 #: What is told of a command beside its text. Only append: checkpoints hold a weight for each.
-FACTS = ("asked words", "all asked", "done before", "takes text", "of an entry", "place on the page")
+FACTS = (
+    "asked words",
+    "all asked",
+    "done before",
+    "takes text",
+    "of an entry",
+    "place on the page",
+)
 
 
 @dataclass(frozen=True)

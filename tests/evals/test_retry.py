@@ -3,8 +3,7 @@
 from envs.alfworld.view import AlfWorldView
 from envs.protocols import Observation
 from evals.worlds.picture import draw_episode
-from evals.worlds.retry import run_retry
-from evals.worlds.retry import reflect
+from evals.worlds.retry import reflect, run_retry
 from stores.traces import Event
 
 MEMORY = "memory=[{kind: short_term, budget: 4000, page_tokens: 250}]"

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from envs.alfworld import AlfWorld
+from envs.alfworld.expert import decide, knowledge_of
 from nodes.act.seeker import seek
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress, squeeze
@@ -15,8 +17,6 @@ from nodes.resources import Resources
 from nodes.update_state.state_models import GruModel
 from stores.assets.weights import save_weights
 from stores.errors import UserError
-from envs.alfworld import AlfWorld
-from envs.alfworld.expert import decide, knowledge_of
 from stores.traces import Event
 from tests.nodes.test_past import VIEW, moments, request  # noqa: F401 - a fixture
 
@@ -113,7 +113,9 @@ def test_gates_without_a_state_need_no_updater_and_others_need_theirs(moments, r
 
 def test_a_state_model_may_have_a_pointer_and_older_ones_load_without():
     model = GruModel(d_text=16, d_event=8, d_state=8, classes=3, pointer=6)
-    assert GruModel(**{k: v for k, v in model.architecture.items() if k != "kind"}).pointer is not None
+    assert (
+        GruModel(**{k: v for k, v in model.architecture.items() if k != "kind"}).pointer is not None
+    )
     logits = model.pointer(torch.zeros(2, 8), torch.zeros(2, 5, 16), torch.zeros(2, 5, 6))
     assert logits.shape == (2, 5)
     plain = GruModel(d_text=16, d_event=8, d_state=8, classes=3)

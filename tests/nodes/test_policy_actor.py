@@ -13,9 +13,9 @@ from langchain_core.messages import HumanMessage
 
 from envs.webshop import WebShop, prompt
 from envs.webshop.pages import SEARCH
+from envs.webshop.view import WebShopView
 from envs.webshop.wanted import Wanted
 from graph import build_graph, load_config
-from envs.webshop.view import WebShopView
 from nodes.act.policy import Policy, PolicyActor, make_scorer
 from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
@@ -200,8 +200,13 @@ def test_it_reads_nothing_but_text_and_affordances(act):
 def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities(scorer):
     made = context(RESULTS, ON_RESULTS)
     hot = PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=3)
-    assert hot(made, 1) == PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=3)(made, 1)
-    drawn = [PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=s)(made, 1).action for s in range(400)]
+    assert hot(made, 1) == PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=3)(
+        made, 1
+    )
+    drawn = [
+        PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=s)(made, 1).action
+        for s in range(400)
+    ]
     for action, chance in hot(made, 1).probabilities.items():
         assert drawn.count(action) / 400 == pytest.approx(chance, abs=0.1)
     cold = PolicyActor(scorer, LEXICAL, WebShopView())(made, 1)

@@ -17,11 +17,11 @@ from stores.errors import UserError
 from stores.traces.trajectories import read_trajectories
 from trainers import fitting
 from trainers.episodes import Readers, decisions_of, make_resources, parse_builder
-from trainers.settings import ActorSettings, ReinforceSettings, read_settings
 from trainers.policy import imitation, reinforce
 from trainers.policy.imitation import choices
 from trainers.policy.reinforce import Decided, decided
 from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
+from trainers.settings import ActorSettings, ReinforceSettings, read_settings
 from trainers.webshop.collect import collect_practice
 from trainers.webshop.goals import practice
 

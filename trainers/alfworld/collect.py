@@ -1,10 +1,10 @@
 """Two experts' episodes to learn from, as JSON lines: ``stategate data trajectories``.
 
-``train.jsonl`` are games of ``train``, ``heldout.jsonl`` of ``valid_seen``; of ``valid_unseen`` none
-is played. The searching expert knows the sort of goal and finds out where things are; now and then it is
-made to do something else that is possible, so that a learner sees how one comes back. Some further games
-are played as published, by an expert that knew where everything is. ``collect.json`` says how often they
-won, and in how many steps.
+``train.jsonl`` are games of ``train``, ``heldout.jsonl`` of ``valid_seen``; of ``valid_unseen``
+none is played. The searching expert knows the sort of goal and finds out where things are; now and
+then it is made to do something else that is possible, so that a learner sees how one comes back.
+Some further games are played as published, by an expert that knew where everything is.
+``collect.json`` says how often they won, and in how many steps.
 """
 
 import random
@@ -56,7 +56,13 @@ def play(
         actions.append(seen.actions)
     sort, *_, room = game.split("/")[-2].split("-")
     kind = "published" if commands else "expert"
-    agent = {"kind": kind, "strayed": len(mistakes), "mistakes": mistakes, "sort": sort, "room": room}
+    agent = {
+        "kind": kind,
+        "strayed": len(mistakes),
+        "mistakes": mistakes,
+        "sort": sort,
+        "room": room,
+    }
     return Trajectory(
         game, tuple(events), seen.reward, asked, {"env": "alfworld", "game": game}, agent,
         tuple(actions),

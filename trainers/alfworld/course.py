@@ -1,4 +1,4 @@
-"""What the policy actor is reinforced on in ALFWorld: games of ``train``, some rooms of them held out."""
+"""What the policy actor is reinforced on in ALFWorld: games of ``train``, some rooms held out."""
 
 import random
 

@@ -4,10 +4,11 @@
     stategate train actor
     stategate train actor --config actor_sample          (the sample catalogue, minutes)
 
-Each episode is read by a builder and at a budget drawn at random, so that no builder is favoured. The
-negatives are hard ones: a decision is a choice among everything that the page offers. What an expert did
-by mistake, to show how one comes back, is not imitated. Groups (``group``) are split between training,
-validation and report. The encoder turns contexts into numbers (``nodes.act.encoding``).
+Each episode is read by a builder and at a budget drawn at random, so that no builder is favoured.
+The negatives are hard ones: a decision is a choice among everything that the page offers. What an
+expert did by mistake, to show how one comes back, is not imitated. Groups (``group``) are split
+between training, validation and report. The encoder turns contexts into numbers
+(``nodes.act.encoding``).
 """
 
 import random
@@ -76,9 +77,7 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
     resources = resources_of(settings, sides, settings.updater)
     run = open_run(settings, command)
     reading = encoder(settings.encoder)
-    readers = Readers(
-        settings.builders, resources, settings.low, settings.high, settings.memory
-    )
+    readers = Readers(settings.builders, resources, settings.low, settings.high, settings.memory)
     names = ("train", "validation", "heldout")
     data = [choices(sides[i], readers, reading, settings.seed + i, names[i]) for i in range(3)]
     if not data[0] or not data[1]:

@@ -43,8 +43,10 @@ _CLIP = 0.2  # how far from 1 a ratio counts
 
 @dataclass(frozen=True)
 class Course:
-    """What to train on. ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held
-    out, by sort, of which the first sort counts as success."""
+    """What to train on.
+
+    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort.
+    """
 
     env: EnvParams
     fingerprint: str
@@ -101,9 +103,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
 
     def play(starts: Sequence[Start], generator: Generator | None) -> list[Rollout]:
         scorer.eval()
-        return roll(
-            worlds, readers, reading, starts, scorer, generator, settings.max_steps, device
-        )
+        return roll(worlds, readers, reading, starts, scorer, generator, settings.max_steps, device)
 
     rng = random.Random(settings.seed)
     drawn = {s: rng.sample(list(t), min(_EXAM, len(t))) for s, t in course.exams.items()}

@@ -1,8 +1,8 @@
 """Encoded pages as batches, and episodes played many side by side: one forward pass a step for all."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch

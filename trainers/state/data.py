@@ -130,8 +130,11 @@ def batches(
 
 @dataclass(frozen=True)
 class Pointed:
-    """Decisions that are a command of their page: rows (n, m) of the text table (-1 behind), facts
-    (n, m, k), the chosen command's place (n,), and of which episodes' decisions they are."""
+    """Decisions that are a command of their page.
+
+    Rows ``texts`` (n, m) of the text table (-1 behind), ``facts`` (n, m, k), the ``chosen`` command's
+    place (n,), which of the episode's ``decisions`` they are, and their ``actions``.
+    """
 
     texts: Tensor
     facts: Tensor

@@ -3,11 +3,12 @@
     stategate train gates --config gates_alfworld
     stategate train gates --config gates_alfworld --set state= --set checkpoint=… --set run=…
 
-What is needed is found out, not guessed: at each recorded decision an actor reads the whole past, then
-none of it. Where it would do something else, the steps that bring its decision back are the needed ones:
-the latest that does so alone (others that would are left out of the loss), else what remains when steps
-are taken away, oldest first, for as long as the decision stays. Reported on held-out episodes: average
-precision over earlier steps, and how often all that was needed is shown (and how much more) at one half.
+What is needed is found out, not guessed: at each recorded decision an actor reads the whole past,
+then none of it. Where it would do something else, the steps that bring its decision back are the
+needed ones: the latest that does so alone (others that would are left out of the loss), else what
+remains when steps are taken away, oldest first, for as long as the decision stays. Reported on
+held-out episodes: average precision over earlier steps, and how often all that was needed is shown
+(and how much more) at one half.
 """
 
 import random
@@ -39,8 +40,11 @@ from trainers.state.data import TextTable, batches, sequence
 
 @dataclass(frozen=True)
 class Moments:
-    """Decisions with a past: ``readouts`` (n, d), ``texts`` (n, m, 2) rows of the text table, ``facts``
-    (n, m, k), ``labels`` (n, m): 1 needed, 0 not, -1 left out; padded with -1 rows behind."""
+    """Decisions with a past.
+
+    ``readouts`` (n, d), ``texts`` (n, m, 2) rows of the text table, ``facts`` (n, m, k), ``labels``
+    (n, m): 1 needed, 0 not, -1 left out; padded with -1 rows behind.
+    """
 
     readouts: Tensor
     texts: Tensor
@@ -92,7 +96,9 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
     actor: Actor = registry().parse("actor", settings.actor).build(resources)
     table = TextTable()
     names = ("train", "validation", "heldout")
-    told = [moments(side, readers, actor, table, name) for side, name in zip(sides, names, strict=True)]
+    told = [
+        moments(side, readers, actor, table, name) for side, name in zip(sides, names, strict=True)
+    ]
     sets = [[sequence(t, table, view) for t in side] for side in sides]
     table.embed(embedder)
     d_state = model.d_state if model is not None else 8
@@ -117,10 +123,12 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
         state_rows, texts, facts, labels, numbers = zip(*parts, strict=True)
         data.append(
             Moments(
-                torch.stack(state_rows), pad_sequence(texts, batch_first=True, padding_value=-1),
+                torch.stack(state_rows),
+                pad_sequence(texts, batch_first=True, padding_value=-1),
                 pad_sequence(facts, batch_first=True),
-                pad_sequence(labels, batch_first=True, padding_value=LEFT_OUT), numbers,
-            )  # fmt: skip
+                pad_sequence(labels, batch_first=True, padding_value=LEFT_OUT),
+                numbers,
+            )
         )
     if len(data) < 2 or not (data[0].labels > 0).any():
         raise UserError(f"'{settings.data}': nothing of the past was needed in these episodes")

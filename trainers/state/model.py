@@ -89,7 +89,9 @@ def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
             continue
         rows.append(scored(settings.model + of, guessed(own)))
         if model.pointer is not None:
-            rows.append(pointed(f"{settings.model}, pointer{of}", model, own, points, table, classes))
+            rows.append(
+                pointed(f"{settings.model}, pointer{of}", model, own, points, table, classes)
+            )
         rows += [{**row, "agent": row["agent"] + of} for row in baselines(learnt, own, classes)]
     meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
     meta |= {"world": ", ".join(worlds), "classes": list(classes)}
@@ -99,7 +101,7 @@ def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
 
 
 def classes_of(worlds: Mapping[str, View], episodes: Sequence[Sequenced]) -> tuple[str, ...]:
-    """Return the classes of all ``worlds``; one that does not count its own has those that were seen."""
+    """Return the classes of all ``worlds``; one that does not count them has those seen."""
     classes: dict[str, None] = {}
     for name, view in worlds.items():
         seen = {label for e in episodes if e.view.name == name for label in e.labels}
@@ -147,9 +149,7 @@ def pointed(
             picks = _points(model, states, episode, own, table).argmax(-1)
             labels = [
                 classes.index(episode.view.actions.class_of(episode.pages[i].text, actions[pick]))
-                for i, pick, actions in zip(
-                    own.decisions, picks.tolist(), own.actions, strict=True
-                )
+                for i, pick, actions in zip(own.decisions, picks.tolist(), own.actions, strict=True)
             ]
             true = truth(episode, classes)[list(own.decisions)]
             found.append((episode, np.array(labels, dtype=np.int64), true))
