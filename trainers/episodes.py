@@ -13,7 +13,15 @@ from typing import Any
 import yaml
 
 from envs.protocols import Observation, View
-from nodes.protocols import BuiltContext, ContextRequest, Decision, Embedder, Params, StepRecord
+from nodes.protocols import (
+    BuiltContext,
+    ContextRequest,
+    Decision,
+    Embedder,
+    EnvParams,
+    Params,
+    StepRecord,
+)
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
@@ -82,14 +90,19 @@ def resources_of(settings: RecordedSettings, sides: Sides, updater: str = "none"
 
 def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
     """Return how each episode is read: by the view of the world that it names, else of ``env``."""
-    parse = registry().parse
+
+    def view_of(env: Named) -> View:
+        params = registry().parse("env", env)
+        assert isinstance(params, EnvParams)  # noqa: S101 - the slot's kinds are
+        return params.view()
+
     named = {str(t.task.get("env", "")) for side in sides for t in side}
     if settings.env:
-        view = parse("env", settings.env).view()
+        view = view_of(settings.env)
         return lambda trajectory: view
     if "" in named:
         raise UserError(f"'{settings.data}': an episode names no world; set env to theirs")
-    views = {name: parse("env", name).view() for name in sorted(named)}
+    views = {name: view_of(name) for name in sorted(named)}
     return lambda trajectory: views[str(trajectory.task["env"])]
 
 

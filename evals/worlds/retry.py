@@ -1,6 +1,6 @@
 """Reflect and retry: up to three trials of a task, each told what the failed ones found out.
 
-    stategate eval retry --config alfworld --agent window2=context.kind=window,context.events=2 --out runs/r
+    stategate eval retry --agent window2=context.kind=window,context.events=2 --out runs/r
 
 After Reflexion (Shinn et al. 2023), but what a trial tells the next is no model's essay: it is what
 the world's view knows of the trial's last steps (``View.known``), as far as it says something that
@@ -117,7 +117,7 @@ def _trials(
         context = {"context": registry().parse("context", told)} if notes and is_told else None
         out: dict[str, Any] = {}
         start = {"task": dict(sample.data)}
-        for update in graph.stream(start, context=context, stream_mode="updates"):  # type: ignore[arg-type]
+        for update in graph.stream(start, context=context, stream_mode="updates"):
             for change in update.values():
                 out |= change
         row["steps"] += out["steps"]

@@ -102,7 +102,9 @@ class GeneralEncoder:
     row_features = ROW_FEATURES
     page_features = PAGE_FEATURES
     #: Checkpoints hold this: a scorer of other features is refused.
-    name = f"general-{hashlib.sha256('|'.join((*ROW_FEATURES, *PAGE_FEATURES)).encode()).hexdigest()[:8]}"
+    name = (
+        f"general-{hashlib.sha256('|'.join(ROW_FEATURES + PAGE_FEATURES).encode()).hexdigest()[:8]}"
+    )
 
     def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
         """Return the commands as numbers, texts made of what is asked in the place of a slot."""
@@ -274,7 +276,10 @@ class _Reading:
             float(bool(steps) and self._about(steps[-1])), float(len(asked.values) > 1),
             float(bool(asked.quality)),
             float(not to_asked and any(_said(asked.thing, s.answer) for s in steps)),
-            float(bool(asked.quality and to_asked) and len({verb_of(s.action) for s in to_asked}) < _CHANGED),
+            float(
+                bool(asked.quality and to_asked)
+                and len({verb_of(s.action) for s in to_asked}) < _CHANGED
+            ),
         ]  # fmt: skip
         last = (verb_of(steps[-1].action),) if steps else ()
         blocks = (

@@ -24,7 +24,7 @@ def test_a_reflection_says_what_was_seen_and_where_nothing_was():
 
 
 def test_a_told_trial_finds_what_an_untold_one_does_not(tmp_path):
-    agents = {"blind": ["context.kind=window", "context.events=0", MEMORY, "max_steps=14"]}
+    agents = {"blind": ["context.kind=window", "context.events=2", MEMORY, "max_steps=30"]}
     summary = run_retry("alfworld", agents, "0-5", str(tmp_path / "run"), trials=3)
     rows = {row["agent"]: row for row in summary["rows"]}
     told, untold = rows["blind"], rows["blind, no notes"]

@@ -37,6 +37,7 @@ class Sequenced:
     """
 
     trajectory: Trajectory
+    view: View
     texts: tuple[int, ...]
     types: tuple[int, ...]
     places: tuple[int, ...]
@@ -44,7 +45,6 @@ class Sequenced:
     pages: tuple[Observation, ...]
     before: tuple[int, ...]
     choices: tuple[str, ...]
-    view: View
 
 
 class TextTable:
@@ -93,8 +93,7 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
         if event.kind == "OBS":
             page, before = Observation(event.text, next(affordances, ())), number
     columns = zip(*decisions, strict=True) if decisions else [()] * 5
-    told = (tuple(c) for c in columns)
-    return Sequenced(trajectory, tuple(texts), tuple(types), *told, view)
+    return Sequenced(trajectory, view, tuple(texts), tuple(types), *(tuple(c) for c in columns))
 
 
 @dataclass(frozen=True)

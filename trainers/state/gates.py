@@ -124,9 +124,9 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
         data.append(
             Moments(
                 torch.stack(state_rows),
-                pad_sequence(texts, batch_first=True, padding_value=-1),
-                pad_sequence(facts, batch_first=True),
-                pad_sequence(labels, batch_first=True, padding_value=LEFT_OUT),
+                pad_sequence(list(texts), batch_first=True, padding_value=-1),
+                pad_sequence(list(facts), batch_first=True),
+                pad_sequence(list(labels), batch_first=True, padding_value=LEFT_OUT),
                 numbers,
             )
         )
@@ -137,7 +137,7 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
     network = make_gates(**sizes).to(device)
     generator = Generator().manual_seed(settings.seed)
     chosen = torch.randint(len(data[0]), (len(network.others),), generator=generator)  # type: ignore[arg-type]
-    network.others.copy_(data[0].readouts[chosen])  # type: ignore[union-attr,operator]
+    network.others.copy_(data[0].readouts[chosen])  # type: ignore[operator]
     positive = (data[0].labels > 0).float().sum()
     weight = ((data[0].labels == 0).float().sum() / positive).sqrt()
 
@@ -163,7 +163,9 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
 
     def judged(part: Moments) -> dict[str, list[float]]:
         with torch.inference_mode():
-            scores = torch.cat([logits(part, rows) for rows in torch.arange(len(part)).split(256)])
+            scores = torch.cat(
+                [logits(part, rows) for rows in torch.split(torch.arange(len(part)), 256)]
+            )
         shown = (scores > 0) & (part.texts[..., 0] >= 0)
         needs = part.labels > 0
         asked = needs.any(-1)
