@@ -17,8 +17,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
 from stores.errors import UserError, needs
-from stores.loopback import from_environment, without_password
+from stores.loopback import from_environment
 from stores.sqlite import connect
+from stores.text import without_password
 
 
 class AsyncInThreads(BaseCheckpointSaver[Any]):
@@ -82,6 +83,12 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
             if not self.conn.execute("pragma query_only").fetchone()[0]:
                 self.conn.executescript(SCHEMA)
 
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
+        with _told(), super().cursor(transaction) as cursor:
+            yield cursor
+
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Count versions as plain integers: the package's strings cost 2 KB in each checkpoint."""
         if isinstance(current, str):  # a thread that LangGraph's own saver began
@@ -129,7 +136,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     @contextmanager
     def _writing(self, config: RunnableConfig) -> Iterator[Parts]:
         """Hold a write transaction, which LangGraph's own method then commits."""
-        with self.lock:
+        with self.lock, _told():
             self.setup()
             if not self.conn.in_transaction:
                 self.conn.execute("begin immediate")
@@ -153,6 +160,17 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
             else:
                 pending.append((task, channel, value))
         return found._replace(checkpoint=checkpoint, pending_writes=pending)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell of a full disk or a damaged file in one line, as every store does."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise UserError(
+            f"cannot use the checkpoints ({error}): make room, or name another file"
+        ) from error
 
 
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:

@@ -22,6 +22,7 @@ from nodes.protocols import (
 )
 from nodes.registry import first_problem, registry
 from stores.errors import UserError
+from stores.yaml_text import read_yaml
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
 PLACES = frozenset(
@@ -108,16 +109,6 @@ def _jsonable(value: Any) -> Any:
     raise UserError(f"config: {value!r} is not a plain value")
 
 
-class _Plain(yaml.SafeLoader):
-    """A safe loader without aliases: a few lines of them stand for billions of values."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose anything but an alias."""
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("write values out: aliases (*name) are not read")
-        return super().compose_node(parent, index)
-
-
 def _read(source: str) -> dict[str, Any]:
     path = Path(source)
     try:
@@ -130,7 +121,7 @@ def _read(source: str) -> dict[str, Any]:
                     f"no config '{source}': give a YAML file or a preset ({', '.join(presets())})"
                 )
             text = files("configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-        values = yaml.load(text, _Plain)  # noqa: S506 - a SafeLoader
+        values = read_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"no YAML in line {mark.line + 1}" if mark is not None else str(error)
@@ -149,7 +140,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     if not equals or not all(path):
         raise UserError(f"write an override as slot.field=value, not '{override}'")
     try:
-        value = yaml.safe_load(raw)
+        value = read_yaml(raw)
     except yaml.YAMLError:
         value = raw
     node: dict[str, Any] = values

@@ -1,6 +1,7 @@
 """Another agent's thread, read from an exported file or from the checkpoints where it lies."""
 
 import json
+import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from graph.checkpoints import open_saver
+from graph.checkpoints import SqliteCheckpoints, open_saver
 from stores.errors import UserError
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
@@ -242,8 +243,20 @@ def _is_sqlite(path: Path) -> bool:
         return False
 
 
+def _reader(path: Path) -> SqliteCheckpoints:
+    """Open somebody's database to look into it: nothing is made there, and nothing changed."""
+    try:
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        saver = SqliteCheckpoints(db)
+        saver.is_setup = True
+        db.execute("select 1 from checkpoints")
+    except sqlite3.Error as error:
+        raise UserError(f"'{path}' is no database of checkpoints ({error})") from None
+    return saver
+
+
 def _of_thread(place: str, thread: str) -> list[BaseMessage]:
-    saver = open_saver(place)
+    saver = _reader(Path(place).expanduser()) if _is_sqlite(Path(place)) else open_saver(place)
     if not thread:
         known = [
             str(row.config["configurable"]["thread_id"]) for row in saver.list(None, limit=500)

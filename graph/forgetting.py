@@ -126,7 +126,7 @@ def _traces(
     copies = [(e, step) for e, step, thread in store.holding(texts) if thread not in alive]
     count = store.forget([*erased.turns, *copies], threads)
     if not is_database(place):
-        compact(Path(place))
+        _compact(Path(place))
     return count
 
 
@@ -149,7 +149,7 @@ def _checkpoints(places: Places, threads: set[str], texts: Sequence[str], alive:
         path = saver.conn.execute("pragma database_list").fetchone()[2]
         if places.saver is None:
             saver.conn.close()
-        compact(Path(path))
+        _compact(Path(path))
     return count
 
 
@@ -186,8 +186,17 @@ def _bank(place: Path | str, erased: Erased, texts: Sequence[str]) -> int:
     bank.remove(gone)
     bank.close()
     if gone and not is_database(place):
-        compact(Path(place) / "bank.sqlite")
+        _compact(Path(place) / "bank.sqlite")
     return len(gone)
+
+
+def _compact(path: Path) -> None:
+    try:
+        compact(path)
+    except sqlite3.Error as error:
+        raise UserError(
+            f"what was forgotten may still be in '{path}' ({error}): make room and forget it again"
+        ) from None
 
 
 def _embedded(erased: Erased) -> list[str]:
@@ -233,7 +242,7 @@ def search_everywhere(
     for text in texts:
         if not text.strip():
             raise UserError("name words to look for: everything holds an empty text")
-        forms = {text.encode(), json.dumps(text)[1:-1].encode()}
+        forms = {text.encode("utf-8", "replace"), json.dumps(text)[1:-1].encode()}
         hits += [Hit("file", str(p), text) for p in sorted(files) if _holds(p, forms)]
         hits += [
             Hit("database", t, text) for place in databases for t in tables_holding(place, forms)

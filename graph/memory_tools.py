@@ -51,7 +51,8 @@ def memory_tools(
 
         model = resources.embedder
         vectors = model.embed([question, answer])
-        name = hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()[:16]
+        said = f"{question}\0{answer}".encode("utf-8", "surrogatepass")
+        name = hashlib.sha256(said).hexdigest()[:16]
         turn = Turn(
             "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
         )

@@ -106,6 +106,13 @@ class Resources:
         return self._llm
 
     @property
+    def embedder_params(self) -> EmbedderParams:
+        """The configured embedder's kind and settings. Raises ``UserError`` where there is none."""
+        if self._embedder is None:
+            raise UserError("no embedder is configured: set embedder.kind")
+        return self._embedder
+
+    @property
     def embedder(self) -> Embedder:
         """The configured embedder. Raises ``UserError`` where the config names none."""
         if self._embedder is None:

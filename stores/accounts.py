@@ -51,4 +51,6 @@ def checks(accounts: Mapping[str, str]) -> Callable[[str, str], bool]:
 
 
 def _scrypt(password: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(password.encode(), salt=salt, n=1 << 14, r=8, p=1, dklen=32)
+    return hashlib.scrypt(
+        password.encode("utf-8", "replace"), salt=salt, n=1 << 14, r=8, p=1, dklen=32
+    )

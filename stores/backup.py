@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -56,7 +57,9 @@ def restore(path: str | Path) -> int:
     servers.
     """
     root = home()
-    served = root / "servers"
+    ready, partial = root / ".restore", root / ".restore.part"
+    if ready.is_dir():  # a restore that was killed: all is unpacked, the rest takes its place
+        return _put(ready, root)
     there = [name for name in DATA if (root / name).exists()]
     if there:
         raise UserError(
@@ -69,14 +72,33 @@ def restore(path: str | Path) -> int:
                 if not member.isfile() or member.name.split("/")[0] not in (*DATA, "servers"):
                     raise UserError(f"'{path}' is no backup: it holds '{member.name[:80]}'")
             require_room(member.name for member in members)
-            archive.extractall(root, members, filter="data")
-    except (OSError, tarfile.TarError, EOFError) as error:
+            size, free = sum(member.size for member in members), shutil.disk_usage(root).free
+            if size > free:
+                raise UserError(
+                    f"'{path}' unpacks to {size / 1e6:.0f} MB and '{root}' has {free / 1e6:.0f} MB "
+                    "free: make room"
+                )
+            shutil.rmtree(partial, ignore_errors=True)
+            archive.extractall(partial, members, filter="data")
+        partial.rename(ready)
+        return _put(ready, root)
+    except (OSError, tarfile.TarError, zlib.error, EOFError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
         raise UserError(f"cannot restore '{path}' ({error}): is it a whole backup?") from None
+
+
+def _put(ready: Path, root: Path) -> int:
+    """Bring what is unpacked to its place, on servers and here; returns how many files."""
+    served = ready / "servers"
+    count = sum(path.is_file() for path in ready.rglob("*"))
     try:
-        put_back(root)
+        put_back(ready)
     finally:
         shutil.rmtree(served, ignore_errors=True)
-    return len(members)
+    for part in sorted(ready.iterdir()):
+        part.rename(root / part.name)
+    ready.rmdir()
+    return count
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -47,8 +47,11 @@ class EmbeddingCache:
         """Close the file."""
         self._file.close()
 
-    def get(self, embedder: str, texts: Sequence[str]) -> dict[str, Vector]:
-        """Return the known vectors among ``texts``, by text."""
+    def get(self, embedder: str, texts: Sequence[str], dimension: int = 0) -> dict[str, Vector]:
+        """Return the known vectors among ``texts``, by text.
+
+        One that is damaged, or not of ``dimension`` numbers, is dropped: it is computed again.
+        """
         keys = {_digest(text): text for text in texts}
         vectors: dict[str, Vector] = {}
         with self._lock:
@@ -65,8 +68,14 @@ class EmbeddingCache:
                     f"where embedder = ? and text_sha256 in ({marks})",
                     [embedder, *part],
                 )
+                hurt = [(embedder, key) for key, blob in rows if not _is_whole(blob, dimension)]
                 for key, blob in rows:
-                    vectors[keys[key]] = self._remember(embedder, key, blob)
+                    if (embedder, key) not in hurt:
+                        vectors[keys[key]] = self._remember(embedder, key, blob)
+                if hurt:
+                    statement = "delete from embeddings where embedder = ? and text_sha256 = ?"
+                    with self._file.transaction() as db:
+                        db.executemany(statement, hurt)
         return vectors
 
     def put(self, embedder: str, texts: Sequence[str], vectors: Vector) -> None:
@@ -90,7 +99,7 @@ class EmbeddingCache:
         """
         from tqdm import tqdm
 
-        known = self.get(embedder, texts)
+        known = self.get(embedder, texts, dimension)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         hidden = len(missing) < _SHOW_FROM
         with tqdm(total=len(missing), desc="embedding", unit="text", disable=hidden) as bar:
@@ -131,6 +140,14 @@ class EmbeddingCache:
             _, dropped = self._memory.popitem(last=False)
             self._memory_bytes -= dropped.nbytes
         return vector
+
+
+def _is_whole(blob: object, dimension: int) -> bool:
+    if not isinstance(blob, bytes) or not blob or len(blob) % 4:
+        return False
+    return len(blob) == 4 * (dimension or len(blob) // 4) and bool(
+        np.isfinite(np.frombuffer(blob, dtype="<f4")).all()
+    )
 
 
 def _digest(text: str) -> bytes:

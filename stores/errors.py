@@ -5,12 +5,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+from stores.text import without_password
+
 
 class UserError(Exception):
     """A mistake of the caller's, told in one line that names the fix.
 
-    Command-line tools print it without a traceback and exit with code 2.
+    Command-line tools print it without a traceback and exit with code 2. Passwords of URLs in it are
+    left out, wherever it is shown or written down.
     """
+
+    def __str__(self) -> str:
+        """Return the line."""
+        return without_password(super().__str__())
 
 
 class ModelUnavailable(UserError):

@@ -85,7 +85,11 @@ def _moved(old: Path, new: Path, names: tuple[str, ...]) -> Path:
         if paths:
             _say(f"moved {', '.join(p.name for p in paths)} from '{old}' to '{new}'")
     except OSError as error:
-        _say(f"cannot move '{old}' to '{new}' ({error}): move its files, or set STATEGATE_HOME")
+        problem = f"cannot move '{old}' to '{new}' ({error.strerror or error})"
+        if any((new / name).exists() for name in names):  # half of it here: neither place is whole
+            raise UserError(f"{problem}: make room, or set STATEGATE_HOME") from None
+        _say(f"{problem}: its files stay where they are")
+        return old
     return new
 
 

@@ -1,4 +1,4 @@
-"""What a URL says: whether it points at this machine, and how it may be shown.
+"""What a URL says: whether it points at this machine, and where it is written down.
 
 A proxy named in the environment must not see what is meant for this machine.
 """
@@ -10,9 +10,7 @@ from urllib.parse import urlsplit
 
 from stores.errors import UserError
 
-_PASSWORD = re.compile(r"(?<=://)([^/\s@:]*):([^/\s]*)@")
 _VARIABLE = re.compile(r"\$\{?(STATEGATE_[A-Z_]+)\}?")
-_NAMED = re.compile(r"(?i)\b(password|passwd|api_key|token)=[^&\s'\"]+")
 
 
 def on_loopback(url: str) -> bool:
@@ -24,11 +22,6 @@ def on_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def without_password(text: str) -> str:
-    """Return ``text`` (a URL, or an error that holds one) without the passwords of its URLs."""
-    return _NAMED.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", text))
 
 
 def from_environment(url: str) -> str:

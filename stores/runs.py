@@ -15,7 +15,6 @@ import getpass
 import gzip
 import hashlib
 import json
-import math
 import os
 import re
 import shlex
@@ -28,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
-from stores.files import write_text
-from stores.loopback import without_password
+from stores.files import strict, write_bytes, write_json, write_text
+from stores.text import without_password
 
 _PACKAGES = (
     "stategate", "langgraph", "langchain", "langchain-core", "langchain-openai", "torch",
@@ -41,6 +40,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 #: A path from the root, from home or from outside, anywhere in a word; not the path of a URL.
 _PATH = re.compile(r"""(?<![\w.:/~-])(?:~|\.\.)?(?:/[^\s/,;:'"()\[\]{}=]+)+/?""")
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
+#: Bytes that a table of rows may have, unpacked; the largest of the published runs has 20 MB.
+_MOST = 512 << 20
 
 
 class RunDirectory:
@@ -56,7 +57,7 @@ class RunDirectory:
                 raise UserError(f"'{folder}' holds something else: name a new folder for the run")
             else:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                write_json(self._args, args)
+                write_json(self._args, args, indent=2)
         except (OSError, ValueError) as error:
             raise UserError(
                 f"cannot keep a run in '{folder}' ({error}): name a new folder"
@@ -91,7 +92,7 @@ class RunDirectory:
         now = {key: args.get(key) for key in ("command", "commit", "versions")}
         last = (old.get("resumed") or [old])[-1]
         if any(last.get(key) != now[key] for key in ("commit", "versions")):
-            write_json(self._args, {**old, "resumed": [*old.get("resumed", []), now]})
+            write_json(self._args, {**old, "resumed": [*old.get("resumed", []), now]}, indent=2)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Read ``name``.jsonl; a last line torn by a kill is removed from the file.
@@ -104,7 +105,7 @@ class RunDirectory:
         raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
-            path.write_bytes(whole)
+            write_bytes(path, whole)
         return read_rows(path)
 
     def keep(self, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> None:
@@ -116,17 +117,24 @@ class RunDirectory:
 
     def append(self, name: str, *rows: Mapping[str, Any]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
-        with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as lines:
-            lines.write("".join(_line(row) for row in rows))
-            lines.flush()
-            os.fsync(lines.fileno())
+        path = self.folder / f"{name}.jsonl"
+        try:
+            with path.open("a", encoding="utf-8") as lines:
+                lines.write("".join(_line(row) for row in rows))
+                lines.flush()
+                os.fsync(lines.fileno())
+        except OSError as error:
+            raise UserError(
+                f"cannot write '{path}' ({error.strerror}): make room, and the same command goes on "
+                "from here"
+            ) from None
 
     def summarise(
         self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Write ``summary.json`` and return what it holds (null for what is not a number)."""
-        summary: dict[str, Any] = _strict({"rows": list(rows), "tests": list(tests)})
-        write_json(self.folder / "summary.json", summary)
+        summary: dict[str, Any] = strict({"rows": list(rows), "tests": list(tests)})
+        write_json(self.folder / "summary.json", summary, indent=2)
         return summary
 
 
@@ -135,15 +143,17 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
     Raises ``UserError`` naming the line if another one is no JSON.
     """
-    raw = Path(path).read_bytes()
-    if Path(path).suffix == ".gz":
-        raw = gzip.decompress(raw)
+    opener: Any = gzip.open if Path(path).suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        raw = file.read(_MOST + 1)
+    if len(raw) > _MOST:
+        raise UserError(f"'{path}' holds more than {_MOST >> 20} MB of rows: split it")
     rows: list[dict[str, Any]] = []
     # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):
         try:
             rows += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
     return rows
 
@@ -213,23 +223,8 @@ def parse_numbers(text: str, what: str = "goals") -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON so that a reader sees the old file or the new one, never half of one."""
-    text = json.dumps(_strict(value), indent=2, ensure_ascii=False, allow_nan=False)
-    write_text(path, text + "\n")
-
-
 def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(_strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
-
-
-def _strict(value: Any) -> Any:
-    """Return ``value`` with NaN as None: JSON has no NaN."""
-    if isinstance(value, Mapping):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
 
 
 def _shown(word: str) -> str:
@@ -259,6 +254,9 @@ def _commit() -> str:
     try:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != _ROOT:
             return "unknown (not a git checkout)"  # installed inside somebody else's repository
+        git(
+            "ls-files", "--error-unmatch", __file__
+        )  # fails where it was put beside their own files
         commit = git("rev-parse", "HEAD")
         # Checkpoints are told by their hashes: a trainer has just written the one before its own.
         changed = git("status", "--porcelain", "--", ".", ":!checkpoints")

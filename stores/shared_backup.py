@@ -18,7 +18,7 @@ import numpy as np
 from stores.corpus.vectors import Vectors, collections, is_server
 from stores.errors import UserError
 from stores.files import write_lines
-from stores.loopback import without_password
+from stores.text import without_password
 
 POSTGRES, CHROMA = "STATEGATE_POSTGRES", "STATEGATE_CHROMA"
 DUMP, FOLDER = "servers/postgres.dump", "servers/chroma"

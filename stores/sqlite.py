@@ -10,14 +10,19 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
 
+#: What a value raises, where it is read, that is not what its column holds.
+DAMAGE = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
 #: Connections that came with a fork of the process: neither used nor closed (sqlite.org/howtocorrupt).
 _INHERITED: list[sqlite3.Connection] = []
+_HEAD = b"SQLite format 3\0"
 _TABLE = re.compile(r"create table (?:if not exists )?(\w+)", re.IGNORECASE)
 
 
@@ -45,8 +50,17 @@ def prepare(db: sqlite3.Connection, patience: float = 30.0, durable: bool = True
 def connect(path: Path, patience: float = 30.0, durable: bool = True) -> sqlite3.Connection:
     """Open ``path`` for use by any thread, one at a time. Raises ``sqlite3.Error``.
 
-    A file that cannot be written (a read-only disk) is opened for reading.
+    A file that cannot be written (a read-only disk) is opened for reading. One that is no database is
+    refused at once: beside a damaged log SQLite takes it for a busy one.
     """
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                head = file.read(len(_HEAD))
+        except OSError as error:
+            raise sqlite3.OperationalError(error.strerror) from None
+        if head not in (b"", _HEAD):
+            raise sqlite3.DatabaseError("file is not a database")
     if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,16 +98,33 @@ def is_in_use(path: Path) -> bool:
 
 
 def compact(path: Path) -> None:
-    """Write the database anew without what was deleted, and empty its log; a busy one is left."""
+    """Write the database anew without what was deleted, and empty its log; a busy one is left.
+
+    Raises ``sqlite3.Error`` where there is no room for that.
+    """
     db = sqlite3.connect(path, timeout=5.0, isolation_level=None)
     try:
         db.execute("pragma wal_checkpoint(truncate)")
         db.execute("vacuum")
         db.execute("pragma wal_checkpoint(truncate)")
-    except sqlite3.OperationalError:
-        pass  # another process reads it: its free pages are overwritten in time
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise
+        # Another process reads it: its free pages are overwritten in time.
     finally:
         db.close()
+
+
+@contextmanager
+def belonging(path: Path, what: str, fix: str) -> Iterator[None]:
+    """Turn what reading damaged rows raises into one line, a ``UserError``."""
+    try:
+        yield
+    except DAMAGE as error:
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise UserError(
+            f"the {what} '{path}' is damaged ({problem}): restore it from a backup, or {fix}"
+        ) from error
 
 
 class SqliteFile:
@@ -134,6 +165,10 @@ class SqliteFile:
                 db.rollback()
                 raise
             db.commit()
+
+    def belonging(self) -> AbstractContextManager[None]:
+        """Tell what reading rows raises that hold what does not belong there: see :func:`belonging`."""
+        return belonging(self.path, *self._words)
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Read rows."""

@@ -10,15 +10,15 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError, needs
-from stores.loopback import from_environment, without_password
-from stores.sqlite import SqliteFile
-from stores.text import storable
+from stores.loopback import from_environment
+from stores.sqlite import SqliteFile, belonging
+from stores.text import storable, without_password
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 #: SQLite's words for what PostgreSQL calls otherwise.
@@ -84,6 +84,10 @@ class PostgresTables:
         """Read rows."""
         with self._link() as link:
             return link.execute(statement, values).fetchall()  # type: ignore[no-any-return]
+
+    def belonging(self) -> AbstractContextManager[None]:
+        """Tell what reading rows raises that hold what does not belong there, as a file's does."""
+        return belonging(self.path, *self._words)
 
     def close(self) -> None:
         """Do nothing: connections are shared, and closed with the process."""

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_PASSWORD = re.compile(r"(?<=://)([^/\s@:]*):([^/\s]*)@")
+_NAMED = re.compile(r"(?i)\b(password|passwd|api_key|token)=[^&\s'\"]+")
 #: Words that say nothing of what a text is about.
 SMALL = frozenset(
     [
@@ -52,3 +54,8 @@ def storable(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def without_password(text: str) -> str:
+    """Return ``text`` (a URL, or an error that holds one) without the passwords of its URLs."""
+    return _NAMED.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", text))

@@ -18,19 +18,26 @@ import logging
 import os
 import pickle
 import queue
+import secrets
+import shutil
 import socket
+import stat
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from stores.errors import UserError, needs
+from stores.text import without_password
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.
@@ -42,6 +49,21 @@ _START = 900.0
 _PINNED = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )
+#: In a worker, the folder of its crew on its machine: where what serves all of them is written down.
+_CREW = "STATEGATE_CREW"
+
+
+def shared_folder() -> Path | None:
+    """Return a private folder of this worker's crew on this machine; None outside of a crew."""
+    named = os.environ.get(_CREW, "")
+    if not named:
+        return None
+    folder = Path(named)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
+        return None  # somebody else's: nothing is shared through it
+    return folder
 
 
 @dataclass(frozen=True)
@@ -71,7 +93,9 @@ class _Died(Exception):
 
 def work(start: Start, jobs: Sequence[Any], crew: Crew) -> Iterator[Done]:
     """Yield each job once, as it is done. Raises ``UserError`` where a worker cannot start."""
-    hire = _ray_hire(start, crew) if crew.ray else _process_hire(start)
+    place = Path(tempfile.gettempdir()) / f"stategate-crew-{secrets.token_hex(8)}"
+    own = {**_PINNED, _CREW: str(place)}
+    hire = _ray_hire(start, crew, own) if crew.ray else _process_hire(start, own)
     left = deque(range(len(jobs)))
     tries = [0] * len(jobs)
     done: set[int] = set()
@@ -106,6 +130,7 @@ def work(start: Start, jobs: Sequence[Any], crew: Crew) -> Iterator[Done]:
     finally:
         for worker in team:
             worker.end()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _ready(team: Sequence[Any], deadline: float) -> list[Any]:
@@ -141,10 +166,10 @@ class _Member:
 class _Process(_Member):
     """One worker process behind a pipe."""
 
-    def __init__(self, start: bytes) -> None:
+    def __init__(self, start: bytes, own: dict[str, str]) -> None:
         context = get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        with _environment(_PINNED):
+        with _environment(own):
             self._process = context.Process(
                 target=_work_in_process, args=(start, theirs), daemon=True
             )
@@ -185,9 +210,9 @@ class _Process(_Member):
         ]
 
 
-def _process_hire(start: Start) -> Callable[[], _Process]:
+def _process_hire(start: Start, own: dict[str, str]) -> Callable[[], _Process]:
     packed = _packed(start)
-    return lambda: _Process(packed)
+    return lambda: _Process(packed, own)
 
 
 def _work_in_process(packed: bytes, pipe: Connection) -> None:
@@ -221,7 +246,7 @@ def _solved(solve: Solve, job: Any) -> tuple[Any, str | None]:
     try:
         return solve(job), None
     except Exception as error:
-        return None, f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return None, f"{type(error).__name__}: {without_password(' '.join(str(error).split()))}"
 
 
 # Ray --------------------------------------------------------------------------------------------------
@@ -300,7 +325,7 @@ class Behind:
         return pickle.dumps(self._results.get())
 
 
-def _ray_hire(start: Start, crew: Crew) -> Callable[[], _Actor]:
+def _ray_hire(start: Start, crew: Crew, own: dict[str, str]) -> Callable[[], _Actor]:
     with needs("ray"):
         import ray
     packed = _packed(start)
@@ -314,7 +339,7 @@ def _ray_hire(start: Start, crew: Crew) -> Callable[[], _Actor]:
                 f"no Ray cluster at '{crew.ray}' ({problem}): start one with `ray start --head`"
             ) from None
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - as it is
-    environment = {"env_vars": {**_PINNED, "PYTHONPATH": paths}}
+    environment = {"env_vars": {**own, "PYTHONPATH": paths}}
     hired = ray.remote(
         num_cpus=1,
         max_restarts=0,
@@ -354,3 +379,36 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def in_order(start: Start, jobs: Sequence[Any], crew: Crew | None, what: str) -> list[Any]:
+    """Return what comes of each job, in the order of the jobs, whoever was quicker.
+
+    Without a ``crew``, or with one of one, they are done here, one after another (``start`` need not be
+    picklable then). Raises ``UserError`` for a job that fails.
+    """
+    from tqdm import tqdm
+
+    results: dict[int, Any] = {}
+    with tqdm(total=len(jobs), desc=what, disable=None) as bar:
+        if crew is None or (crew.workers == 1 and crew.ray is None):
+
+            def serve(solve: Solve) -> None:
+                for number, job in enumerate(jobs):
+                    results[number] = solve(job)
+                    bar.update()
+
+            start(serve)
+        else:
+            for pair, result, problem in work(
+                partial(_numbered, start), list(enumerate(jobs)), crew
+            ):
+                if problem is not None:
+                    raise UserError(f"{what}: {problem}")
+                results[pair[0]] = result
+                bar.update()
+    return [results[number] for number in range(len(jobs))]
+
+
+def _numbered(start: Start, serve: Callable[[Solve], None]) -> None:
+    start(lambda solve: serve(lambda pair: solve(pair[1])))

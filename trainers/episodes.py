@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import yaml
-
 from envs.protocols import Observation, View
 from nodes.protocols import (
     BuiltContext,
@@ -30,6 +28,7 @@ from nodes.write_memory.short_term import ShortTerm
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, read_trajectories
+from stores.yaml_text import read_yaml
 from trainers.settings import Named, RecordedSettings, files_of
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
@@ -190,7 +189,7 @@ def parse_builder(text: str) -> dict[str, Any]:
     """Read "compress:allocator=uniform,ratio=0.4" as params; values are YAML."""
     kind, _, rest = text.partition(":")
     pairs = (item.partition("=") for item in rest.split(",") if item)
-    return {"kind": kind, **{key: yaml.safe_load(value) for key, _, value in pairs}}
+    return {"kind": kind, **{key: read_yaml(value) for key, _, value in pairs}}
 
 
 class Walk:

@@ -1,7 +1,8 @@
 """The loop that all trainers share: epochs, early stopping, resuming, learning curves.
 
-The run directory holds ``history.json`` (a row an epoch), ``last.safetensors`` (weights and optimiser,
-to resume from), ``best.safetensors`` and ``curves.png``. Each epoch draws from its own seed, so a run
+The run directory holds ``last.safetensors`` (weights, optimiser and history: one file, so that a kill
+leaves an epoch done or not done), ``history.json`` (the same history, a row an epoch, to read),
+``best.safetensors`` and ``curves.png``. Each epoch draws from its own seed, so a run
 that was stopped and resumed ends in the same weights as one that was not.
 """
 
@@ -17,7 +18,7 @@ from torch.optim import Optimizer
 from tqdm import tqdm
 
 from stores.errors import UserError
-from stores.files import replacing, write_json
+from stores.files import replacing, write_bytes, write_json
 from stores.runs import mean
 from trainers.settings import Settings
 
@@ -25,6 +26,8 @@ from trainers.settings import Settings
 History = list[dict[str, Any]]
 #: Figures by name.
 Figures = Mapping[str, float]
+#: Under which name the weights' file has the history.
+_HISTORY = "history"
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -57,6 +60,7 @@ def fit(
         model.eval()
         history = [{"epoch": 0, **validate()}]
         _keep(model, optimizer, folder, history, is_best=True)
+    write_json(folder / "history.json", history, indent=1)  # a kill may have kept it from that
     with tqdm(
         total=settings.epochs, initial=history[-1]["epoch"], unit="epoch", disable=None
     ) as bar:
@@ -117,7 +121,8 @@ def plot_history(history: History, path: Path, metric: str) -> None:
         axis.set(xlabel="epoch", title=title)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
-    figure.savefig(path, dpi=110)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=110, format="png")
     plt.close(figure)
 
 
@@ -129,27 +134,38 @@ def _waited(history: History, metric: str) -> int:
 def _keep(
     model: nn.Module, optimizer: Optimizer, folder: Path, history: History, is_best: bool
 ) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     weights = {k: t.detach().cpu().contiguous().clone() for k, t in model.state_dict().items()}
     state: dict[str, Tensor] = {f"model/{name}": t for name, t in weights.items()}
     for i, values in optimizer.state_dict()["state"].items():
         state |= {f"optimizer/{i}/{k}": v.detach().cpu().clone() for k, v in values.items()}
-    files = {"last.safetensors": state} | ({"best.safetensors": weights} if is_best else {})
+    # ``last`` is what counts: an epoch that was killed before it is done again, to the same weights.
+    files = ({"best.safetensors": weights} if is_best else {}) | {"last.safetensors": state}
     for name, tensors in files.items():
-        with replacing(folder / name) as partial:
-            save_file(tensors, partial)
+        write_bytes(folder / name, save(tensors, {_HISTORY: json.dumps(history)}))
     write_json(folder / "history.json", history, indent=1)
 
 
 def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
-    from safetensors.torch import load_file
+    from safetensors import SafetensorError, safe_open
 
     last, rows = folder / "last.safetensors", folder / "history.json"
-    if not (last.exists() and rows.exists()):
+    if not last.exists():
         return []
-    tensors = load_file(last)
+    try:
+        with safe_open(last, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            own = (file.metadata() or {}).get(_HISTORY)
+        if own is None:  # of before the history was kept with the weights
+            own = rows.read_text("utf-8") if rows.exists() else "[]"
+        history: History = json.loads(own)
+    except (SafetensorError, OSError, ValueError) as error:
+        problem = " ".join(str(error).split())[:80]
+        raise UserError(
+            f"'{last}' is damaged ({problem}): remove the folder, the training begins anew"
+        ) from None
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer/"):
@@ -160,7 +176,6 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
         model.load_state_dict(weights)
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        history: History = json.loads(rows.read_text("utf-8"))
     except (RuntimeError, ValueError):
         raise UserError(
             f"'{folder}' holds another model's training: name another run, or remove the folder"

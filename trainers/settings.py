@@ -15,6 +15,7 @@ from nodes.registry import first_problem
 from stores.errors import UserError
 from stores.runs import RunDirectory, provenance, shown_config
 from stores.traces.trajectories import file_hash
+from stores.yaml_text import read_yaml
 
 TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
 #: A kind, or a mapping with a kind and its parameters.
@@ -171,12 +172,12 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
     if not place.is_file() and (TRAINING_CONFIGS / f"{path}.yaml").exists():
         place = TRAINING_CONFIGS / f"{path}.yaml"
     try:
-        values: dict[str, Any] = yaml.safe_load(place.read_text("utf-8")) or {}
+        values: dict[str, Any] = read_yaml(place.read_text("utf-8")) or {}
         for item in overrides:
             key, equals, value = item.partition("=")
             if not equals:
                 raise UserError(f"write an override as field=value, not '{item}'")
-            values[key] = yaml.safe_load(value) if value else ""
+            values[key] = read_yaml(value) if value else ""
         return cls(**values)
     except OSError as error:
         known = ", ".join(sorted(place.stem for place in TRAINING_CONFIGS.glob("*.yaml")))

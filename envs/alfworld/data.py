@@ -64,7 +64,8 @@ def _download(waiting: Path) -> None:
     try:
         waiting.mkdir(parents=True, exist_ok=True)
         with progress(_FILE["size"], f"fetching {_FILE['name']}") as bar:
-            download(_FILE["url"], waiting / _FILE["name"], bar.update, patience=30)
+            target = waiting / _FILE["name"]
+            download(_FILE["url"], target, _FILE["size"], bar.update, patience=30)
     except SourceError as error:
         with suppress(OSError):
             waiting.rmdir()  # where nothing has come

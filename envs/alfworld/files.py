@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from stores.assets.downloads import progress, sha256
 from stores.errors import UserError
@@ -34,6 +34,8 @@ _MIGRATIONS = (
     "create table games (sha256 text not null, root text not null, name text not null,"
     " body blob not null, primary key (sha256, root, name)) without rowid;",
 )
+#: Bytes of a game; the published ones have a million at most.
+_MOST = 16_000_000
 _DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 _DICTIONARY = 32768  # bytes of the first game against which the others are compressed
 
@@ -212,13 +214,22 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
         with zipfile.ZipFile(path) as packed:
             for info in packed.infolist():
                 if info.filename.endswith("/" + GAME):
-                    yield info.filename, packed.read(info)
+                    with packed.open(info) as game:
+                        yield info.filename, _bounded(game)
         return
     with tarfile.open(path, "r|*") as packed_tar:
         for entry in packed_tar:
             stream = packed_tar.extractfile(entry) if entry.name.endswith("/" + GAME) else None
             if stream is not None:
-                yield entry.name.removeprefix("./"), stream.read()
+                yield entry.name.removeprefix("./"), _bounded(stream)
+
+
+def _bounded(stream: IO[bytes]) -> bytes:
+    """Read one game; what a small archive unpacks to has no limit of its own. Raises ``OSError``."""
+    content = stream.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise OSError(f"a game of more than {_MOST / 1e6:.0f} MB")
+    return content
 
 
 def _from_archive(path: str, root: str, name: str) -> str:

@@ -19,14 +19,18 @@ Format = Literal["json", "html", "markdown", "table", "log", "diff", "code", "te
 _LONG = 360  # characters that a part may have where it can be cut further
 _RECORD = 240  # JSON of this size is one part
 _NAME = 60  # JSON of this size can be what a record is called
-_TAG = re.compile(r"<(?:!--.*?--|/?[a-zA-Z!][^<>]*)>", re.DOTALL)
-_HIDDEN = re.compile(r"<(script|style|head|noscript|svg)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.I)
+_TAG = re.compile(r"<!--|<(/?)([a-zA-Z!][\w:-]*)([^<>]*)>")
+#: Elements of a page that nobody sees, by what ends each of them.
+_HIDDEN = {
+    name: re.compile(rf"</{name}\s*>", re.I)
+    for name in ("script", "style", "head", "noscript", "svg")
+} | {"!--": re.compile("-->")}
 _BLOCK = re.compile(
     r"(?=<(?:p|div|li|tr|h[1-6]|table|section|article|ul|ol|dl|dt|dd|pre|blockquote|form|nav|header"
     r"|footer|main|aside|script|style|head|body|noscript|svg)\b)",
     re.IGNORECASE,
 )
-_LINK = re.compile(r"<a\b[^>]*\bhref\s*=\s*[\"']?([^\"'\s>]+)[^>]*>(.*?)</a\s*>", re.DOTALL | re.I)
+_ADDRESS = re.compile(r"\bhref\s*=\s*[\"']?([^\"'\s>]+)", re.I)
 _CLOCK = re.compile(
     r"^\W{0,2}(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/:]\d\d[-/:]\d\d|[A-Z][a-z]{2}\s+\d{1,2}\s+\d\d:|"
     r"\d{10,13}\b|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|TRACE)\b)"
@@ -105,9 +109,25 @@ def spans(text: str) -> tuple[Span, ...]:
 
 def readable(text: str) -> str:
     """Return a stretch of HTML as a person sees it, with the addresses of its links."""
-    shown = _HIDDEN.sub(" ", text)
-    shown = _LINK.sub(lambda m: f"{m[2]} ({m[1]})", shown)
-    return " ".join(html.unescape(_TAG.sub(" ", shown)).split())
+    shown: list[str] = []
+    unclosed: set[str] = set()  # looked for once: a page may open the same thing ten thousand times
+    link, at = "", 0
+    while found := _TAG.search(text, at):
+        shown += [text[at : found.start()], " "]
+        at = found.end()
+        name = (found[2] or "!--").lower()
+        if name in _HIDDEN and not found[1] and name not in unclosed:
+            if closing := _HIDDEN[name].search(text, at):
+                at = closing.end()
+            else:
+                unclosed.add(name)
+        elif name == "a" and found[1]:
+            shown[-1] = f" ({link})" if link else " "
+            link = ""
+        elif name == "a" and not link and (address := _ADDRESS.search(found[3])):
+            link = address[1]
+    shown.append(text[at:])
+    return " ".join(html.unescape("".join(shown)).split())
 
 
 # Each format --------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from stores.errors import UserError
+from stores.yaml_text import read_yaml
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ def read_list(source: str, what: str, form: str) -> list[Any]:
     path = path if source == "sample" else Path(source).expanduser()
     try:
         text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        values = json.loads(text) if path.suffix == ".json" else read_yaml(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         problem = " ".join(str(error).split())
         raise UserError(f"cannot read the {what} '{source}' ({problem}): give a file") from None
     if not isinstance(values, list):

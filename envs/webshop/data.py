@@ -117,7 +117,8 @@ def _brought(file: DataFile, folder: Path, partial: Path, source: Path | None) -
 def _download(file: DataFile, target: Path) -> None:
     try:
         with progress(file.size, f"fetching {file.name}") as bar:
-            download(_ADDRESS.format(id=file.drive_id), target, bar.update, patience=30)
+            address = _ADDRESS.format(id=file.drive_id)
+            download(address, target, file.size, bar.update, patience=30)
     except SourceError as error:
         raise UserError(
             f"could not download WebShop's {file.name}: {error}; connect to the network, or copy "

@@ -73,8 +73,9 @@ def inputs_of(event: Event) -> list[StateInput]:
     A page becomes one line (a results page its titles, an item page title, price and what is chosen)
     and short facts: which asked values it offers and marks as chosen, what is missing, whether the
     price is within the limit. The instruction stands on every page but never changes, so it is read
-    once, at step 0: whole, and clause by clause. What is asked is told by the aligner (``envs.asking``), and
-    reaches the model as ``match``, since frozen embeddings cannot tell two colours apart.
+    once, at step 0: whole, and clause by clause. What is asked is told by the aligner
+    (``envs.asking``), and reaches the model as ``match``, since frozen embeddings cannot tell two
+    colours apart.
     """
     if event.kind == "ACT":
         return [StateInput("ACT", _act(event.text), _asked(event.text, event.instruction))]

@@ -10,7 +10,6 @@ episode, or None); ``page`` (search, results, item, sub, done); the results page
 
 import json
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -86,7 +85,6 @@ def restore(value: Mapping[str, Any]) -> Frozen:
 
 
 HITS = 50
-_ACTION = re.compile(r"(.+)\[(.+)\]")
 
 
 class WebShop:
@@ -243,10 +241,10 @@ class WebShop:
 
     def _follow(self, here: Frozen, action: str) -> Frozen:
         """Return the session after ``action``, or ``here`` itself where it does nothing."""
-        match = _ACTION.match(action)
-        if match is None or here["page"] == "done":
+        verb, target = _parts(action)
+        target = target.lower()
+        if not verb or here["page"] == "done":
             return here
-        verb, target = match[1], match[2].lower()
         if verb == "search":
             return self._results(here, tuple(target.split(" ")), 1)
         links = pages.clickables(list(self._nodes(here)))
@@ -317,7 +315,7 @@ class WebShop:
         """Return the products of a results page; the first word may name a field (`<c>` …)."""
         field, rest = keywords[0], " ".join(keywords[1:]).strip()
         if field == "<r>":  # random in the original; here the same for the same seed and words
-            drawn = random.Random(f"{self.seed} {rest}")
+            drawn = random.Random(f"{self.seed} {rest}".encode("utf-8", "surrogatepass"))
             return tuple(drawn.sample(self._order, min(HITS, len(self._order))))
         if field == "<a>":
             return tuple(p for p in self._order if rest in p.attributes)
@@ -327,3 +325,14 @@ class WebShop:
         if field == "<q>":
             return tuple(p for p in self._order if p.query == rest)
         return tuple(self._by_asin[i] for i, _ in self._engine.search(" ".join(keywords), HITS))
+
+
+def _parts(action: str) -> tuple[str, str]:
+    """Return verb and target as the original's greedy pattern finds them, both "" for no action.
+
+    The pattern itself takes squares of time where brackets are opened and never closed.
+    """
+    line = action.partition("\n")[0]
+    end = line.rfind("]")
+    opening = line.rfind("[", 1, max(end - 1, 0))
+    return (line[:opening], line[opening + 1 : end]) if opening > 0 else ("", "")

@@ -128,6 +128,18 @@ def memory(
 
 
 @bench_app.command(epilog=_EXAMPLES)
+def embedding(
+    out: _Out,
+    count: Annotated[int, typer.Option(help="Texts.", min=16)] = 256,
+    seed: _Seed = 0,
+) -> None:
+    """Embed texts one by one and together, with the local model and no cache."""
+    from evals.bench.memory import embedding_parts
+
+    _run("embedding", embedding_parts(count, seed), out, count=count, seed=seed)
+
+
+@bench_app.command(epilog=_EXAMPLES)
 def middleware(
     out: _Out,
     messages: Annotated[int, typer.Option(help="Length of the history.")] = 200,

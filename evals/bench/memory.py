@@ -19,9 +19,11 @@ import numpy as np
 from evals.core.task import Parts
 from evals.memory.generated import generate
 from evals.memory.published import read_locomo
-from nodes.models.embedders import HashingEmbedder
+from nodes.models.embedders import HashingEmbedder, MiniLM
+from nodes.resources import Resources
 from nodes.retrieval.remember import Memory, asked_of
 from stores.corpus.lexical import Lexical
+from stores.files import replacing
 from stores.memory.long_term import LongTerm
 from stores.memory.recall import Limits
 from stores.sqlite import connect
@@ -41,6 +43,27 @@ def memory_parts(
     if most is not None:
         grow["bounded"] = partial(_grow, sorted(sizes), url, seed, most)
     return {**grow, "baseline": partial(_baseline, sorted(sizes), seed)}
+
+
+def embedding_parts(count: int = 256, seed: int = 0) -> Parts:
+    """Return one part: MiniLM over ``count`` turns one by one, and together, past the cache."""
+    return {"embedding": partial(_embed, count, seed)}
+
+
+def _embed(count: int, seed: int) -> list[dict[str, Any]]:
+    embedder: Any = MiniLM().build(Resources())
+    texts = list(dict.fromkeys(turn["text"] for turn in _material(8 * count, seed)[0]))[:count]
+    embedder._compute(texts[:1])  # load the model
+    rows, vectors = [], []
+    for what, parts in (("one by one", [[text] for text in texts]), ("together", [texts])):
+        started, worked = time.perf_counter(), time.process_time()
+        vectors.append(np.concatenate([embedder._compute(part) for part in parts]))
+        rows.append({
+            "what": what, "n": count, "seconds": round(time.perf_counter() - started, 3),
+            "cpu_seconds": round(time.process_time() - worked, 3),
+        })  # fmt: skip
+    rows[1]["furthest"] = float(np.abs(vectors[0] - vectors[1]).max())
+    return rows
 
 
 def _grow(
@@ -169,5 +192,6 @@ def plot_growth(rows: Sequence[dict[str, Any]], path: Path) -> None:
     for axis in (left, right):
         axis.legend(fontsize=8)
         axis.grid(alpha=0.3)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")
     pyplot.close(figure)

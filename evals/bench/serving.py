@@ -40,13 +40,12 @@ def session_parts(sessions: int, turns: int, seconds: float, db: str | None) -> 
 def _sessions(name: str, where: str, sessions: int, turns: int, seconds: float) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         place = where or str(Path(folder) / "checkpoints.sqlite")
-        rows = asyncio.run(_converse(place, sessions, turns, seconds))
-    took, times = rows
+        took, busy, times = asyncio.run(_converse(place, sessions, turns, seconds))
     beside = [1000 * (t - seconds) for t in times]
     return [
         {
             "agent": f"{sessions} sessions, {name}", "n": len(times), "steps_per_s": len(times) / took,
-            "at_most_per_s": sessions / seconds,
+            "at_most_per_s": sessions / seconds, "processor_ms_per_step": 1000 * busy / len(times),
             "step_p50_ms": float(np.quantile(times, 0.5)) * 1000,
             "step_p95_ms": float(np.quantile(times, 0.95)) * 1000,
             **with_errors({"beside_model_ms": beside}),
@@ -56,8 +55,8 @@ def _sessions(name: str, where: str, sessions: int, turns: int, seconds: float) 
 
 async def _converse(
     where: str, sessions: int, turns: int, seconds: float
-) -> tuple[float, list[float]]:
-    """Return the seconds in all, and those of each turn."""
+) -> tuple[float, float, list[float]]:
+    """Return the seconds in all, by the clock and of the processor, and those of each turn."""
     async with _model(seconds) as url:
         settings: dict[str, Any] = {
             "env": {"kind": "qa", "corpus": "sample"},
@@ -84,9 +83,10 @@ async def _converse(
             return taken
 
         await talk(-1, 2)  # what is built once is built
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         every = await asyncio.gather(*(talk(i, turns) for i in range(sessions)))
-        return time.perf_counter() - began, [t for own in every for t in own]
+        took, busy = time.perf_counter() - began, time.process_time() - busy
+        return took, busy, [t for own in every for t in own]
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ async def _model(seconds: float) -> AsyncIterator[str]:
                 await asyncio.sleep(seconds)
                 writer.write(head.encode() + raw)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=512)

@@ -12,6 +12,8 @@ from stores.runs import read_rows
 
 Outcome = Literal["all", "success", "partial", "failed", "errors"]
 _ARGS, _SUMMARY = "args.json", "summary.json"
+#: Bytes of a plot; whatever is larger is none, and nobody's browser should get it.
+_PICTURE = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Run:
 def find_runs(roots: Iterable[Path]) -> list[Path]:
     """Return the run directories under ``roots`` (two levels deep), newest first."""
     patterns = (_ARGS, f"*/{_ARGS}", f"*/*/{_ARGS}")
-    paths = {path for root in roots for pattern in patterns for path in root.glob(pattern)}
+    found = (path for root in roots for pattern in patterns for path in root.glob(pattern))
+    paths = {path for path in found if path.is_file()}
     return [p.parent for p in sorted(paths, key=lambda path: (-path.stat().st_mtime, str(path)))]
 
 
@@ -68,12 +71,17 @@ def read_run(folder: str | Path) -> Run:
         ended = (path / _SUMMARY).is_file()
         summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
         files = [*sorted(path.glob("*.jsonl.gz")), *sorted(path.glob("*.jsonl"))]
-        tables = {file.name.partition(".")[0]: read_rows(file) for file in files}
-    except (OSError, ValueError) as error:
+        # Files only: reading a pipe that somebody put there would wait for ever.
+        tables = {file.name.partition(".")[0]: read_rows(file) for file in files if file.is_file()}
+    except (OSError, ValueError, RecursionError, EOFError) as error:
         raise UserError(f"cannot read the run '{folder}' ({error})") from None
     if not isinstance(args, dict) or not isinstance(summary, dict):
         raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
-    return Run(path, args, summary, tables, tuple(sorted(path.glob("*.png"))))
+    return Run(path, args, summary, tables, tuple(filter(_is_picture, sorted(path.glob("*.png")))))
+
+
+def _is_picture(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size <= _PICTURE
 
 
 def outcome_of(row: Mapping[str, Any]) -> Outcome:

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from stores.errors import ModelUnavailable, UserError
+from stores.errors import ModelUnavailable, UserError, needs
 from stores.runs import RunDirectory
+from stores.text import without_password
 from stores.workers import Crew, work
 
 T = TypeVar("T")
@@ -88,6 +89,10 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
 
     ``args`` are written to ``args.json``; raises ``UserError`` where ``out`` has others.
     """
+    with needs("eval"):  # before the work that they are to sum up
+        import scipy  # noqa: F401
+        import tabulate  # noqa: F401
+
     samples = [[(agent, sample) for sample in task.dataset(agent)] for agent in task.agents]
     todo = [one for turn in zip_longest(*samples) for one in turn if one is not None]
     players = _Players(task)
@@ -220,7 +225,8 @@ class _Players:
         except ModelUnavailable as error:  # nothing of the agent's doing: it is solved later
             attempt.outage = str(error)
         except Exception as error:  # one bad sample must not end a long run; it is counted
-            attempt.problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            said = without_password(" ".join(str(error).split()))
+            attempt.problem = f"{type(error).__name__}: {said}"
             for row, failure in zip(attempt.rows, sample.failure, strict=True):
                 if not failure.keys() <= row.keys():
                     row |= {**failure, "error": attempt.problem}

@@ -75,7 +75,9 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
     The published file has its oddities: several ids in one string (``"D8:6; D9:17"``), ids with a
     colon or zeros too many (``"D:11:26"``, ``"D30:05"``), ids of turns that are not there (left out),
-    and numbers as answers.
+    numbers as answers, days of sessions that are not there, and turns that are a picture alone. Of its
+    1,986 questions 1,980 name a turn that is there, 445 of these adversarial: they are asked of the
+    other person, and what their evidence tells is of the one who said it.
     """
     return [_sample(value, i, path) for i, value in enumerate(_list(path))]
 
@@ -99,7 +101,7 @@ def _session(spoken: Mapping[str, Any], number: int) -> Session:
     at = moment(str(spoken.get(f"session_{number}_date_time", "")))
     turns = tuple(
         Utterance(
-            _turn_ids(str(turn["dia_id"]))[0], str(turn["speaker"]), str(turn.get("text", "")),
+            _turn_ids(str(turn["dia_id"]))[0], str(turn["speaker"]), str(turn.get("text") or ""),
             str(turn.get("blip_caption") or ""),
         )
         for turn in spoken[f"session_{number}"] or ()
@@ -145,7 +147,7 @@ def _history(value: Any, i: int, path: str | Path) -> Conversation:
         for number, (id_, at, said) in enumerate(rows):
             own = f"S{number}"  # a file may hold a session twice
             spoken = tuple(
-                Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"]))
+                Utterance(f"{own}:{n}", str(turn["role"]), str(turn["content"] or ""))
                 for n, turn in enumerate(said)
             )
             sessions.append(Session(own, at, spoken))

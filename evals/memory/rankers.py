@@ -46,7 +46,10 @@ class Ranker(BaseModel):
     stem: bool = True
     speaker: bool = True
     caption: bool = True
+    #: English stop words left out; not given: where words are stemmed.
+    stop: bool | None = None
     k1: float = Field(default=1.5, gt=0)
+    b: float = Field(default=0.75, ge=0, le=1)
     embedder: Literal["minilm", "hashing"] = "minilm"
     #: ``memory`` only: another setting of the search, as ``weights=dense:1/words:1``.
     weights: str = ""
@@ -98,7 +101,9 @@ class Ranker(BaseModel):
 
     def _scorer(self, texts: Sequence[str]) -> Callable[[str], Any]:
         if self.kind == "bm25":
-            return bm25_over(texts, stemmed=self.stem, k1=self.k1).scores
+            return bm25_over(
+                texts, stemmed=self.stem, stopped=self.stop, k1=self.k1, b=self.b
+            ).scores
         embedder = embedder_named(self.embedder)
         if self.kind == "minilm":
             return lambda question: cosine(embedder, question, texts)

@@ -1,8 +1,5 @@
 """Budget sweep: success against the token budget of the context, a curve a builder.
 
-    stategate eval budget --goals 0-499 --budgets 100,150,200,300,400,600 --out runs/budget
-    stategate eval budget --builders full --ratios 0.3,0.5 --agent compress=context.kind=compress …
-
 A budget cuts every page at the same size. A ratio (for builders that have one) takes the same share of
 every page, so that short pages stay short and long ones keep what the actor cannot do without; its
 points are named NAME%SHARE.
@@ -21,6 +18,7 @@ import numpy as np
 from evals.core.report import load_pyplot
 from evals.worlds.live import parse_agents, run_live
 from stores.errors import UserError
+from stores.files import replacing
 
 UNBOUNDED = 100_000
 
@@ -84,7 +82,8 @@ def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     axis.set(xlabel="tokens a step, as measured", ylabel="success %")
-    figure.savefig(path, dpi=120)
+    with replacing(path) as partial:
+        figure.savefig(partial, format="png", dpi=120)
     pyplot.close(figure)
 
 

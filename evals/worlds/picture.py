@@ -1,6 +1,6 @@
 """A picture of one episode: what each builder remembered of it, and when that mattered.
 
-    stategate eval picture --config alfworld --task 6 --agents full,window --out docs/images/episode.png
+    stategate eval picture --task 6 --agents full,window --out episode.png
 
 One actor plays the task once, on the first agent's contexts; the others are shown the same moments. A
 column is a decision, a row an earlier step; the darker a cell, the more of the step's line the agent

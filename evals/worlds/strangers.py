@@ -11,7 +11,7 @@ these very episodes (a page's kind: which kinds of chunks it has). Intervals dra
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,8 +167,8 @@ def _clicked(source: str, rows: Sequence[Row], names: Sequence[str], seed: int) 
             row |= {f"recall@{k}": recall.mean, f"recall@{k}_se": recall.error}
         if name in names:
             by_kind: dict[str, list[float]] = defaultdict(list)
-            for _, click in clicks:
-                by_kind[click["kind"]].append(float(click[name] < 1))
+            for _, one in clicks:
+                by_kind[str(one["kind"])].append(float(one[name] < 1))
             row |= {f"recall@1 {k} (n={len(v)})": mean(v) for k, v in sorted(by_kind.items())}
         found.append(row)
     return found
@@ -197,13 +197,13 @@ def _foreseen(moves: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
     }
 
 
-def _tests(source: str, rows: Sequence[Row], rankers: Sequence[str], seed: int) -> list[Row]:
+def _tests(source: str, rows: Sequence[Row], rankers: Collection[str], seed: int) -> list[Row]:
     clicks, moves = _all(rows, "clicks"), _all(rows, "moves")
     tests: list[Row] = []
     for name in [name for name in rankers if name != "trained"] if clicks else []:
         for k in CUTOFFS:
-            pair = [[float(c[who] < k) for _, c in clicks] for who in (name, "trained")]
-            test = vars(paired(*pair, seed, [episode for episode, _ in clicks]))
+            other, trained = ([float(c[w] < k) for _, c in clicks] for w in (name, "trained"))
+            test = vars(paired(other, trained, seed, [episode for episode, _ in clicks]))
             head = {"a": f"{name}@{source}", "b": f"trained@{source}", "metric": f"recall@{k}"}
             tests.append({**head, **test})
     if moves:

@@ -7,7 +7,7 @@ core.
 """
 
 import random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class Policy(ActorParams):
     """Choose by a learned scorer; every decision carries the probability of every candidate."""
 
+    hint: ClassVar[str] = "a small learned scorer picks the likeliest action, in milliseconds"
     kind: Literal["policy"] = "policy"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
     temperature: float = Field(

@@ -11,7 +11,8 @@ from nodes.resources import Resources
 from stores.text import one_line
 
 _QUESTION = re.compile(r"^(?:Question|Instruction): (.+)$", re.MULTILINE)
-_ACTION = r"\b({verbs})\s*\[(.+?)\]\s*(?:$|[\n.,;`\"'}}])"
+#: Bounded, because a reply may be long and none of its brackets closed.
+_ACTION = r"\b({verbs})\s{{0,9}}\[(.{{1,500}}?)\]\s{{0,9}}(?:$|[\n.,;`\"'}}])"
 
 
 def schema(offer: Offer, thought: int = 0) -> dict[str, Any]:

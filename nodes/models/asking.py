@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```(?:json)?(.*?)```", re.DOTALL)
+#: Brackets of a reply that may turn out to begin nothing.
+_STARTS = 1_000
 
 
 @dataclass
@@ -106,13 +108,13 @@ def objects_in(reply: str) -> list[dict[str, Any]]:
 
 def _values(text: str, opening: str) -> Iterator[tuple[Any, tuple[int, int]]]:
     """Yield the JSON values that begin at each ``opening`` bracket, and from where to where."""
-    start = text.find(opening)
-    while start >= 0:
+    start, failed = text.find(opening), 0
+    while start >= 0 and failed < _STARTS:
         try:
             value, end = json.JSONDecoder().raw_decode(text, start)
             yield value, (start, end)
-        except ValueError:
-            pass
+        except (ValueError, RecursionError):
+            failed += 1
         start = text.find(opening, start + 1)
 
 

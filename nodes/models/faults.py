@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from stores.errors import ModelUnavailable, UserError
-from stores.loopback import without_password
+from stores.text import without_password
 
 #: Seconds that a server's "come back later" is waited for in all, and how often it is asked again.
 PATIENCE, TRIES = 60.0, 4

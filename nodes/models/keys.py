@@ -10,7 +10,8 @@ import re
 from urllib.parse import urlsplit
 
 from stores.errors import UserError
-from stores.loopback import on_loopback, without_password
+from stores.loopback import on_loopback
+from stores.text import without_password
 
 #: Whose key each variable holds, by the providers' own documentation.
 KNOWN = {

@@ -1,8 +1,9 @@
 """The embedded model server: llama.cpp (package ``xllamacpp``) on loopback, behind a random key.
 
 ``serve(model)`` starts at most one server per model file for this process and returns it; later
-calls share it. It speaks the OpenAI protocol, keeps the last prompt's prefix (a prompt that begins
-like the one before is read from where they part), and ends when this process does.
+calls share it, and so do the workers of a crew on one machine (``stores.workers``). It speaks the
+OpenAI protocol, keeps the last prompt's prefix (a prompt that begins like the one before is read from
+where they part), and ends when the process does that started it.
 
 The library runs in a process of its own, tied to this one by a pipe. In this very process it was
 tried and has three faults: loading a model blocks every Python thread, stopping in the middle of an
@@ -10,6 +11,7 @@ answer waits forever, and leaving it to the interpreter's exit crashes.
 """
 
 import atexit
+import hashlib
 import json
 import os
 import re
@@ -22,12 +24,16 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 from stores.errors import ModelUnavailable, UserError, needs
+from stores.files import write_json
+from stores.workers import shared_folder
 
 #: From the format's numbers of scalar types to struct's letters.
 _SCALARS = {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}
@@ -127,18 +133,26 @@ class LlamaServer:
     n_ctx: int
     base_url: str
     api_key: str = field(repr=False)
-    process: "subprocess.Popen[str]" = field(repr=False)
+    #: None where another worker of this one's crew started it.
+    process: "subprocess.Popen[str] | None" = field(repr=False)
     owner: int = field(default_factory=os.getpid, repr=False)
 
     def stop(self) -> None:
         """End the server at once and free its memory; safe to call twice."""
-        _end(self.process)
+        if self.process is not None:
+            _end(self.process)
         for key in [k for k, server in list(_running.items()) if server is self]:
             _running.pop(key, None)
 
     def healthy(self) -> bool:
         """Say whether the server answers."""
-        return self.process.poll() is None and _answers(self.base_url, self.api_key)
+        return not self.is_over() and _answers(self.base_url, self.api_key)
+
+    def is_over(self) -> bool:
+        """Say whether the server has ended; another worker's is asked."""
+        if self.process is None:
+            return not _answers(self.base_url, self.api_key)
+        return self.process.poll() is not None
 
 
 def serve(
@@ -162,15 +176,47 @@ def serve(
     model = model.expanduser().resolve()
     with _lock:
         for (path, wish), server in list(_running.items()):
-            if server.process.poll() is not None or server.owner != os.getpid():
+            if server.is_over() or server.owner != os.getpid():
                 del _running[path, wish]
             elif path == model and wish == port and server.n_ctx >= n_ctx:
                 return server
         header = read_header(model)
-        _check(model, header, n_ctx, port)
-        server = _start(model, header, n_ctx, threads or _cores(), port, timeout)
-        _running[model, port] = server
-        return server
+        with _of_crew(model, port, timeout) as record:
+            joined = _found(record, model, header, n_ctx)
+            if joined is None:
+                _check(model, header, n_ctx, port)
+                joined = _start(model, header, n_ctx, threads or _cores(), port, timeout)
+                if record is not None:
+                    write_json(record, [joined.base_url, joined.api_key, n_ctx])
+        _running[model, port] = joined
+        return joined
+
+
+@contextmanager
+def _of_crew(model: Path, port: int, timeout: float) -> Iterator[Path | None]:
+    """Hold the place where the workers of a crew write down the one server that all of them ask.
+
+    Its folder is theirs alone; None outside of a crew.
+    """
+    folder = shared_folder()
+    if folder is None:
+        yield None
+        return
+    from filelock import FileLock
+
+    name = hashlib.sha256(f"{model} {port}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    with FileLock(folder / f"{name}.lock", timeout=2 * timeout):
+        yield folder / f"{name}.json"
+
+
+def _found(record: Path | None, model: Path, header: GgufHeader, n_ctx: int) -> LlamaServer | None:
+    """Return the crew's server, if it answers and has room enough."""
+    if record is None or not record.exists():
+        return None
+    url, key, room = json.loads(record.read_text("utf-8"))
+    if room < n_ctx or not _answers(url, key):
+        return None
+    return LlamaServer(model, header, room, url, key, None)
 
 
 def require_library() -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class QaEnv(EnvParams):
     """Questions and answers over a corpus; a thread is one conversation of many turns."""
 
+    hint: ClassVar[str] = "questions about documents, one conversation a thread"
     kind: Literal["qa"] = "qa"
     conversational: ClassVar[bool] = True
     corpus: str = Field(
@@ -110,7 +111,7 @@ def opened_folder(folder: Path, name: str | None = None) -> tuple[Corpus, Change
 
     Raises ``UserError`` where it has files and none gives text.
     """
-    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12]
     # Beside the named corpora, not among them: a name that a person chose is never taken.
     corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
     # Asked again, with the same names, sizes and times, no file is read anew.

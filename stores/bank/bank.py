@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from stores.errors import UserError
 from stores.files import write_lines
 from stores.home import cache
-from stores.loopback import without_password
 from stores.sqlite import SqliteFile
 from stores.tables import PostgresTables, is_database, split_place
+from stores.text import without_password
 
 Vector = NDArray[np.float32]
 _SCHEMA = """
@@ -112,6 +112,7 @@ class Bank:
             self._tables = SqliteFile(path, "bank", (_SCHEMA,), fix=fix, patience=_PATIENCE)
         self.path = self._tables.path
         self.query, self.close = self._tables.query, self._tables.close
+        self.belonging = self._tables.belonging
         with self.transaction() as db:
             is_new = db.execute("select 1 from meta").fetchone() is None
             self._check(db, {"kind": kind, "format": "1"}, is_new)
@@ -204,15 +205,20 @@ class Bank:
         matches = self.query("select * from rows where id = ?", (id_,))
         if not matches:
             raise UserError(f"no row '{id_}' in '{self.folder}': see stategate bank show")
-        return _to_row(matches[0])
+        with self.belonging():
+            return _to_row(matches[0])
 
     def rows(self, numbers: Sequence[int] | None = None) -> list[Row]:
         """Return rows by number, in that order (those that are gone left out); all without."""
         if numbers is None:
-            return [_to_row(line) for line in self.query("select * from rows order by n")]
+            lines = self.query("select * from rows order by n")
+            with self.belonging():
+                return [_to_row(line) for line in lines]
         marks = ",".join("?" * len(numbers))
         query = f"select * from rows where n in ({marks})"  # noqa: S608 - question marks only
-        by_number = {row["n"]: _to_row(row) for row in self.query(query, [int(n) for n in numbers])}
+        lines = self.query(query, [int(n) for n in numbers])
+        with self.belonging():
+            by_number = {row["n"]: _to_row(row) for row in lines}
         return [by_number[n] for n in numbers if n in by_number]
 
     def numbers_of(self, tasks: Sequence[str]) -> set[int]:
@@ -228,10 +234,14 @@ class Bank:
             " order by n, place limit ?"
         )
         while block := self.query(statement, (key, *last, _BLOCK)):
-            blob = b"".join(row["vector"] for row in block)
-            numbers = np.array([row["n"] for row in block], dtype=np.int64)
-            yield numbers, np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
-            last = int(block[-1]["n"]), int(block[-1]["place"])
+            with self.belonging():
+                blob = b"".join(row["vector"] for row in block)
+                numbers = np.array([row["n"] for row in block], dtype=np.int64)
+                rows = np.frombuffer(blob, dtype="<f4").reshape(len(block), -1)
+                if rows.shape[1] == 0 or not np.isfinite(rows).all():
+                    raise ValueError("a vector that is none")
+                last = int(block[-1]["n"]), int(block[-1]["place"])
+            yield numbers, rows
 
     def meta(self, key: str, default: str = "0") -> str:
         """Return one fact about the bank, such as ``version`` (counts changes)."""
@@ -367,4 +377,11 @@ def _to_json(data: Mapping[str, Any]) -> str:
 
 def _to_row(line: Any) -> Row:
     """Return what a line of table ``rows`` says."""
-    return Row(**{**dict(line), "data": json.loads(line["data"])})
+    row = Row(**{**dict(line), "data": json.loads(line["data"])})
+    if not (isinstance(row.data, dict) and isinstance(row.id, str) and isinstance(row.task, str)):
+        raise ValueError("a row that is none")
+    if not all(
+        isinstance(value, int | float) for value in (row.q, row.created, row.uses, row.helped)
+    ):
+        raise ValueError("a number that is none")
+    return row

@@ -106,7 +106,8 @@ class Searcher:
         query = f"select n, vector from vectors where key = ? and n in ({marks})"  # noqa: S608
         best: dict[int, float] = {}
         for row in self._bank.query(query, [self._key, *map(int, numbers)]):
-            value = float(np.frombuffer(row["vector"], dtype="<f4") @ unit)
+            with self._bank.belonging():
+                value = float(np.frombuffer(row["vector"], dtype="<f4") @ unit)
             best[row["n"]] = max(value, best.get(row["n"], -1.0))
         return best
 

@@ -109,7 +109,11 @@ class Corpus:
     def documents(self) -> list[Document]:
         """Return all documents, by id."""
         query = "select id, origin, title, text, url from documents order by id, origin"
-        return [Document(*row) for row in self._file.query(query)]
+        rows = self._file.query(query)
+        with self._file.belonging():
+            if not all(isinstance(value, str) for row in rows for value in row):
+                raise TypeError("a document that is no text")
+            return [Document(*row) for row in rows]
 
     def passages(self, chunking: Chunking) -> list[Passage]:
         """Return every passage, in document order; passages with one id are kept once."""

@@ -6,7 +6,7 @@ in it is ever run, rendered or followed.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 from stores.corpus import reader
 from stores.corpus.formats import Unreadable, decode
 from stores.errors import UserError
+from stores.text import unbroken
+from stores.workers import Crew, in_order
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
@@ -58,12 +60,33 @@ def files_in(folder: Path) -> list[Path]:
     )
 
 
-def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
-    """Yield the documents of each file of ``folder``, or why it has none."""
+def read_folder(
+    folder: Path, max_bytes: int = MAX_BYTES, crew: Crew | None = None
+) -> Iterator[Document | Skipped]:
+    """Yield the documents of each file of ``folder``, or why it has none; a ``crew`` shares the files.
+
+    A link that leads out of the folder is not followed: whoever made the folder would choose what
+    is read of this machine.
+    """
     base = folder if folder.is_dir() else folder.parent
+    root = folder.resolve()
+    jobs: list[tuple[Path, str, str, int]] = []
     for path in files_in(folder):
-        id_ = path.relative_to(base).as_posix()
-        yield from read_documents(path, id_, str(folder.resolve()), max_bytes)
+        id_ = unbroken(path.relative_to(base).as_posix())
+        if folder.is_dir() and not path.resolve().is_relative_to(root):
+            yield Skipped(id_, "a link that leads out of the folder")
+        else:
+            jobs.append((path, id_, str(root), max_bytes))
+    if crew is None:
+        for job in jobs:
+            yield from read_documents(*job)
+        return
+    for documents in in_order(_serve, jobs, crew, "read"):
+        yield from documents
+
+
+def _serve(serve: Callable[[Any], None]) -> None:
+    serve(lambda job: read_documents(*job))
 
 
 def read_documents(

@@ -21,7 +21,7 @@ _SHOW_FROM = 20_000  # passages from which indexing takes over two seconds
 
 
 class Lexical:
-    """Lucene's BM25 (b 0.75) over ``texts`` in order, after ``tokenise``.
+    """Lucene's BM25 over ``texts`` in order, after ``tokenise``.
 
     ``repeats`` says whether a word that a query says twice counts twice.
     """
@@ -32,6 +32,7 @@ class Lexical:
         tokenise: Tokenise | None = None,
         *,
         k1: float = 1.2,
+        b: float = 0.75,
         repeats: bool = True,
     ) -> None:
         with needs("qa"):
@@ -43,7 +44,7 @@ class Lexical:
         tokens = [self._tokenise(text) for text in texts]
         self._index: Any = None
         if any(tokens):
-            self._index = bm25s.BM25(k1=k1, b=0.75, method="lucene")
+            self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
             self._index.index(tokens, show_progress=len(texts) >= _SHOW_FROM)
 
     def scores(self, query: str) -> NDArray[np.float64]:

@@ -55,7 +55,11 @@ def _cache_file(name: str) -> Path:
     # One title means other articles in other Wikipedias.
     is_elsewhere = _api() != API and name.lower().startswith("wikipedia:")
     identity = f"{_api()} {name}" if is_elsewhere else name
-    return cache() / "pages" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+    return (
+        cache()
+        / "pages"
+        / f"{hashlib.sha256(identity.encode('utf-8', 'replace')).hexdigest()[:32]}.json"
+    )
 
 
 def _api() -> str:

@@ -1,5 +1,6 @@
 """The database under long-term memory: its tables and their versions, in SQLite or PostgreSQL."""
 
+import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from stores.errors import UserError
 from stores.memory.records import Namespace
-from stores.sqlite import compact, prepare
+from stores.sqlite import DAMAGE, compact, prepare
 
 metadata = sa.MetaData()
 
@@ -203,11 +204,17 @@ class Database:
                 yield db
         except sa.exc.SQLAlchemyError as error:
             raise _unusable(self.url, error) from error
+        except DAMAGE as error:  # a value that is not what its column holds
+            raise _unusable(self.url, error, "damaged, restore it from a backup: ") from error
 
     def tidy_file(self) -> None:
         """Bring the write-ahead log into the file, so that what was deleted is not left in it."""
         if self.file is not None:
-            compact(self.file)
+            try:
+                compact(self.file)
+            except sqlite3.Error as error:
+                what = "what was deleted may still be in the file, delete it again: "
+                raise _unusable(self.url, error, what) from None
 
     @property
     def file(self) -> Path | None:
@@ -272,9 +279,9 @@ def _engine(url: str) -> sa.Engine:
     return engine
 
 
-def _unusable(url: str, error: Exception) -> UserError:
+def _unusable(url: str, error: Exception, what: str = "") -> UserError:
     shown = sa.engine.make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    reason = " ".join(str(getattr(error, "orig", None) or error).split())[:160]
+    reason = what + " ".join(str(getattr(error, "orig", None) or error).split())[:160]
     return UserError(f"cannot use the long-term memory {shown} ({reason}): name another")
 
 

@@ -48,6 +48,13 @@ _INDEXES = 16
 _SHARE = 20  # of a full memory that makes room at once
 Embed = Callable[[Sequence[str]], Vector]
 _FIELDS = ("thread_id", "episode_id", "step", "question", "answer")
+#: What the numbers of an imported turn may be: a time has a day, a step fits a column. NaN is nothing.
+_MOST: dict[str, Callable[[Any], bool]] = {
+    "at": lambda value: -6e10 < float(value) < 2.5e11,
+    "step": lambda value: 0 <= value < 1 << 31,
+    "salience": lambda value: 0 <= float(value) <= 1,
+    "trust": lambda value: 0 <= float(value) <= 1,
+}
 
 
 class LongTerm(Database):
@@ -192,7 +199,10 @@ class LongTerm(Database):
         query = sa.select(*columns, f.salience, f.success).select_from(joined)
         query = query.where(*within(tables.turns, namespace)).order_by(t.at, t.id)
         with self.transaction(namespace, writes=False) as db:
-            return [dict(row._mapping) for row in db.execute(query)]
+            rows = [dict(row._mapping) for row in db.execute(query)]
+            if any(isinstance(value, bytes) for row in rows for value in row.values()):
+                raise TypeError("a text that is none")
+            return rows
 
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which a turn is remembered."""
@@ -248,8 +258,8 @@ class LongTerm(Database):
         with self._lock:
             with self.transaction(namespace) as db:
                 erased = erase_facts(db, namespace, ids, thread, source)
-            if erased:
-                self.tidy_file()
+            # Also where nothing is left to erase: a kill may have come before the file was tidied.
+            self.tidy_file()
         return erased
 
     def embed_again(
@@ -398,8 +408,12 @@ def _row(line: str, number: int, source: Path) -> dict[str, Any]:
         row = json.loads(line)
         if not all(isinstance(row[name], int if name == "step" else str) for name in _FIELDS):
             raise TypeError("a field has another type")
-        float(row["at"]), float(row.get("salience", 0.5))
-    except (ValueError, KeyError, TypeError) as error:
+        float(row["at"])
+        if any(not _MOST[name](row[name]) for name in _MOST if row.get(name) is not None):
+            raise ValueError("a number is out of range")
+        if any(not isinstance(row.get(name, ""), str) for name in ("about", "speaker", "source")):
+            raise TypeError("a field has another type")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"'{source}' line {number} is no turn ({error}): see memory export"
         ) from None

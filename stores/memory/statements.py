@@ -8,14 +8,15 @@ import sqlalchemy as sa
 
 from stores.memory import database as tables
 from stores.memory.database import among, within
+from stores.memory.names import word_list
 from stores.memory.records import TRUSTED, Namespace, Turn
 from stores.memory.times import spans
 
-_DISLIKE = ("hate", "dislike", "detest", "loathe")
+_DISLIKE = tuple(word_list("verbs_of_disliking"))
 #: Relations of which one denies what another said.
 _FAMILIES = (
-    ("have", "own", "get", "buy", "adopt", "keep", "inherit", "drives"),
-    ("like", "love", "enjoy", "adore", "fancy", *_DISLIKE),
+    tuple(word_list("verbs_of_having")),
+    (*word_list("verbs_of_liking"), *_DISLIKE),
 )
 #: Verbs that say that what one had or did is over.
 _ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())

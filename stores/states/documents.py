@@ -89,11 +89,14 @@ class DocumentStates:
         rows = self._file.query("select parts, arrays from states where key = ?", (key,))
         if not rows:
             raise KeyError(key)
-        blob = np.frombuffer(rows[0]["arrays"], dtype=np.uint8)
         arrays = {}
-        for name, shape in json.loads(rows[0]["parts"]).items():
-            arrays[name], used = unpack(blob, tuple(shape), self.dtype)
-            blob = blob[used:]
+        with self._file.belonging():
+            blob = np.frombuffer(rows[0]["arrays"], dtype=np.uint8)
+            for name, shape in json.loads(rows[0]["parts"]).items():
+                arrays[name], used = unpack(blob, tuple(shape), self.dtype)
+                blob = blob[used:]
+            if len(blob):
+                raise ValueError("more bytes than the arrays have")
         return arrays
 
     def missing(self, keys: Sequence[str]) -> list[str]:

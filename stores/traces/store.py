@@ -188,8 +188,13 @@ class TraceStore:
             "done": bool,
         }
         rows = self._file.query(query, (min_reward, min_reward, done, done))
-        episodes = [dict(row) | {key: read[key](row[key]) for key in read} for row in rows]
-        return [e for e in episodes if env is None or e["task"].get("env") == env][:limit]
+        with self._file.belonging():
+            episodes = [dict(row) | {key: read[key](row[key]) for key in read} for row in rows]
+            for episode in episodes:
+                _require(episode, str, "episode_id", "thread_id", "instruction")
+                _require(episode, int | float | None, "started", "reward", "steps")
+                _require(episode, dict, "task", "agent")
+            return [e for e in episodes if env is None or e["task"].get("env") == env][:limit]
 
     def events(self, episode_id: str) -> list[Event]:
         """Return an episode's events in order ([] if there is no such episode)."""
@@ -197,7 +202,11 @@ class TraceStore:
             "select kind, text, step from events where episode_id = ? order by step, place",
             (episode_id,),
         )
-        return [Event(row["kind"], row["text"], row["step"]) for row in rows]
+        with self._file.belonging():
+            for row in rows:
+                _require(row, str, "kind", "text")
+                _require(row, int, "step")
+            return [Event(row["kind"], row["text"], row["step"]) for row in rows]
 
     def pieces(self, episode_id: str) -> list[ContextPiece]:
         """Return what became of the chunks of an episode's contexts, in order ([] if unknown)."""
@@ -236,6 +245,13 @@ class TraceStore:
         if pieces := self.pieces(name):
             row["pieces"] = [asdict(piece) for piece in pieces]
         return {**row, **{k: v for k, v in episode.items() if k not in row}}
+
+
+def _require(row: Any, kind: Any, *names: str) -> None:
+    """Raise ``TypeError`` unless the values of these names are of ``kind``."""
+    for name in names:
+        if not isinstance(row[name], kind):
+            raise TypeError(f"{name} is {row[name]!r:.40}")
 
 
 def _like(text: str) -> str:

@@ -163,3 +163,65 @@ def test_made_up_conversations_are_the_same_again_and_name_turns_that_are_there(
                 text = " ".join(said[id_] for id_ in qa["evidence"]).lower()
                 assert qa["answer"].lower() in text, qa
     assert sum(len(talk["qa"]) for talk in talks) >= 400
+
+
+def test_what_is_odd_in_locomos_file_is_read_all_the_same(tmp_path):
+    [sample] = json.loads(locomo_file(tmp_path).read_text())
+    talk = sample["conversation"]
+    talk["session_1"][2] |= {"text": None, "img_url": ["a", "b"], "blip_caption": "two photos of a dog",
+                             "query": "dog", "re-download": True}  # fmt: skip
+    del talk["session_2"][1]["text"]
+    talk |= {"session_4": None, "session_5": [], "session_30_date_time": "3:00 pm on 1 May, 2024"}
+    talk["session_30"] = [
+        {"speaker": "Bo", "dia_id": "D30:5", "text": "I sold the tractor to Zed."}
+    ]
+    sample["qa"] += [
+        {"question": "What did Ann sell?", "category": 5, "evidence": ["D30:05", "D:2:1"],
+         "adversarial_answer": "the tractor"},
+        {"question": "What does the photo show?", "category": "3", "evidence": None, "answer": None},
+        {"question": "Whose?", "category": 1, "evidence": ["D4:1", "D1:1; D30:5 D2:1"], "answer": 3},
+    ]  # fmt: skip
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps([sample]))
+    [read] = read_locomo(path)
+    assert [s.id for s in read.sessions] == ["S1", "S2", "S30"]
+    assert read.sessions[0].turns[2].text == ""
+    assert read.sessions[0].turns[2].caption == "two photos of a dog"
+    adversarial, nothing, several = read.questions[2:]
+    assert (adversarial.category, adversarial.answerable) == ("adversarial", False)
+    assert adversarial.turns == ("D30:5", "D2:1")  # it counts: its evidence is the other person's
+    assert adversarial.sessions == ("S30", "S2")
+    assert (nothing.category, nothing.answer, nothing.turns) == ("open-domain", "", ())
+    assert several.turns == ("D1:1", "D30:5", "D2:1")
+    settings = settings_of(str(path), "locomo", ["bm25"], ["raw=kind=bm25,stem=false,stop=true,b=0.5"],
+                           None, 0)  # fmt: skip
+    rows = run_evidence(settings, str(tmp_path / "run"))["rows"]
+    total = next(r for r in rows if (r["agent"], r["category"]) == ("raw", "all"))
+    assert (total["n"], total["asked"]) == (3, 5)
+    assert 0 <= total["turn_all_10"] <= total["turn_any_10"] == 1
+
+
+def test_what_is_odd_in_longmemevals_file_is_read_all_the_same(tmp_path):
+    row = {
+        "question_id": "gpt4_1_abs", "question_type": "temporal-reasoning", "question": "When?",
+        "answer": 3, "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_session_ids": ["a", "a", "b"], "answer_session_ids": ["a"],
+        "haystack_dates": ["2023/05/20 (Sat) 02:21", "someday", "2023/05/01 (Mon) 10:00"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "It was in May.", "has_answer": True},
+             {"role": "assistant", "content": None, "has_answer": False}],
+            [{"role": "user", "content": "It was in May."}], [],
+        ],
+    }  # fmt: skip
+    path = tmp_path / "lme.json"
+    path.write_text(json.dumps([row, {**row, "question_id": "gpt4_1"}]))
+    absent, present = read_longmemeval(path)
+    assert (absent.questions[0].category, absent.questions[0].turns) == ("abstention", ())
+    [question] = present.questions
+    assert (question.category, question.answer) == ("temporal-reasoning", "3")
+    assert (question.turns, question.sessions) == (("S0:0",), ("S0", "S1"))
+    assert len(present.sessions) == 2
+    settings = settings_of(str(path), "longmemeval", ["bm25", "bm25_sessions"], [], None, 0)
+    rows = run_evidence(settings, str(tmp_path / "run"))["rows"]
+    [total] = [r for r in rows if (r["agent"], r["category"]) == ("bm25", "all")]
+    assert (total["n"], total["asked"]) == (1, 2)

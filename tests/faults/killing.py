@@ -7,11 +7,11 @@ A scenario is a module of ``tests.faults.scenarios`` with three functions over a
 ``check(folder, acknowledged)``  raises where something acknowledged is lost, or is there twice
 
     python -m tests.faults.killing episode --every 7        # each 7th write
-    python -m tests.faults.killing memory --every 1 --random 200
+    python -m tests.faults.killing memory --every 1 --random 200 --full 50 --out faults/memory.json
 
 Each trial works in a fork of one warmed process, is killed by the preloaded shim (half of the n-th
-write is written), then reopens, checks, goes on to the end and checks again: the end must be that of a
-run that nobody killed.
+write is written), or at a random moment, or has a full disk from the n-th write on; then it reopens,
+checks, goes on to the end and checks again: the end must be that of a run that nobody killed.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import importlib
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -44,7 +45,7 @@ def build_shim(folder: Path) -> Path:
 
 
 def run_trials(
-    name: str, every: int = 1, at_random: int = 0, full: bool = False, most: int = 0, seed: int = 0
+    name: str, every: int = 1, at_random: int = 0, full: int = 0, most: int = 0, seed: int = 0
 ) -> dict:
     """Start a warmed process with the shim in it; returns its report."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a kill needs no real disk
@@ -53,7 +54,7 @@ def run_trials(
         report = folder / "report.json"
         words = [sys.executable, "-m", "tests.faults.killing", name, "--inside", str(folder)]
         words += ["--every", str(every), "--random", str(at_random), "--most", str(most)]
-        words += ["--seed", str(seed), *(["--full"] if full else [])]
+        words += ["--seed", str(seed), "--full", str(full)]
         env = {
             **os.environ,
             "LD_PRELOAD": str(build_shim(folder)),
@@ -70,9 +71,9 @@ def run_trials(
 class Inside:
     """The warmed process: forks a child for each trial."""
 
-    def __init__(self, name: str, place: Path, full: bool, seed: int) -> None:
+    def __init__(self, name: str, place: Path, seed: int) -> None:
         self.scenario = importlib.import_module(f"tests.faults.scenarios.{name}")
-        self.place, self.full = place, full
+        self.place = place
         self.random = random.Random(seed)
         self.shim = ctypes.CDLL(None)
         self.shim.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
@@ -80,13 +81,14 @@ class Inside:
         os.environ["STATEGATE_HOME"] = str(place / "home")
         self.scenario.prepare()
 
-    def report(self, every: int, at_random: int, most: int) -> dict:
-        """Try every ``every``-th write and ``at_random`` moments; returns counts and problems."""
+    def report(self, every: int, at_random: int, full: int, most: int) -> dict:
+        """Try every ``every``-th write, random moments, full disks; returns counts and problems."""
         whole, seconds = self.whole()
         places = [("write", n) for n in range(1, whole + 1, every)]
         if most and len(places) > most:
             places = sorted(self.random.sample(places, most))
         places += [("moment", self.random.uniform(0, seconds)) for _ in range(at_random)]
+        places += [("full", self.random.randint(1, whole)) for _ in range(full)]
         problems, killed = [], 0
         for kind, at in places:
             problem, was_killed = self.trial(kind, at)
@@ -94,8 +96,8 @@ class Inside:
             if problem:
                 problems.append({"kind": kind, "at": at, "problem": problem})
         return {
-            "trials": len(places), "killed": killed, "writes": whole, "problems": problems,
-            "acknowledged": self.all_acknowledged,
+            "trials": len(places), "killed": killed, "full": full, "writes": whole,
+            "acknowledged": self.all_acknowledged, "problems": problems,
         }  # fmt: skip
 
     def whole(self) -> tuple[int, float]:
@@ -110,16 +112,17 @@ class Inside:
         return count, time.perf_counter() - started
 
     def trial(self, kind: str, at: float) -> tuple[str, bool]:
-        """Kill one run, look, go on, look again; returns the problem ("" if none)."""
+        """Hurt one run, look, go on, look again; returns the problem ("" if none)."""
         folder = self.fresh("trial")
-        n = int(at) if kind == "write" else 0
+        n, after = (0, at) if kind == "moment" else (int(at), 0.0)
+        is_full = kind == "full"
         code, acknowledged, _ = self.fork(
-            lambda tell: self.scenario.work(folder, tell), folder, n, at if kind == "moment" else 0
+            lambda tell: self.scenario.work(folder, tell), folder, n, after, is_full
         )
         was_killed = code == -signal.SIGKILL
-        if code > 0 and not self.full:
+        if code > 0 and not is_full:
             return f"failed before it was killed: {acknowledged}", was_killed
-        if self.full and code > 0:
+        if code > 0:
             failure = str(acknowledged[-1])
             acknowledged = acknowledged[:-1]
             if "UserError" not in failure:
@@ -149,12 +152,14 @@ class Inside:
         folder.mkdir()
         return folder
 
-    def fork(self, do, folder: Path, n: int = 0, after: float = 0) -> tuple[int, list, int]:
+    def fork(
+        self, do, folder: Path, n: int = 0, after: float = 0, is_full: bool = False
+    ) -> tuple[int, list, int]:
         """Run ``do`` in a fork; returns exit code (negative: killed), what it told, writes."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            self.child(do, folder, n, writing)
+            self.child(do, folder, n, is_full, writing)
         os.close(writing)
         if after:
             time.sleep(after)
@@ -166,13 +171,13 @@ class Inside:
         count = told.pop() if code == 0 and told else 0
         return code, told, count
 
-    def child(self, do, folder: Path, n: int, writing: int) -> None:
+    def child(self, do, folder: Path, n: int, is_full: bool, writing: int) -> None:
         def tell(value) -> None:
             os.write(writing, (json.dumps(value) + "\n").encode())
 
         code = 0
         try:
-            self.shim.fault_arm(str(folder).encode(), n, int(self.full and n > 0))
+            self.shim.fault_arm(str(folder).encode(), n, int(is_full))
             do(tell)
             tell(self.shim.fault_count())
         except BaseException:
@@ -189,16 +194,23 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--full", action="store_true", help="a full disk instead of a kill")
+    parser.add_argument("--full", type=int, default=0, help="trials with a full disk")
+    parser.add_argument("--out", type=Path, help="where the report goes")
     parser.add_argument("--inside", type=Path)
     args = parser.parse_args()
     if args.inside is None:
         report = run_trials(args.scenario, args.every, args.random, args.full, args.most, args.seed)
-        report["problems"] = report["problems"][:3]
-        sys.stdout.write(json.dumps(report, indent=1) + "\n")
+        command = f"python -m tests.faults.killing {shlex.join(sys.argv[1:])}"
+        shown = (
+            json.dumps({"command": command, "scenario": args.scenario, **report}, indent=1) + "\n"
+        )
+        if args.out:
+            args.out.parent.mkdir(parents=True, exist_ok=True)
+            args.out.write_text(shown)
+        sys.stdout.write(shown[-6000:])
         sys.exit(bool(report["problems"]))
-    inside = Inside(args.scenario, args.inside, args.full, args.seed)
-    report = inside.report(args.every, args.random, args.most)
+    inside = Inside(args.scenario, args.inside, args.seed)
+    report = inside.report(args.every, args.random, args.full, args.most)
     (args.inside / "report.json").write_text(json.dumps(report))
 
 

@@ -6,8 +6,9 @@ from graph import build_graph, load_config
 from graph.checkpoints import open_saver
 from nodes.models.keys import key_from
 from stores.errors import UserError
-from stores.loopback import from_environment, without_password
+from stores.loopback import from_environment
 from stores.runs import shown_config
+from stores.text import without_password
 from tests.graph.test_graph import TASK, thread
 
 SECRET = "hunter2-very-secret"

@@ -1,6 +1,7 @@
 """Threads exported by others' tools, in the forms that those tools write."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tracers.base import BaseTracer
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from examples.scripted import Scripted
 from graph.exported import read_messages
@@ -132,6 +134,26 @@ def test_what_a_tracer_and_a_graph_really_write(tmp_path: Path) -> None:
         )
         found = read_messages(str(path))
         assert [m.type for m in found] == ["human", "ai", "tool", "ai"], name
+
+
+def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.sqlite"
+    theirs = sqlite3.connect(path, check_same_thread=False)
+    model = Scripted.of([("read_page", {"number": 1})], "Blue.")
+    agent = agent_of(model, [], checkpointer=SqliteSaver(theirs))
+    agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
+    before = list(theirs.iterdump())
+    assert [m.type for m in read_messages(f"{path}#t")] == ["human", "ai", "tool", "ai"]
+    with pytest.raises(UserError, match="there are: t"):
+        read_messages(str(path))
+    with pytest.raises(UserError, match="no thread 'x'"):
+        read_messages(f"{path}#x")
+    assert list(theirs.iterdump()) == before
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as db:
+        db.execute("create table facts (n integer)")
+    with pytest.raises(UserError, match="no database of checkpoints"):
+        read_messages(f"{other}#t")
 
 
 @pytest.mark.parametrize(

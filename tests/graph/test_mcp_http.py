@@ -94,7 +94,7 @@ def test_an_assistant_over_http_uses_every_tool(server: int) -> None:
                     said.append(str(result.content[0].text))  # type: ignore[union-attr]
                 return names, said
 
-    names, said = asyncio.run(asyncio.wait_for(talk(), 60))
+    names, said = asyncio.run(asyncio.wait_for(talk(), 120))
     assert names == ["memory_search", "memory_write", "corpus_search"]
     assert said[0] == "remembered"
     assert "Ann." in said[1]

@@ -77,6 +77,13 @@ def test_a_models_statements_are_read_with_times_and_what_it_makes_up_is_left_ou
     assert (state.usage.calls, state.fallbacks) == (1, 0)
 
 
+def test_a_models_i_is_the_speaker_and_a_time_that_the_turn_does_not_name_is_none():
+    row = {"subject": "I", "relation": "own", "value": "a mill", "negated": False,
+           "is_state": False, "when": "Thursday, 2024-05-16"}  # fmt: skip
+    [only] = reader(json.dumps({"statements": [row]}))("I own a mill.", "Ana", 1_685_020_440.0)
+    assert (only.subject, only.valid_from) == ("Ana", None)
+
+
 @pytest.mark.parametrize("reply", ["no JSON", '{"statements": 3}', "[]"])
 def test_where_a_models_reply_cannot_be_read_the_rules_read_the_turn(reply):
     state = reader(reply)

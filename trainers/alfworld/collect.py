@@ -8,19 +8,20 @@ Some further games are played as published, by an expert that knew where everyth
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from envs.alfworld import AlfWorld
 from envs.alfworld.expert import decide, knowledge_of
 from stores.files import write_json
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
+from stores.workers import Crew, in_order
 
 STEPS = 50  # an episode's at most, as in the published results
+_AS_PUBLISHED = "published"  # the seed of what needs none
 _PUBLISHED = 0.2  # games played as published, of those that the searcher plays
 
 
@@ -69,23 +70,49 @@ def play(
     )  # fmt: skip
 
 
+def _serve(data: str, stray: float, serve: Callable[[Any], None]) -> None:
+    serve(partial(_play, AlfWorld.load(data), stray))
+
+
+def _play(world: AlfWorld, stray: float, job: tuple[str, str]) -> Trajectory:
+    game, seed = job
+    if seed == _AS_PUBLISHED:
+        return play(world, game, random.Random(seed), commands=world.walkthrough(game))
+    return play(world, game, random.Random(seed), stray)
+
+
 def collect(
-    data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0, stray: float = 0.1
-) -> dict[str, Any]:
-    """Play games of both splits, drawn evenly; return what ``collect.json`` says."""
+    data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0, stray: float = 0.1,
+    crew: Crew | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Play games of both splits, drawn evenly; return what ``collect.json`` says.
+
+    A ``crew`` shares the games; each has chances of its own, whoever plays it.
+    """
     world = AlfWorld.load(data)
     summary: dict[str, Any] = {"seed": seed, "stray": stray, "splits": {}}
     summary["data"] = {"sha256": world.fingerprint}
+    jobs: list[tuple[str, str]] = []
+    parts: dict[str, int] = {}
     for name, split, count in (("train", "train", n), ("heldout", "valid_seen", heldout)):
-        rng = random.Random(f"{seed} {name}")
         games = list(world.splits[split])
+        rng = random.Random(f"{seed} {name}")
         drawn = rng.sample(games, min(count, len(games)))
-        played = [play(world, game, rng, stray) for game in tqdm(drawn, name, disable=None)]
+        jobs += [(game, f"{seed} {name} {game}") for game in drawn]
+        parts[name] = len(drawn)
         if name == "train":
-            left = sorted(set(games) - set(drawn)) or games
-            for game in rng.sample(left, min(round(_PUBLISHED * len(drawn)), len(left))):
-                if known := world.walkthrough(game):
-                    played.append(play(world, game, rng, commands=known))
+            left = [g for g in sorted(set(games) - set(drawn)) or games if world.walkthrough(g)]
+            known = rng.sample(left, min(round(_PUBLISHED * len(drawn)), len(left)))
+            jobs += [(game, _AS_PUBLISHED) for game in known]
+            parts[name] += len(known)
+
+    def here(serve: Callable[[Any], None]) -> None:
+        serve(partial(_play, world, stray))
+
+    start = here if crew is None else partial(_serve, data, stray)
+    found: list[Trajectory] = in_order(start, jobs, crew, "record")
+    for name, count in parts.items():
+        played, found = found[:count], found[count:]
         write_trajectories(out / f"{name}.jsonl", played)
         sha256 = file_hash(out / f"{name}.jsonl")
         summary["splits"][name] = {**_counted(played), "sha256": sha256}

@@ -1,10 +1,4 @@
-"""Build banks from recorded episodes, and better a state bank's advice later; goes on where it stopped.
-
-stategate bank build runs/traces.sqlite --out banks/state
-stategate bank build traces.jsonl --out banks/state --include-incorrect --annotator hindsight
-stategate bank build traces.jsonl --out banks/trace --kind trace
-stategate bank hindsight banks/state runs/traces.sqlite --watch 60
-"""
+"""Build banks from recorded episodes, and better their advice later; goes on where it stopped."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -18,10 +12,12 @@ from tqdm import tqdm
 from envs.protocols import View
 from nodes.experience.episode import NAME, Annotation, Episode, annotate
 from nodes.experience.grow import SAME, add_episode, make_of, updater_make
+from nodes.experience.states import states_of
 from stores.bank.bank import Bank, Entry, Row
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError
+from stores.workers import Crew
 
 if TYPE_CHECKING:
     from nodes.protocols import UpdaterParams
@@ -51,12 +47,16 @@ def build_state_bank(
     annotator: Annotator | None = None,
     updater: "UpdaterParams | None" = None,
     same: float = SAME,
+    crew: Crew | None = None,
 ) -> Built:
     """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
 
     Without an ``annotator``, worth and words come from the episodes' returns, without a model
     (``nodes.experience.episode``). An episode is added whole or not at all; one that was added before
     is skipped. Raises ``UserError`` where the bank was built with another embedder or updater.
+
+    A ``crew`` embeds the states; rows are added here, one episode after another, because a state that
+    is there already is folded into its row.
     """
     embedder, view = resources.embedder, resources.view
     hidden = resources.get(updater) if updater is not None and updater.kind != "none" else None
@@ -66,6 +66,7 @@ def build_state_bank(
         raise UserError(f"the bank in '{folder}' has recurrent states: give the same --updater")
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
+    _embed_ahead(resources, (text for e in todo for text in states_of(e, view)), crew)
     annotated = ((e, annotate(e, view)) for e in todo) if annotator is None else annotator(todo)
     with closing(bank.bank):
         for episode, notes in _useful(annotated, len(todo), view, built):
@@ -75,7 +76,10 @@ def build_state_bank(
 
 
 def build_trace_bank(
-    folder: str | Path, episodes: Sequence[Episode], resources: "Resources"
+    folder: str | Path,
+    episodes: Sequence[Episode],
+    resources: "Resources",
+    crew: Crew | None = None,
 ) -> Built:
     """Add ``episodes`` to the trace bank in ``folder``: one row each, found by what was asked.
 
@@ -85,9 +89,10 @@ def build_trace_bank(
     bank = TraceBank(folder, make_of(embedder), create=True)
     todo = [episode for episode in episodes if not bank.bank.is_read(episode.id)]
     built = Built(known=len(episodes) - len(todo))
+    _embed_ahead(resources, (text for episode in todo for text in _found_by(episode)), crew)
     with closing(bank.bank):
         for episode in tqdm(todo, unit="episode", disable=None):
-            texts = [text for text in (episode.question, episode.caption, episode.task) if text]
+            texts = _found_by(episode)
             if not texts:
                 built.problems.append(f"{episode.id}: there is no question to find it by")
                 continue
@@ -97,6 +102,17 @@ def build_trace_bank(
             built.read += 1
         bank.refresh()
     return built
+
+
+def _found_by(episode: Episode) -> list[str]:
+    return [text for text in (episode.question, episode.caption, episode.task) if text]
+
+
+def _embed_ahead(resources: "Resources", texts: Iterable[str], crew: Crew | None) -> None:
+    if crew is not None:
+        from nodes.models.embedding_crew import embed_ahead
+
+        embed_ahead(resources.embedder_params, list(texts), crew)
 
 
 def trace_row(episode: Episode, view: View) -> Row:

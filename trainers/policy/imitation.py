@@ -1,9 +1,5 @@
 """Imitation: train the ``policy`` actor to do as the expert did, whatever builder made its context.
 
-    stategate data trajectories --practice --data official --out runs/trajectories/practice
-    stategate train actor
-    stategate train actor --config actor_sample          (the sample catalogue, minutes)
-
 Each episode is read by a builder and at a budget drawn at random, so that no builder is favoured.
 The negatives are hard ones: a decision is a choice among everything that the page offers. What an
 expert did by mistake, to show how one comes back, is not imitated. Groups (``group``) are split

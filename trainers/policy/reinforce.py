@@ -1,8 +1,5 @@
 """Reinforcement: the ``policy`` actor improves on the world's own reward, in thousands of episodes.
 
-    stategate train reinforce
-    stategate train reinforce --set epochs=5      (ends a run there: the best is kept)
-
 Group-relative policy gradient (Shao et al. 2024, without their length term): each goal is played by a
 group of episodes that read through the same builder at the same budget, and an episode's advantage is
 its reward less the group's mean, over the iteration's standard deviation. Ratios are clipped as in PPO;
@@ -200,4 +197,4 @@ def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
     }
     row: dict[str, Any] = {"agent": name, "n": len(rollouts), **with_errors(values)}
     row["steps"] = mean([one.steps for one in rollouts])
-    return {**row, "bought": mean([float(one.done) for one in rollouts])}
+    return {**row, "ended": mean([float(one.done) for one in rollouts])}

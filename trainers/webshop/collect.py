@@ -11,23 +11,24 @@ expert opens the best-looking wrong product first: the pages that a learner must
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from envs.webshop import WebShop
 from envs.webshop.expert import Rates, play
 from envs.webshop.wordings import reworded
 from nodes.observe.webshop import WebShopEnv
+from nodes.protocols import Actor
 from nodes.registry import registry
 from stores.files import write_json
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
-from trainers.episodes import Readers, make_resources
-from trainers.webshop.goals import MODES, draw, load_shop, practice, splits
+from stores.workers import Crew, Start, in_order
+from trainers.episodes import Reader, Readers, make_resources
+from trainers.webshop.goals import MODES, Practice, draw, load_shop, practice, splits
 
 _STEPS = 20
 _TEMPERATURE = 0.7
@@ -42,85 +43,152 @@ PRACTICE = SHOPPERS["careful"]
 Part = tuple[str, Sequence[int], int, bool]
 
 
+@dataclass(frozen=True)
+class Job:
+    """An episode to play: a goal, by the expert with these rates and this seed, or by an actor."""
+
+    part: str
+    name: str
+    goal: int
+    mode: str
+    rates: Rates | None = None
+    seed: int = 0
+    actor: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
 def collect(
     data: str, out: Path, n: int = 1000, heldout: int = 100, seed: int = 0,
-    modes: Sequence[str] = MODES, others: Sequence[str] = ("rule",),
+    modes: Sequence[str] = MODES, others: Sequence[str] = ("rule",), crew: Crew | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Let every shopper play; the observation modes take turns. Returns what ``collect.json`` says.
 
     ``others`` are kinds of actors that play a third of the goals each, beside the expert; only their
-    successes are kept. A tenth of ``n`` more is for validation.
+    successes are kept. A tenth of ``n`` more is for validation. A ``crew`` shares the episodes; who
+    plays one makes no difference to it.
     """
-    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
-    plan = plans[modes[0]]
-    tested = splits(plan.world)["heldout"]
+    worlds, plan = _worlds(data, modes, seed, is_reworded=True)
     parts = [
         ("train", plan.training, n, False),
         ("validation", plan.heldout + plan.made_heldout, max(n // 10, 1), False),
-        ("heldout", tested, heldout, True),
+        ("heldout", splits(plan.world)["heldout"], heldout, True),
     ]
+    jobs = [
+        job for i, part in enumerate(parts) for job in _shopping(worlds, part, seed + i, others)
+    ]
+    start = partial(_serve, data, tuple(modes), seed, True)
+    played = _played(worlds, jobs, start, crew)
+    played["train"] += [_marked(t, "validation") for t in played.pop("validation")]
+    return _written(out, played, seed, plan.world, {name: vars(r) for name, r in SHOPPERS.items()})
+
+
+def _worlds(
+    data: str, modes: Sequence[str], seed: int, is_reworded: bool
+) -> tuple[dict[str, WebShop], Practice]:
+    """Return the worlds of practice goals by mode; tested goals may be said in other words, too."""
+    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
+    plan = plans[modes[0]]
     worlds = {mode: p.world for mode, p in plans.items()}
+    tested = splits(plan.world)["heldout"] if is_reworded else []
     for world in worlds.values():  # practice leaves the goals of tests as the template says them
         said = reworded([world.goals[i] for i in tested], world.products, "develop", seed)
         for i, goal in zip(tested, said, strict=True):
             world.goals[i] = goal
-    played = {part[0]: _shopped(worlds, part, seed + i, others) for i, part in enumerate(parts)}
-    validation = [_marked(t, "validation") for t in played.pop("validation")]
-    played["train"] += validation
-    return _written(out, played, seed, plan.world, {name: vars(r) for name, r in SHOPPERS.items()})
+    return worlds, plan
+
+
+def _serve(
+    data: str, modes: Sequence[str], seed: int, is_reworded: bool, serve: Callable[[Any], None]
+) -> None:
+    """Play what is asked for, in a worker."""
+    serve(partial(_play, _worlds(data, modes, seed, is_reworded)[0]))
+
+
+def _played(
+    worlds: Mapping[str, WebShop], jobs: Sequence[Job], start: Start, crew: Crew | None
+) -> dict[str, list[Trajectory]]:
+    """Return what came of the jobs, by part and in their order; lost games of actors are left out."""
+
+    def here(serve: Callable[[Any], None]) -> None:
+        serve(partial(_play, worlds))
+
+    found = in_order(here if crew is None else start, jobs, crew, "record")
+    played: dict[str, list[Trajectory]] = {job.part: [] for job in jobs}
+    for job, trajectory in zip(jobs, found, strict=True):
+        played[job.part] += [trajectory] if trajectory is not None else []
+    return played
 
 
 def _marked(trajectory: Trajectory, side: str) -> Trajectory:
     return replace(trajectory, agent={**trajectory.agent, "side": side})
 
 
-def _shopped(
+def _shopping(
     worlds: Mapping[str, WebShop], part: Part, seed: int, others: Sequence[str]
-) -> list[Trajectory]:
-    """Play a part: the expert's shoppers take turns, then each other actor plays a third of it."""
+) -> list[Job]:
+    """Plan a part: the expert's shoppers take turns, then each other actor plays a third of it."""
     name, goals, count, by_product = part
     shop = next(iter(worlds.values()))
     drawn = draw(goals, count, seed, shop, by="asin" if by_product else "index")
-    played: list[Trajectory] = []
+    jobs: list[Job] = []
     for i, (shopper, rates) in enumerate(SHOPPERS.items()):
-        own = drawn[i :: len(SHOPPERS)]
-        for one in episodes(worlds, own, 10_000 * (i + 1) + seed, f"{name}/{shopper}", rates):
-            played.append(replace(one, agent={**one.agent, "shopper": shopper}))
+        own, first = drawn[i :: len(SHOPPERS)], 10_000 * (i + 1) + seed
+        jobs += _expert(worlds, own, name, f"{name}/{shopper}", rates, first, {"shopper": shopper})
     for i, kind in enumerate(others):
-        played += acted(worlds, drawn[i % 3 :: 3], name, kind)
-    return played
+        jobs += _acting(worlds, drawn[i % 3 :: 3], name, kind)
+    return jobs
+
+
+def _expert(
+    worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, name: str, rates: Rates,
+    seed: int, facts: Mapping[str, str] | None = None,
+) -> list[Job]:  # fmt: skip
+    """Plan the expert's episodes; the observation modes in ``worlds`` take turns."""
+    modes = sorted(worlds)
+    return [
+        Job(
+            part,
+            f"{name}/{i}/{goal}",
+            goal,
+            modes[i % len(modes)],
+            rates,
+            seed + i,
+            facts=facts or {},
+        )
+        for i, goal in enumerate(goals)
+    ]
+
+
+def _acting(worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, kind: str) -> list[Job]:
+    modes = sorted(worlds)
+    return [
+        Job(part, f"{part}-{kind}/{i}/{goal}", goal, modes[i % len(modes)], actor=kind)
+        for i, goal in enumerate(goals)
+    ]
 
 
 def collect_practice(
     data: str, out: Path, n: int = 1800, heldout: int = 300, seed: int = 0,
-    modes: Sequence[str] = MODES,
+    modes: Sequence[str] = MODES, crew: Crew | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Play practice goals in many wordings, the observation modes in turn.
 
     Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
     its episodes only those are kept that succeed. Returns what ``collect.json`` says.
     """
-    plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
-    plan = plans[modes[0]]
-    parts = [
+    worlds, plan = _worlds(data, modes, seed, is_reworded=False)
+    parts: list[Part] = [
         ("train", plan.training, n, False),
         ("heldout", plan.heldout + plan.made_heldout, heldout, False),
     ]
-    worlds = {mode: p.world for mode, p in plans.items()}
-    return _write(out, worlds, parts, seed, PRACTICE)
-
-
-def _write(
-    out: Path, worlds: Mapping[str, WebShop], parts: Iterable[Part], seed: int, rates: Rates
-) -> dict[str, Any]:
-    """Let the expert and the rule actor play each part, write them and ``collect.json``."""
     shop = next(iter(worlds.values()))
-    played: dict[str, list[Trajectory]] = {}
+    jobs: list[Job] = []
     for i, (name, goals, count, by_product) in enumerate(parts):
         drawn = draw(goals, count, seed + i, shop, by="asin" if by_product else "index")
-        own = list(episodes(worlds, drawn, 10_000 * (i + 1) + seed, name, rates))
-        played[name] = own + acted(worlds, drawn, name, "rule")
-    return _written(out, played, seed, shop, vars(rates))
+        jobs += _expert(worlds, drawn, name, name, PRACTICE, 10_000 * (i + 1) + seed)
+        jobs += _acting(worlds, drawn, name, "rule")
+    start = partial(_serve, data, tuple(modes), seed, False)
+    return _written(out, _played(worlds, jobs, start, crew), seed, shop, vars(PRACTICE))
 
 
 def _written(
@@ -136,74 +204,53 @@ def _written(
     return summary
 
 
-def episodes(
-    worlds: Mapping[str, WebShop], goals: Sequence[int], seed: int, name: str, rates: Rates
-) -> Iterator[Trajectory]:
-    """Play ``goals``; the observation modes in ``worlds`` take turns."""
-    modes = sorted(worlds)
-    for i, goal in enumerate(tqdm(goals, desc=name, unit="episode", disable=None)):
-        mode = modes[i % len(modes)]
-        episode = play(worlds[mode], goal, seed + i, rates)
-        agent = {"kind": "expert", "detours": episode.detours, "asin": episode.asin, "mode": mode}
-        yield Trajectory(
-            f"{name}/{i}/{goal}", tuple(episode.events), episode.reward, episode.instruction,
-            {"env": "webshop", "goal": goal}, agent, tuple(episode.actions),
-        )  # fmt: skip
+def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:
+    """Play one goal; None where an actor did not succeed."""
+    world = worlds[job.mode]
+    if job.rates is None:
+        return _acted(world, job)
+    episode = play(world, job.goal, job.seed, job.rates)
+    agent = {"kind": "expert", "detours": episode.detours, "asin": episode.asin, "mode": job.mode}
+    return Trajectory(
+        job.name, tuple(episode.events), episode.reward, episode.instruction,
+        {"env": "webshop", "goal": job.goal}, {**agent, **job.facts}, tuple(episode.actions),
+    )  # fmt: skip
 
 
-def acted(
-    worlds: Mapping[str, WebShop], goals: Sequence[int], name: str, kind: str
-) -> list[Trajectory]:
-    """Let an actor of ``kind`` play ``goals`` on whole pages; return what succeeded.
-
-    An actor that can be drawn from is, so that it does not play alike all the time.
-    """
+@lru_cache(maxsize=4)
+def _actor(kind: str) -> tuple[Readers, Reader, Actor]:
+    """Return an actor and how it reads; one that can be drawn from is, to play in several ways."""
     readers = Readers({"full": 1.0}, make_resources("hashing", "none", WebShopEnv()), 2000)
-    reader = readers.draw(random.Random(0))
     params = registry().parse("actor", kind)
     if "temperature" in type(params).model_fields:
         params = params.model_copy(update={"temperature": _TEMPERATURE})
-    actor = readers.resources.get(params)
-    modes = sorted(worlds)
-    won: list[Trajectory] = []
-    for i, goal in enumerate(tqdm(goals, desc=f"{name}, {kind}", unit="episode", disable=None)):
-        world = worlds[modes[i % len(modes)]]
-        session, page = world.reset(goal=goal)
-        walk = readers.start(reader, world.instruction(session))
-        events: list[Event] = []
-        actions: list[tuple[str, ...]] = []
-        while not page.done and walk.step < _STEPS:
-            action = actor(walk.look(page), walk.step).action
-            events += [Event("OBS", page.text, walk.step), Event("ACT", action, walk.step)]
-            actions.append(page.actions)
-            session, outcome = world.step(session, action)
-            walk.took(page, action, outcome)
-            page = outcome
-        if page.done and page.reward == 1.0:
-            last = walk.step - 1
-            events += [
-                Event("REWARD", "1.0", last),
-                Event("OBS", page.text, last),
-                Event("DONE", "", last),
-            ]
-            told = {
-                "kind": kind,
-                "mode": world.observation,
-                "asin": world.goals[goal]["asin"],
-                "detours": [],
-            }
-            won.append(
-                Trajectory(
-                    f"{name}-{kind}/{i}/{goal}",
-                    tuple(events),
-                    1.0,
-                    walk.instruction,
-                    {"env": "webshop", "goal": goal},
-                    told,
-                    (*actions, page.actions),
-                )
-            )
-    return won
+    return readers, readers.draw(random.Random(0)), readers.resources.get(params)
+
+
+def _acted(world: WebShop, job: Job) -> Trajectory | None:
+    """Let an actor play a goal on whole pages; return the episode if it succeeded."""
+    readers, reader, actor = _actor(job.actor)
+    session, page = world.reset(goal=job.goal)
+    walk = readers.start(reader, world.instruction(session))
+    events: list[Event] = []
+    actions: list[tuple[str, ...]] = []
+    while not page.done and walk.step < _STEPS:
+        action = actor(walk.look(page), walk.step).action
+        events += [Event("OBS", page.text, walk.step), Event("ACT", action, walk.step)]
+        actions.append(page.actions)
+        session, outcome = world.step(session, action)
+        walk.took(page, action, outcome)
+        page = outcome
+    if not (page.done and page.reward == 1.0):
+        return None
+    last = walk.step - 1
+    events += [Event("REWARD", "1.0", last), Event("OBS", page.text, last), Event("DONE", "", last)]
+    asin = world.goals[job.goal]["asin"]
+    agent = {"kind": job.actor, "mode": world.observation, "asin": asin, "detours": []}
+    return Trajectory(
+        job.name, tuple(events), 1.0, walk.instruction, {"env": "webshop", "goal": job.goal}, agent,
+        (*actions, page.actions),
+    )  # fmt: skip
 
 
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import yaml
 
 from nodes.protocols import Params
 from stores.errors import UserError
+from stores.yaml_text import read_yaml
 
 Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
 _CONTROLS: dict[str, Control] = {
@@ -75,7 +76,7 @@ def meant(field: Field, raw: Any) -> Any:
     """Return what a control's value means as a parameter. Raises ``UserError``."""
     if field.control == "yaml":
         try:
-            return yaml.safe_load(raw) if isinstance(raw, str) and raw.strip() else None
+            return read_yaml(raw) if isinstance(raw, str) and raw.strip() else None
         except yaml.YAMLError as error:
             problem = " ".join(str(error).split())[:120]
             raise UserError(f"{field.name}: this is no YAML ({problem})") from None

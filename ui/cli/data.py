@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ui.cli.evaluating import Ray, Workers, crew_of
 from ui.cli.output import command, command_group, console, opt, say
 
 data_app = command_group(
@@ -72,12 +73,15 @@ def trajectories(
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
     stray: Annotated[float, opt("Share of random commands (alfworld).", min=0, max=1)] = 0.1,
-    others: Annotated[str, opt("Actors that shop beside the expert: rule,policy.")] = "rule",
+    others: Annotated[str, opt("Actors that play beside the expert: rule,policy.")] = "rule",
     seed: int = 0,
+    workers: Workers = 1,
+    ray: Ray = None,
 ) -> None:
     """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
     from stores.errors import UserError
 
+    crew = crew_of(workers, ray)
     counts = {"n": episodes, "heldout": heldout}
     known = {name: count for name, count in counts.items() if count is not None}
     if world == "alfworld":
@@ -85,7 +89,8 @@ def trajectories(
         from trainers.alfworld.collect import collect as search
         from ui.cli.output import write_json
 
-        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, stray=stray, **known)
+        folder = AlfWorldEnv(data=source).folder()
+        played = search(folder, out, seed=seed, stray=stray, crew=crew, **known)
         write_json("-", played["splits"])
         return
     if world != "webshop":
@@ -97,7 +102,7 @@ def trajectories(
     if observation not in (*MODES, "both"):
         raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
-    how: dict[str, Any] = {"seed": seed, "modes": modes, **known}
+    how: dict[str, Any] = {"seed": seed, "modes": modes, "crew": crew, **known}
     if practice:
         write_json("-", collect_practice(source, out, **how)["splits"])
         return

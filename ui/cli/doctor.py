@@ -1,38 +1,37 @@
 """``stategate doctor``: whether everything is here that is needed."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from ui.cli.output import JsonFile, console, write_json
+from stores.errors import UserError
+from ui.cli.doctor_stores import Finding
+from ui.cli.output import JsonFile, Overrides, console, opt, write_json
 
 _SHOWN = ("stategate", "langgraph", "langchain-core", "torch", "xllamacpp")
 _MARKS = {True: ("ok", "green"), False: ("wrong", "bold red"), None: ("–", "dim")}
+_ROOM = 1 << 30  # bytes that a disk should have free
 #: Our top-level folders, as other packages may call theirs, too.
 FOLDERS = "graph nodes stores trainers ui evals envs configs checkpoints".split()
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at: ``ok`` is None where it is worth knowing but not wrong."""
+def doctor(
+    config: Annotated[str, opt("Whose model, embedder and stores to look at.")] = "webshop",
+    overrides: Overrides = None,
+    deep: Annotated[bool, opt("Ask model and embedder something.", "--deep")] = False,
+    json_target: JsonFile = None,
+) -> None:
+    """Check versions, folders, disk, stores, servers, assets, model and embedder. Fetches nothing.
 
-    what: str
-    ok: bool | None
-    text: str
-
-
-def doctor(json_target: JsonFile = None) -> None:
-    """Check the installation: versions, assets, cache folder, loopback, plug-ins. Fetches nothing.
-
-    Exit code 1 if something is wrong.
+    Exit code 1 if something is wrong; each line says what to do.
     """
     from rich.table import Table
     from rich.text import Text
 
-    results = list(findings())
+    results = list(findings(config, overrides or (), deep=deep))
     wrong = sum(finding.ok is False for finding in results)
     if json_target is not None:
         write_json(
@@ -49,15 +48,28 @@ def doctor(json_target: JsonFile = None) -> None:
         raise typer.Exit(1)
 
 
-def findings() -> Iterator[Finding]:
+def findings(
+    config: str = "webshop", overrides: Sequence[str] = (), *, deep: bool = False
+) -> Iterator[Finding]:
     """Look at everything, one thing at a time; a check that breaks is itself a finding."""
-    checks = (_python, _packages, _folders, _home, _loopback, _plugins, _tokens, _assets, _data)
-    for check in checks:
+    from ui.cli.doctor_models import embedder, model
+    from ui.cli.doctor_stores import servers, stores
+
+    checks: dict[str, Callable[[], Iterator[Finding]]] = {
+        "python": _python, "packages": _packages, "folders": _folders, "home": _home,
+        "loopback": _loopback, "plug-ins": _plugins, "tokens": _tokens, "assets": _assets,
+        "data": _data, "stores": stores, "servers": servers,
+        "model": lambda: model(config, overrides, deep),
+        "embedder": lambda: embedder(config, overrides, deep),
+    }  # fmt: skip
+    for name, check in checks.items():
         try:
             yield from check()
+        except UserError as error:  # one line that says what to do
+            yield Finding(name, False, str(error))
         except Exception as error:  # a doctor that dies of what it finds helps nobody
             problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            yield Finding(check.__name__.strip("_"), False, problem)
+            yield Finding(name, False, problem)
 
 
 def _python() -> Iterator[Finding]:
@@ -123,7 +135,6 @@ def _home() -> Iterator[Finding]:
     import shutil
     import tempfile
 
-    from stores.errors import UserError
     from stores.home import cache, home
 
     for name, place in (("data", home), ("cache", cache)):
@@ -134,8 +145,12 @@ def _home() -> Iterator[Finding]:
             fix = "" if isinstance(error, UserError) else ": set STATEGATE_HOME"
             yield Finding(name, False, f"not writable ({error}){fix}")
             continue
-        free = shutil.disk_usage(folder).free / 1e9
-        yield Finding(name, True, f"{folder} is writable, {free:.0f} GB free")
+        free = shutil.disk_usage(folder).free
+        if free < _ROOM:
+            fix = "make room, prune (stategate checkpoints prune), or set STATEGATE_HOME"
+            yield Finding(name, False, f"{folder} has {free / 1e6:.0f} MB free: {fix}")
+            continue
+        yield Finding(name, True, f"{folder} is writable, {free / 1e9:.0f} GB free")
 
 
 def _loopback() -> Iterator[Finding]:

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ui.cli.output import JsonFile, Overrides, opt, say, write_json
+from ui.cli.evaluating import Ray, Workers, crew_of
+from ui.cli.output import JsonFile, Overrides, opt, say, working, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
+    from stores.corpus.documents import Document, Skipped
+    from stores.workers import Crew
 
 _COUNTED = ("added", "updated", "unchanged", "removed")
 EXAMPLES = (
@@ -29,26 +32,37 @@ def ingest(
     vectors: Annotated[str | None, opt("A Chroma server; else a folder.", metavar="URL")] = None,
     overrides: Overrides = None,
     json_target: JsonFile = None,
+    workers: Workers = 1,
+    ray: Ray = None,
 ) -> None:
     """Read documents into a corpus and index them; again: change what changed, drop what is gone."""
     from graph.config import load_config
+    from nodes.models.embedding_crew import embed_ahead
     from nodes.observe.qa import QaEnv
     from nodes.resources import Resources
-    from stores.corpus.corpus import Corpus, corpus_names
+    from stores.corpus.chunking import Chunking
+    from stores.corpus.corpus import Corpus, corpus_names, prepare, prepared_key, titled
     from stores.corpus.web_pages import is_web
 
+    crew = crew_of(workers, ray)
     chosen = [f"embedder.kind={embedder}", *(overrides or ())]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
     is_known = corpus in corpus_names()
     target = Corpus(corpus)
     try:
-        changes = _read(target, sources, fresh, int(max_mb * 1e6))
+        with working("reading the documents"):
+            changes = _read(target, sources, fresh, int(max_mb * 1e6), crew)
     except BaseException:
         if not is_known and target.is_new():  # a failed beginning leaves nothing behind
             target.remove()
         raise
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
-    index = env.index(Resources(None, settled.embedder))
+    with working(f"indexing corpus {corpus}"):
+        if crew is not None:
+            cuts = Chunking.parse(chunking)
+            passages, _ = prepare(target, cuts, prepared_key(target, cuts))
+            embed_ahead(settled.embedder, [titled(passage) for passage in passages], crew)
+        index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     if json_target is not None:
         skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
@@ -63,11 +77,13 @@ def ingest(
         raise typer.Exit(2)
 
 
-def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> "Changes":
+def _read(
+    corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int, crew: "Crew | None"
+) -> "Changes":
     from tqdm import tqdm
 
     from stores.corpus.corpus import Changes
-    from stores.corpus.documents import files_in, read_documents
+    from stores.corpus.documents import files_in, read_folder
     from stores.corpus.web_pages import is_web, read_web
     from stores.errors import UserError
 
@@ -77,15 +93,12 @@ def _read(corpus: "Corpus", sources: list[str], fresh: bool, max_bytes: int) -> 
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
-            origin, documents = name, []
+            origin = name
+            documents: list[Document | Skipped] = []
             if name in folders:
-                folder = folders[name]
-                origin = str(folder.resolve())
-                base = folder if folder.is_dir() else folder.parent
-                for path in listed[name]:
-                    id_ = path.relative_to(base).as_posix()
-                    documents.extend(read_documents(path, id_, origin, max_bytes))
-                    bar.update(1)
+                origin = str(folders[name].resolve())
+                documents.extend(read_folder(folders[name], max_bytes, crew))
+                bar.update(len(listed[name]))
             else:
                 documents.append(read_web(name, fresh, max_bytes=max_bytes))
                 bar.update(1)

@@ -20,6 +20,7 @@ from ui.cli import mcp as cli_mcp
 from ui.cli import rank as cli_rank
 from ui.cli import run as cli_run
 from ui.cli import ui as cli_ui
+from ui.cli.arguments import hide_passwords
 from ui.cli.bank import bank_app
 from ui.cli.checkpoints import checkpoints_app
 from ui.cli.data import data_app
@@ -158,6 +159,7 @@ command(app, "stategate doctor --json -")(cli_doctor.doctor)
 
 def main() -> None:
     """Run the command line (the console script's entry point)."""
+    hide_passwords()
     app(prog_name="stategate")
 
 

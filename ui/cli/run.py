@@ -98,13 +98,15 @@ def task_of(world: "World", goal: int | None, pairs: Sequence[str]) -> dict[str,
 def _read_task(pairs: Sequence[str]) -> dict[str, Any]:
     import yaml
 
+    from stores.yaml_text import read_yaml
+
     task: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (equals and key.strip()):
             raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
         try:
-            task[key.strip()] = yaml.safe_load(value)
+            task[key.strip()] = read_yaml(value)
         except yaml.YAMLError:
             raise UserError(f"--task {key.strip()}: '{value}' is no YAML value") from None
     return task
@@ -300,7 +302,6 @@ def play_many(
     """
     import tempfile
 
-    from evals.worlds.live import run_live
     from ui.cli.evaluating import command_line, finish, resumable
 
     output.check_target(json_target)
@@ -308,6 +309,8 @@ def play_many(
     values = config.model_dump(mode="json")
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
         folder = out or passing
-        with resumable(out):
+        with resumable(out), output.working(f"playing {len(goals)} episodes"):
+            from evals.worlds.live import run_live
+
             summary = run_live(values, agents, goals, folder, (), 0, command_line())
         finish(summary, folder, json_target, is_kept=out is not None)

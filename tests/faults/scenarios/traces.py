@@ -2,6 +2,7 @@
 
 import json
 
+from stores.files import write_text
 from stores.traces import Event
 from stores.traces.store import TraceStore
 
@@ -20,8 +21,7 @@ def work(folder, acknowledge):
         last = number == len(STEPS) - 1
         events = [Event("OBS", f"page {number}", step), Event("ACT", f"act {number}", step)]
         store.write_step(episode, step, events, reward=float(number), done=last)
-        mark.with_suffix(".new").write_text(str(number + 1))
-        mark.with_suffix(".new").replace(mark)
+        write_text(mark, str(number + 1))
         acknowledge(number)
     store.export_jsonl(folder / "out.jsonl")
 

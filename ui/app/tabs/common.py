@@ -17,6 +17,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from stores.errors import ModelUnavailable, UserError
+from stores.text import without_password
 from ui.app.render.html import macros, note
 from ui.app.workspace import Workspace, Workspaces
 
@@ -129,7 +130,8 @@ def problem_of(error: BaseException) -> str:
     """Tell an error in one line."""
     if isinstance(error, UserError):
         return " ".join(str(error).split())
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    said = without_password(" ".join(str(error).split()))
+    return f"{type(error).__name__}: {said[:300]}"
 
 
 def worth_retrying(error: BaseException) -> bool:

@@ -1,0 +1,127 @@
+"""Recording, ingesting and building banks with several workers: what one process makes, made by two."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodes.models import server
+from nodes.models.embedding_crew import embed_ahead
+from nodes.registry import registry
+from nodes.resources import Resources
+from stores.bank.bank import open_bank
+from stores.corpus.documents import read_folder
+from stores.embeddings import embedding_cache
+from stores.errors import UserError
+from stores.workers import Crew, in_order
+from tests.evals.halves import halves
+from trainers.alfworld.collect import collect as search
+from trainers.bank.build import build_state_bank
+from trainers.bank.sources import read_episodes
+from trainers.webshop.collect import collect_practice
+
+HASHING = registry().parse("embedder", "hashing")
+
+
+@pytest.mark.parametrize("crew", [None, Crew(1), Crew(2)])
+def test_results_come_in_the_order_of_the_jobs(crew):
+    assert in_order(halves, [5, 3, 8, 1], crew, "halve") == [2.5, 1.5, 4.0, 0.5]
+
+
+def test_a_job_that_fails_is_told():
+    with pytest.raises(UserError, match="halve: ValueError: an unlucky number"):
+        in_order(halves, [1, 13], Crew(2), "halve")
+
+
+def _same_files(a: Path, b: Path) -> bool:
+    names = sorted(p.name for p in a.iterdir())
+    return names == sorted(p.name for p in b.iterdir()) and all(
+        (a / name).read_bytes() == (b / name).read_bytes() for name in names
+    )
+
+
+def test_two_workers_record_the_bytes_that_one_process_records(tmp_path):
+    collect_practice("sample", tmp_path / "one", n=4, heldout=2, seed=3)
+    collect_practice("sample", tmp_path / "two", n=4, heldout=2, seed=3, crew=Crew(2))
+    assert _same_files(tmp_path / "one", tmp_path / "two")
+    search("sample", tmp_path / "a", n=3, heldout=2)
+    search("sample", tmp_path / "b", n=3, heldout=2, crew=Crew(2))
+    assert _same_files(tmp_path / "a", tmp_path / "b")
+    assert json.loads((tmp_path / "a" / "collect.json").read_text())["splits"]["train"]["episodes"]
+
+
+def test_two_workers_read_the_files_that_one_process_reads(tmp_path):
+    for number in range(5):
+        (tmp_path / f"{number}.html").write_text(f"<title>{number}</title><p>Page {number}.")
+    (tmp_path / "bad.json").write_text("{")
+    assert list(read_folder(tmp_path, crew=Crew(2))) == list(read_folder(tmp_path))
+
+
+def test_two_workers_embed_what_one_process_embeds(tmp_path, monkeypatch):
+    collect_practice("sample", tmp_path / "data", n=4, heldout=1, seed=3)
+    episodes = read_episodes([tmp_path / "data" / "train.jsonl"], True).found
+    made = {}
+    for name, crew in (("one", None), ("two", Crew(2))):
+        monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / f"home-{name}"))
+        resources = Resources(None, HASHING)
+        build_state_bank(tmp_path / name, episodes, resources, crew=crew)
+        bank = open_bank(tmp_path / name)
+        rows = [{**vars(row), "created": 0} for row in bank.rows()]
+        made[name] = rows, np.concatenate([vectors for _, vectors in bank.vectors("text")])
+    assert made["one"][0] == made["two"][0] != []
+    assert np.array_equal(made["one"][1], made["two"][1])
+
+
+def test_what_is_known_is_not_given_to_workers(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    texts = [f"text {number}" for number in range(70)]
+    assert embed_ahead(HASHING, texts, Crew(2)) == 70
+    assert embed_ahead(HASHING, texts, Crew(2)) == 0
+    known = embedding_cache().get(Resources(None, HASHING).embedder.name, texts)
+    assert len(known) == 70
+
+
+def test_the_workers_of_a_crew_share_one_model_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_CREW", str(tmp_path / "crew"))
+    alive = {"http://127.0.0.1:1/v1"}
+    started = []
+
+    class Process:
+        def poll(self):
+            return None
+
+        def kill(self):
+            return None
+
+        wait, stdin, stdout = kill, None, None
+
+    def start(model, header, n_ctx, *rest):
+        started.append(n_ctx)
+        alive.add(f"http://127.0.0.1:{len(started)}/v1")
+        url = f"http://127.0.0.1:{len(started)}/v1"
+        return server.LlamaServer(model, header, n_ctx, url, "key", Process())
+
+    monkeypatch.setattr(server, "read_header", lambda path: server.GgufHeader("t", 9_999, 1))
+    monkeypatch.setattr(server, "_check", lambda *_: None)
+    monkeypatch.setattr(server, "_start", start)
+    monkeypatch.setattr(server, "_answers", lambda url, key: url in alive)
+
+    def as_another_worker():
+        monkeypatch.setattr(server, "_running", {})
+        return server.serve(tmp_path / "m.gguf", n_ctx=100)
+
+    first, second = as_another_worker(), as_another_worker()
+    assert started == [100]
+    assert (first.base_url, first.api_key) == (second.base_url, second.api_key)
+    assert second.process is None
+    alive.clear()  # its worker died: whoever asks next starts another, once
+    assert not second.healthy()
+    third, fourth = as_another_worker(), as_another_worker()
+    assert started == [100, 100]
+    assert third.base_url == fourth.base_url != first.base_url
+    folder = tmp_path / "crew"
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)  # a place that others may write to: nothing is shared through it
+    as_another_worker()
+    assert len(started) == 3

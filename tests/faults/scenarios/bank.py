@@ -1,0 +1,78 @@
+"""A state bank that is built, used, edited, pruned and merged, and its search files."""
+
+import numpy as np
+
+from stores.bank.bank import Entry, Row, merge
+from stores.bank.state_bank import StateBank
+
+EPISODES = 6
+_DATA = {"action": "a", "move": "m", "experience": "e", "by": "return", "steps": 3, "seen": 1}
+
+
+def _vector(seed):
+    return np.random.default_rng(seed).normal(size=16).astype(np.float32)
+
+
+def _open(folder, name="bank"):
+    return StateBank(folder / name, "h/16", create=True)
+
+
+def prepare():
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as place:  # faiss is loaded once
+        bank = _open(Path(place))
+        bank.bank.add([Entry(Row("r", "t", 1.0, _DATA), {"text": _vector(0)})])
+        bank.search({"text": _vector(0)}, 1)
+
+
+def work(folder, acknowledge):
+    bank = _open(folder)
+    for number in range(EPISODES):
+        name = f"e{number}"
+        data = {**_DATA, "episode": name}
+        rows = [
+            Entry(
+                Row(f"{name}-{step}", name, float(step), {**data, "step": step}),
+                {"text": _vector(10 * number + step)},
+            )
+            for step in range(3)
+        ]
+        folded = [(f"e{number - 1}-0", 4.0)] if number else []
+        bank.bank.add(rows, source=name, folded=folded)
+        acknowledge(["added", name])
+        hits = bank.search({"text": _vector(10 * number + 1)}, 2)
+        assert hits[0].row.id == f"{name}-1"
+    bank.bank.change("e1-1", experience="edited")
+    acknowledge(["changed", "e1-1"])
+    gone = [row.n for row in bank.bank.rows() if row.task == "e5"]
+    bank.bank.remove(gone)
+    acknowledge(["removed", "e5"])
+    merge(bank.bank, folder / "all")
+    acknowledge(["merged", ""])
+    bank.refresh()
+
+
+def check(folder, acknowledged):
+    bank = _open(folder)
+    rows = {row.id: row for row in bank.bank.rows()}
+    vectors = [int(n) for numbers, _ in bank.bank.vectors("text") for n in numbers]
+    assert sorted(vectors) == sorted(row.n for row in rows.values()), "rows without their vectors"
+    read = {row["id"] for row in bank.bank.query("select id from sources")}
+    said = {(what, name) for what, name in acknowledged}
+    for name in (f"e{number}" for number in range(EPISODES)):
+        there = [row for row in rows.values() if row.task == name]
+        is_removed = name == "e5" and name in read and not there
+        assert len(there) == (3 if name in read and not is_removed else 0), f"half of {name}"
+        assert ("added", name) not in said or name in read, f"{name} is lost"
+        if name != "e5" and f"e{int(name[1:]) + 1}" in read:
+            assert rows[f"{name}-0"].q == 2.0, "an episode's worth was folded in twice, or never"
+            assert rows[f"{name}-0"].data["seen"] == 2
+    assert ("changed", "e1-1") not in said or rows["e1-1"].data["experience"] == "edited"
+    assert ("removed", "e5") not in said or not [r for r in rows.values() if r.task == "e5"]
+    merged = sorted(row.id for row in _open(folder, "all").bank.rows())
+    assert ("merged", "") not in said or merged == sorted(rows)
+    hits = bank.search({"text": _vector(1)}, 1) if rows else []
+    assert not rows or hits[0].row.id == "e0-1"
+    return [sorted((row.id, row.q, row.data["experience"]) for row in rows.values()), merged]

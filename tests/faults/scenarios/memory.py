@@ -1,0 +1,87 @@
+"""Long-term memory: turns, a state that changes, an edit, an erasure, an export."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from stores.files import write_text
+from stores.memory.long_term import LongTerm
+from stores.memory.recall import Asked
+from stores.memory.records import Entity, Namespace, Turn
+from stores.memory.stated import stated
+
+ME = Namespace("ana", "stategate")
+TEXTS = [
+    "I live in Oslo.", "My boat is the Pelican.", "I like rye bread.", "I moved to Bergen.",
+    "The secret word is zanzibar.", "My sister is called Ida.",
+]  # fmt: skip
+
+
+def _embed(texts):
+    rows = [np.random.default_rng(len(t)).normal(size=8) for t in texts]
+    return np.stack([row / np.linalg.norm(row) for row in rows]).astype(np.float32)
+
+
+def _memory(folder):
+    return LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
+
+
+def _turn(number):
+    text = TEXTS[number]
+    return Turn(
+        "t", "e", number, text, "noted", _embed([text])[0], None, "h", at=float(86_400 * number),
+        entities=(Entity("person", "Ana", {}),), statements=tuple(stated(text, "Ana", 0.0)),
+        speaker="Ana", source="tool:web" if "secret" in text else "user",
+    )  # fmt: skip
+
+
+def prepare():
+    with tempfile.TemporaryDirectory() as place:
+        memory = _memory(Path(place))
+        memory.write(ME, _turn(0))
+        memory.recall(ME, Asked("where?", _embed(["where?"])[0], "h"))
+
+
+def work(folder, acknowledge):
+    memory = _memory(folder)
+    steps = {turn["step"] for turn in memory.turns(ME)}
+    is_erased = (folder / "erasing").exists()  # as a person would remember what she asked for
+    for number in range(len(TEXTS)):
+        if number not in steps and not (number == 4 and is_erased):
+            memory.write(ME, _turn(number))
+            acknowledge(["written", number])
+    boat = next(fact for fact in memory.facts(ME) if fact.turns[0]["step"] == 1)
+    words = {"question": "The boat is the Gannet.", "answer": "noted"}
+    memory.edit(ME, boat.id, **words, salience=0.9, embed=_embed, embedder="h")
+    acknowledge(["edited", boat.id])
+    write_text(folder / "erasing", "")
+    memory.erase(ME, source="tool:web")
+    acknowledge(["erased", 4])
+    memory.export_turns(ME, folder / "out.jsonl")
+    acknowledge(["exported", 0])
+
+
+def check(folder, acknowledged):
+    memory = _memory(folder)
+    turns, facts = memory.turns(ME), memory.facts(ME)
+    steps = [turn["step"] for turn in turns]
+    assert len(steps) == len(set(steps)), f"a turn is there twice: {steps}"
+    told = {turn["step"] for fact in facts for turn in fact.turns}
+    assert told == set(steps), "a turn without its fact, or a fact without its turn"
+    said = {what: [value for w, value in acknowledged if w == what] for what, _ in acknowledged}
+    is_erasing = (folder / "erasing").exists()
+    for number in said.get("written", ()):
+        assert number in steps or (number == 4 and is_erasing), f"turn {number} is lost"
+    if "edited" in said:
+        assert any("Gannet" in fact.question for fact in facts), "the edit is lost"
+    if "erased" in said:
+        raw = b"".join(p.read_bytes() for p in folder.glob("memory.sqlite*"))
+        assert b"zanzibar" not in raw, "what was erased is still in the file"
+    if "exported" in said:
+        rows = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+        assert [row["step"] for row in rows] == steps
+    found, _ = memory.recall(ME, Asked("where does Ana live?", None, "h"))
+    timeline = [(row["subject"], row["value"], row["valid_to"]) for row in memory.timeline(ME)]
+    return [sorted((f.question, f.salience) for f in facts), timeline, len(found) > 0]

@@ -1,0 +1,61 @@
+"""Five epochs of a small model, its checkpoint, and the plot."""
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from stores.assets.weights import load_weights, save_weights
+from trainers.fitting import descend, fit
+from trainers.settings import Settings
+
+EPOCHS = 5
+
+
+def _run(folder, told):
+    torch.set_num_threads(1)
+    torch.manual_seed(7)
+    model = nn.Linear(4, 1)
+    settings = Settings(run=str(folder / "run"), checkpoint=str(folder / "model"), epochs=EPOCHS)
+    (folder / "run").mkdir(exist_ok=True)
+    x = torch.arange(32.0).reshape(8, 4) / 32
+    y = x.sum(1, keepdim=True)
+
+    def train_epoch(optimizer, generator):
+        told(["began", generator.initial_seed()])
+        for _ in range(3):
+            rows = torch.randperm(8, generator=generator)[:4]
+            yield {"loss": descend(model, ((model(x[rows]) - y[rows]) ** 2).mean(), optimizer)}
+
+    def validate():
+        with torch.no_grad():
+            return {"gain": -float(((model(x) - y) ** 2).mean())}
+
+    fit(model, settings, "gain", train_epoch, validate)
+    save_weights(settings.checkpoint, model.state_dict(), {"kind": "t", "architecture": {}}, False)
+    told(["saved", 0])
+
+
+def prepare():
+    with tempfile.TemporaryDirectory() as place:
+        _run(Path(place), lambda _: None)
+
+
+def work(folder, acknowledge):
+    _run(folder, acknowledge)
+
+
+def check(folder, acknowledged):
+    history = folder / "run" / "history.json"
+    epochs = [row["epoch"] for row in json.loads(history.read_text())] if history.exists() else []
+    assert epochs == sorted(set(epochs)), f"an epoch is there twice: {epochs}"
+    if not any(what == "saved" for what, _ in acknowledged):
+        return None
+    tensors, _ = load_weights(str(folder / "model"), "t")
+    weights = hashlib.sha256(b"".join(t.numpy().tobytes() for t in tensors.values())).hexdigest()
+    assert epochs == list(range(EPOCHS + 1))
+    rows = json.loads(history.read_text())
+    return [weights, [round(row["gain"], 9) for row in rows], (folder / "run/curves.png").exists()]

@@ -1,0 +1,227 @@
+"""Stores against models of them in plain Python: random writes in any order, reopened at any time."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from stores.bank.bank import Entry, Row
+from stores.bank.state_bank import StateBank
+from stores.corpus.chunking import Chunking
+from stores.corpus.corpus import Corpus, prepare, prepared_key
+from stores.corpus.documents import Document
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace, Turn
+from stores.traces import Event
+from stores.traces.store import TraceStore
+
+QUICK = settings(
+    max_examples=10,
+    stateful_step_count=15,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+WORDS = st.text(max_size=20)  # of any letters, line breaks and NUL among them
+FEW = st.integers(0, 3)
+
+
+class Stored(RuleBasedStateMachine):
+    """A store in a folder of its own, and what should be in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
+
+    @initialize()
+    def begin(self):
+        self.store = self.open()
+        self.model = {}
+
+    @rule()
+    def reopen(self):
+        self.store = self.open()
+
+    def teardown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def kept(text):
+    """What stores make of NUL and of lone surrogates."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+class Traces(Stored):
+    def open(self):
+        return TraceStore(self.folder / "traces.sqlite")
+
+    @rule(episode=FEW, text=WORDS, action=WORDS)
+    def next_step(self, episode, text, action):
+        steps = self.model.setdefault(f"e{episode}", [])
+        self.write(f"e{episode}", len(steps), text, action)
+
+    @rule(episode=FEW, back=FEW, text=WORDS)
+    def step_again(self, episode, back, text):
+        steps = self.model.get(f"e{episode}", [])
+        if steps:
+            self.write(f"e{episode}", max(len(steps) - 1 - back, 0), text, "again")
+
+    @rule(source=FEW, copy=FEW, steps=FEW)
+    def fork(self, source, copy, steps):
+        if source != copy and len(self.model.get(f"e{source}", ())) > steps > 0:
+            self.store.fork(f"e{source}", f"e{copy}", steps)
+            self.model[f"e{copy}"] = self.model[f"e{source}"][:steps]
+
+    def write(self, name, step, text, action):
+        events = [Event("OBS", text, step), Event("ACT", action, step)]
+        self.store.write_step(name, step, events, reward=1.0)
+        self.model[name] = [*self.model[name][:step], (kept(text), kept(action))]
+
+    @invariant()
+    def holds_what_was_written(self):
+        episodes = {row["episode_id"]: row["steps"] for row in self.store.episodes()}
+        assert episodes == {name: len(steps) for name, steps in self.model.items()}
+        for name, steps in self.model.items():
+            texts = [event.text for event in self.store.events(name)]
+            assert texts == [text for step in steps for text in step]
+
+
+class Documents(Stored):
+    def open(self):
+        return Corpus("notes", self.folder / "notes")
+
+    @rule(origin=FEW, texts=st.dictionaries(st.sampled_from("abc"), WORDS, max_size=3))
+    def sync(self, origin, texts):
+        name = f"o{origin}"
+        old = self.model.get(name, {})
+        new = {id_: kept_text(text) for id_, text in texts.items()}
+        changes = self.store.sync(name, [Document(i, name, i, text) for i, text in texts.items()])
+        assert set(changes.added) == new.keys() - old.keys()
+        assert set(changes.removed) == old.keys() - new.keys()
+        assert set(changes.unchanged) <= new.keys() & old.keys()
+        self.model[name] = new
+
+    @invariant()
+    def holds_what_was_synced(self):
+        there = {(d.origin, d.id): d.text for d in self.store.documents()}
+        assert there == {(o, i): t for o, texts in self.model.items() for i, t in texts.items()}
+
+    @rule()
+    def search(self):
+        chunking = Chunking.parse("fixed-64-10")
+        passages, _ = prepare(self.store, chunking, prepared_key(self.store, chunking))
+        texts = {d.text for d in self.store.documents()}
+        assert all(any(passage.text in text for text in texts) for passage in passages)
+
+
+def kept_text(text):
+    return text.encode("utf-8", "replace").decode()
+
+
+class Experience(Stored):
+    def open(self):
+        return StateBank(self.folder / "bank", "h/8", create=True)
+
+    @rule(episode=st.integers(0, 9), rows=FEW, worth=st.floats(0, 10))
+    def add(self, episode, rows, worth):
+        name = f"e{episode}"
+        entries = [
+            Entry(
+                Row(f"{name}-{n}", name, worth, {"move": "m"}), {"text": _vector(8 * episode + n)}
+            )
+            for n in range(rows)
+        ]
+        is_new = name not in self.model
+        added = self.store.bank.add(entries, source=name)
+        known = self.model.setdefault(name, {})
+        assert added == len([e for e in entries if e.row.id not in known])
+        for entry in entries:
+            known.setdefault(entry.row.id, worth)
+        assert self.store.bank.is_read(name)
+        assert is_new or name in self.model
+
+    @rule(episode=st.integers(0, 9))
+    def remove(self, episode):
+        known = self.model.get(f"e{episode}", {})
+        numbers = [row.n for row in self.store.bank.rows() if row.id in known]
+        self.store.bank.remove(numbers)
+        known.clear()
+
+    @rule(episode=st.integers(0, 9), worth=st.floats(0, 10))
+    def change(self, episode, worth):
+        for name in list(self.model.get(f"e{episode}", {}))[:1]:
+            self.store.bank.change(name, q=worth)
+            self.model[f"e{episode}"][name] = worth
+
+    @invariant()
+    def holds_what_was_added(self):
+        there = {row.id: row.q for row in self.store.bank.rows()}
+        assert there == {i: q for rows in self.model.values() for i, q in rows.items()}
+
+    @rule(episode=st.integers(0, 9))
+    def search(self, episode):
+        hits = self.store.search({"text": _vector(8 * episode)}, 3)
+        there = {i for rows in self.model.values() for i in rows}
+        assert {hit.row.id for hit in hits} <= there
+        assert len(hits) == min(3, len(there))
+        if f"e{episode}-0" in there:
+            assert hits[0].row.id == f"e{episode}-0"
+
+
+def _vector(seed):
+    return np.random.default_rng(seed).normal(size=8).astype(np.float32)
+
+
+class Remembered(Stored):
+    def open(self):
+        return LongTerm(f"sqlite:///{self.folder / 'memory.sqlite'}")
+
+    @rule(user=FEW, episode=FEW, step=FEW, number=st.integers(0, 200))
+    def write(self, user, episode, step, number):
+        ours = self.model.setdefault(user, {})
+        key = (f"e{episode}", step)
+        turn = Turn(f"t{episode}", *key, f"What is thing {number}?", f"number {number}",
+                    _vector(number), _vector(number + 1), "h", at=float(number))  # fmt: skip
+        written = self.store.write(_namespace(user), turn)
+        assert (written is None) == (key in ours), "a turn is written once"
+        ours.setdefault(key, turn.question)
+
+    @rule(user=FEW, episode=FEW)
+    def erase(self, user, episode):
+        ours = self.model.setdefault(user, {})
+        shared = {q for key, q in ours.items() if key[0] == f"e{episode}"}
+        erased = self.store.erase(_namespace(user), thread=f"t{episode}")
+        # A fact that another thread told, too, goes with all of its turns.
+        gone = {key for key, q in ours.items() if key[0] == f"e{episode}" or q in shared}
+        assert set(erased.turns) <= gone
+        for key in gone:
+            ours.pop(key)
+
+    @invariant()
+    def holds_what_was_told(self):
+        for user, ours in self.model.items():
+            turns = self.store.turns(_namespace(user))
+            assert {(t["episode_id"], t["step"]): t["question"] for t in turns} == ours
+            told = {
+                (t["episode_id"], t["step"])
+                for f in self.store.facts(_namespace(user))
+                for t in f.turns
+            }
+            assert told == ours.keys(), "a fact without its turns"
+
+
+def _namespace(user):
+    return Namespace(f"u{user}", "stategate")
+
+
+TestTraces = Traces.TestCase
+TestTraces.settings = QUICK
+TestDocuments = Documents.TestCase
+TestDocuments.settings = QUICK
+TestExperience = Experience.TestCase
+TestExperience.settings = QUICK
+TestRemembered = Remembered.TestCase
+TestRemembered.settings = QUICK

@@ -1,0 +1,180 @@
+"""Input made to stall, fill or crash what reads it: replies, actions, YAML, imports, downloads."""
+
+import http.server
+import json
+import threading
+import time
+
+import pytest
+
+from envs.messages.reading import readable, spans
+from envs.webshop import WebShop
+from graph import load_config
+from nodes.act.replies import parse
+from nodes.models.asking import json_in
+from stores.assets.downloads import SourceError, download
+from stores.errors import UserError
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace
+from stores.runs import read_rows
+from stores.yaml_text import read_yaml
+from trainers.settings import StateSettings, read_settings
+
+LEGAL = ("search[<words>]", "click[a]", "click[b]")
+REPLIES = {
+    "actions": "click[" * 13_000,
+    "objects": '{"a":' * 50_000,
+    "lists": "[" * 200_000,
+    "fence": "```" + " " * 100_000,
+    "spaces": "click" + " " * 100_000 + "[",
+    "late": '{"a": [' + "{}," * 20_000,
+}
+PAGES = {
+    "comments": "<!--" * 30_000,
+    "scripts": "<script>" * 20_000,
+    "half": "<script " * 30_000,
+    "links": "<a href=x>" * 20_000,
+    "open": "<a " * 60_000,
+    "page": "<html>" + "<!--" * 30_000,
+}
+ACTIONS = ["click[" * 13_000, "search[" * 13_000, "search[" + "]" * 50_000, "click" + "[" * 50_000]
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_a_reply_of_open_brackets_is_read_at_once(name):
+    started = time.monotonic()
+    assert parse(REPLIES[name], LEGAL) is None
+    assert json_in(REPLIES[name], str) is None
+    assert time.monotonic() - started < 2
+
+
+def test_replies_are_read_as_before():
+    assert parse('I think:\n```json\n{"click": "b"}\n```', LEGAL) == "click[b]"
+    assert parse("Then click[a].", LEGAL) == "click[a]"
+    assert parse(f"search[{'word ' * 60}]", LEGAL) == f"search[{('word ' * 60).strip()}]"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_tool_s_page_of_open_tags_is_read_at_once(name):
+    started = time.monotonic()
+    readable(PAGES[name])
+    assert "".join(PAGES[name][s.start : s.end] for s in spans(PAGES[name])) == PAGES[name]
+    assert time.monotonic() - started < 2
+
+
+def test_a_page_is_read_as_a_person_sees_it():
+    page = (
+        "<html><head><title>T</title></head><!-- no <b> --><p>One &lt;two&gt; <a class=c href='x.html'>"
+        "<b>three</b></a>.<SCRIPT>var a = '<p>';</SCRIPT ><a name=n>four</a> 3 < 4<style>p {}</style>"
+    )
+    assert readable(page) == "One <two> three (x.html). four 3 < 4"
+
+
+@pytest.mark.parametrize("observation", ["text", "rich"])
+@pytest.mark.parametrize("action", [*ACTIONS, "search[<r> \ud800]", "search[\ud800]", "search[\0]"])
+def test_a_world_takes_any_action(observation, action):
+    shop = WebShop.load("sample", observation)
+    session, _ = shop.reset({"goal": 3})
+    started = time.monotonic()
+    after, page = shop.step(session, action)
+    assert shop.observe(json.loads(json.dumps(after))) == page
+    assert time.monotonic() - started < 2
+
+
+ALIASES = "[" + ", ".join(
+    [
+        "&a [x]",
+        *(f"&{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in zip("abcdefg", "bcdefgh", strict=True)),
+    ]
+) + "]"  # fmt: skip
+YAML = {
+    "aliases": ALIASES,
+    "cycle": "&a [*a]",
+    "lists": "[" * 50_000,
+    "mappings": "{a: " * 3_000 + "}" * 3_000,
+    "block": "\n".join(" " * n + "a:" for n in range(300)),
+    "date": "2024-13-45",
+    "digits": "9" * 5_000,
+}
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_no_yaml_of_a_person_s_stalls_or_crashes(tmp_path, name):
+    from yaml import YAMLError
+
+    started = time.monotonic()
+    with pytest.raises(YAMLError):
+        read_yaml(YAML[name])
+    (tmp_path / "x.yaml").write_text(f"run: {YAML[name]}" if name != "block" else YAML[name])
+    with pytest.raises(UserError, match=r"x\.yaml"):
+        load_config(str(tmp_path / "x.yaml"))
+    with pytest.raises(UserError, match=r"x\.yaml"):
+        read_settings(StateSettings, tmp_path / "x.yaml")
+    with pytest.raises(UserError):
+        load_config("webshop", [f"context.budget={YAML[name]}"])
+    assert time.monotonic() - started < 5
+
+
+TURN = {"thread_id": "t", "episode_id": "e", "step": 0, "question": "q?", "answer": "a", "at": 1}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"at": float("inf")}, {"at": float("nan")}, {"at": 1e18}, {"at": None}, {"step": 10**30},
+        {"step": -1}, {"salience": float("inf")}, {"trust": float("nan")}, {"trust": 7.0},
+        {"speaker": ["x"]}, {"question": ["q"]},
+    ],
+)  # fmt: skip
+def test_a_turn_with_an_impossible_number_is_refused_by_its_line(tmp_path, wrong):
+    memory = LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}")
+    lines = [json.dumps(TURN), json.dumps({**TURN, "step": 1, **wrong})]
+    (tmp_path / "m.jsonl").write_text("\n".join(lines).replace("Infinity", "1e400"))
+    with pytest.raises(UserError, match="line 2"):
+        memory.import_turns(Namespace(), tmp_path / "m.jsonl", None, "", None)
+    assert memory.facts(Namespace()) == []
+
+
+def test_a_deep_line_is_refused(tmp_path):
+    (tmp_path / "rows.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.raises(UserError, match="line 1"):
+        read_rows(tmp_path / "rows.jsonl")
+    with pytest.raises(UserError, match="line 1"):
+        LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}").import_turns(
+            Namespace(), tmp_path / "rows.jsonl", None, "", None
+        )
+
+
+class Endless(http.server.BaseHTTPRequestHandler):
+    """Serves a file without an end, or of a size that it names."""
+
+    sent = 0
+
+    def do_GET(self):
+        self.send_response(200)
+        if self.path == "/large":
+            self.send_header("Content-Length", str(21 * 10**9))
+        self.end_headers()
+        try:
+            while Endless.sent < 200 << 20:
+                self.wfile.write(b"x" * (1 << 20))
+                Endless.sent += 1 << 20
+        except OSError:
+            return
+
+    def log_message(self, *_):
+        return
+
+
+@pytest.mark.parametrize("path", ["endless", "large"])
+def test_a_download_ends_where_the_file_should(tmp_path, path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Endless.sent = 0
+    try:
+        with pytest.raises(SourceError, match="3 MB"):
+            download(f"http://127.0.0.1:{server.server_port}/{path}", tmp_path / "x", 3_000_000)
+    finally:
+        server.shutdown()
+    assert not (tmp_path / "x").exists()
+    assert Endless.sent < 100 << 20

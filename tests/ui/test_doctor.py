@@ -1,0 +1,87 @@
+"""The doctor says of each thing what is wrong and what to do about it."""
+
+import shutil
+from collections import namedtuple
+
+import pytest
+
+from stores.home import home
+from stores.traces import Event
+from stores.traces.store import TraceStore
+from ui.cli import doctor
+from ui.cli.doctor_models import embedder, model
+from ui.cli.doctor_stores import servers, stores
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    for name in ("STATEGATE_POSTGRES", "STATEGATE_CHROMA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def told(found):
+    return [(one.what, one.ok, one.text) for one in found]
+
+
+def test_a_damaged_store_is_named_with_what_to_do():
+    assert told(stores()) == [("stores", None, "none yet")]
+    path = home() / "traces.sqlite"
+    TraceStore(path).write_step("e", 0, [Event("OBS", "x" * 30_000, 0)])
+    ((what, ok, text),) = told(stores())
+    assert (what, ok) == ("stores", True)
+    assert "1 databases are whole" in text
+    (home() / "long_term.sqlite").write_bytes(b"no database at all " * 100)
+    found = told(stores())
+    assert found[0][1] is False
+    assert "long_term.sqlite is damaged" in found[0][2]
+    assert "restore a backup" in found[0][2]
+
+
+def test_a_server_that_is_named_and_not_there_is_wrong(monkeypatch):
+    assert told(servers()) == []
+    monkeypatch.setenv("STATEGATE_POSTGRES", "postgresql://ann:secret7@127.0.0.1:9/none")
+    ((what, ok, text),) = told(servers())
+    assert (what, ok) == ("postgresql", False)
+    assert "start it" in text
+    assert "secret7" not in text
+
+
+def test_servers_that_answer_are_well(monkeypatch, postgres, chroma):
+    monkeypatch.setenv("STATEGATE_POSTGRES", postgres)
+    monkeypatch.setenv("STATEGATE_CHROMA", chroma)
+    assert [(what, ok) for what, ok, _ in told(servers())] == [
+        ("postgresql", True), ("chroma", True),
+    ]  # fmt: skip
+
+
+def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = list(doctor.findings("webshop", ["llm={kind: openai}", "embedder.kind=hashing"]))
+    by_name = {one.what: one for one in found}
+    assert by_name["model"].ok is False
+    assert "OPENAI_API_KEY" in by_name["model"].text
+    assert by_name["embedder"].ok
+    monkeypatch.setattr("ui.cli.doctor_models.find_spec", lambda name: None)
+    ((_, ok, text),) = told(embedder("webshop", (), False))
+    assert ok is False
+    assert "stategate[local]" in text
+    ((_, ok, text),) = told(model("webshop", (), False))
+    assert ok is False
+    assert "llm.kind=openai" in text
+
+
+def test_deep_asks_for_real():
+    fake = ["llm={kind: fake, replies: ['yes']}", "embedder.kind=hashing"]
+    assert [one.ok for one in model("webshop", fake, True)] == [True]
+    ((_, ok, text),) = told(embedder("webshop", fake, True))
+    assert ok
+    assert "numbers a text" in text
+
+
+def test_a_full_disk_is_wrong(monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1 << 40, 1 << 40, 5_000_000))
+    found = told(doctor._home())
+    assert {ok for _, ok, _ in found} == {False}
+    assert "checkpoints prune" in found[0][2]
