@@ -165,11 +165,14 @@ def poison(
     state_bank: Annotated[str, opt("Copied, and left as it is.", metavar="FOLDER")],
     goals: _Goals = "0-99",
     records: Annotated[int, opt("Planted records.", min=1)] = 10,
+    targeted: Annotated[
+        bool, opt("At the very states where the first goals begin.", "--targeted")
+    ] = False,
 ) -> Any:
     """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
     from evals.webshop.poison import run_poison
 
-    how = (state_bank, records, run.overrides, run.seed, command_line())
+    how = (state_bank, records, targeted, run.overrides, run.seed, command_line())
     return partial(run_poison, run.config, goals, run.out, *how)
 
 
