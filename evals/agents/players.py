@@ -140,7 +140,7 @@ def read_calls(message: BaseMessage, known: Collection[str], lead: str) -> BaseM
     """Return ``message`` with the calls that its text spells, as it is where it spells none."""
     if not isinstance(message, AIMessage) or message.tool_calls:
         return message
-    calls = []
+    calls: list[dict[str, Any]] = []
     for spelled in objects_in(text_of(message)):
         args = spelled.get("arguments", spelled.get("parameters", {}))
         if spelled.get("name") in known and isinstance(args, dict):

@@ -68,7 +68,7 @@ class HistoryContext:
             self.params = _params("compress", budget, {}, can_weigh=False)
         self._resources = Resources(
             embedder=registry().parse("embedder", embedder or "minilm"),  # type: ignore[arg-type]
-            updater=self._updater,
+            updater=self._updater,  # type: ignore[arg-type]
             env=MessagesEnv(),
         )
         self.settings = Settings(
