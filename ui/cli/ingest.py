@@ -10,6 +10,7 @@ from ui.cli.output import JsonFile, Overrides, opt, say, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
+    from stores.corpus.documents import Document, Skipped
     from stores.workers import Crew
 
 _COUNTED = ("added", "updated", "unchanged", "removed")
@@ -90,7 +91,8 @@ def _read(
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with tqdm(total=count, unit="document", desc="read", disable=None, delay=1) as bar:
         for name in sources:
-            origin, documents = name, []
+            origin = name
+            documents: list[Document | Skipped] = []
             if name in folders:
                 origin = str(folders[name].resolve())
                 documents.extend(read_folder(folders[name], max_bytes, crew))
