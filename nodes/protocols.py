@@ -211,12 +211,19 @@ class Params(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     slot: ClassVar[str]
     kind: str
+    #: What it does, in one line and in plain words; the docstring's first sentence where it is empty.
+    hint: ClassVar[str] = ""
     #: Names of the worlds (``View.name``) that this node is made for; () for any.
     worlds: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def build(self, resources: Any) -> Any:
         """Return the slot's callable or object; heavy parts are made here, once."""
+
+    @classmethod
+    def fits(cls, env: "EnvParams") -> bool:
+        """Say whether this kind is worth offering in the world ``env``."""
+        return not cls.worlds or env.view().name in cls.worlds
 
     def misfit(self, env: "EnvParams") -> str:
         """Say in one line why this node cannot work in the world ``env``, "" where it can."""
@@ -227,6 +234,10 @@ class Params(BaseModel, ABC):
 
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name the checkpoints that this node loads beside an updater of kind ``updater``."""
+        return ()
+
+    def assets(self) -> tuple[str, ...]:
+        """Name the files from outside that this node fetches when it is first used."""
         return ()
 
 
@@ -283,6 +294,8 @@ class ActorParams(Params):
     """``build`` returns an :class:`Actor`."""
 
     slot: ClassVar[str] = "actor"
+    #: Whether it asks the config's chat model.
+    asks_model: ClassVar[bool] = False
 
 
 class MemoryParams(Params):

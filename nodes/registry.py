@@ -6,6 +6,7 @@ its ``kind`` default decide where it goes.
 """
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -27,6 +28,13 @@ class Kind:
 
     cls: type[Params]
     owner: str
+
+    @property
+    def hint(self) -> str:
+        """Say in one line what the kind does."""
+        about = " ".join((self.cls.__doc__ or "").strip().split("\n\n")[0].split())
+        first = re.split(r"(?<=\.)\s", about, maxsplit=1)[0].rstrip(".:")
+        return self.cls.hint or first.replace("``", "")
 
 
 @dataclass

@@ -5,6 +5,7 @@ place; a failure, or a kill, leaves the target as it was. ``OSError`` becomes ``
 """
 
 import json
+import math
 import os
 import shutil
 import threading
@@ -50,8 +51,17 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
-    """Write one JSON value, and a line break."""
-    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+    """Write one JSON value (null for what is not a number), and a line break."""
+    write_text(path, json.dumps(strict(value), indent=indent, ensure_ascii=False) + "\n")
+
+
+def strict(value: Any) -> Any:
+    """Return ``value`` with NaN and infinities as None: JSON has neither."""
+    if isinstance(value, Mapping):
+        return {key: strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:

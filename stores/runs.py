@@ -15,7 +15,6 @@ import getpass
 import gzip
 import hashlib
 import json
-import math
 import os
 import re
 import shlex
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
-from stores.files import write_bytes, write_text
+from stores.files import strict, write_bytes, write_json, write_text
 from stores.text import without_password
 
 _PACKAGES = (
@@ -58,7 +57,7 @@ class RunDirectory:
                 raise UserError(f"'{folder}' holds something else: name a new folder for the run")
             else:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                write_json(self._args, args)
+                write_json(self._args, args, indent=2)
         except (OSError, ValueError) as error:
             raise UserError(
                 f"cannot keep a run in '{folder}' ({error}): name a new folder"
@@ -93,7 +92,7 @@ class RunDirectory:
         now = {key: args.get(key) for key in ("command", "commit", "versions")}
         last = (old.get("resumed") or [old])[-1]
         if any(last.get(key) != now[key] for key in ("commit", "versions")):
-            write_json(self._args, {**old, "resumed": [*old.get("resumed", []), now]})
+            write_json(self._args, {**old, "resumed": [*old.get("resumed", []), now]}, indent=2)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Read ``name``.jsonl; a last line torn by a kill is removed from the file.
@@ -134,8 +133,8 @@ class RunDirectory:
         self, rows: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Write ``summary.json`` and return what it holds (null for what is not a number)."""
-        summary: dict[str, Any] = _strict({"rows": list(rows), "tests": list(tests)})
-        write_json(self.folder / "summary.json", summary)
+        summary: dict[str, Any] = strict({"rows": list(rows), "tests": list(tests)})
+        write_json(self.folder / "summary.json", summary, indent=2)
         return summary
 
 
@@ -224,23 +223,8 @@ def parse_numbers(text: str, what: str = "goals") -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON so that a reader sees the old file or the new one, never half of one."""
-    text = json.dumps(_strict(value), indent=2, ensure_ascii=False, allow_nan=False)
-    write_text(path, text + "\n")
-
-
 def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(_strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
-
-
-def _strict(value: Any) -> Any:
-    """Return ``value`` with NaN as None: JSON has no NaN."""
-    if isinstance(value, Mapping):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
 
 
 def _shown(word: str) -> str:
@@ -270,6 +254,9 @@ def _commit() -> str:
     try:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != _ROOT:
             return "unknown (not a git checkout)"  # installed inside somebody else's repository
+        git(
+            "ls-files", "--error-unmatch", __file__
+        )  # fails where it was put beside their own files
         commit = git("rev-parse", "HEAD")
         # Checkpoints are told by their hashes: a trainer has just written the one before its own.
         changed = git("status", "--porcelain", "--", ".", ":!checkpoints")

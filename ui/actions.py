@@ -28,6 +28,12 @@ def label(action: str) -> str:
     return f"{verb_of(action)} …" if takes_text(action) else target_of(action)
 
 
+def things(actions: Sequence[str]) -> str:
+    """Return what people call these actions: ``buttons and links`` where they are pressed."""
+    pressed = {verb_of(action) for action in actions} - {""}
+    return "buttons and links" if pressed and "click" in pressed else "commands"
+
+
 def typed_action(text: str, observation: Observation, actions: ActionVocabulary) -> str:
     """Return the action that a person means by ``text``, or ``text`` itself if the world takes none.
 
@@ -81,6 +87,12 @@ def reward_parts(observation: Observation) -> list[dict[str, Any]]:
     values = observation.info.get("reward")
     known = values.items() if isinstance(values, Mapping) else ()
     return [{"name": name, "value": value, "weight": None} for name, value in known]
+
+
+def unscored(observation: Observation) -> str:
+    """Return why a finished page has no reward to speak of, "" where it has one."""
+    outcome = observation.info.get("outcome")
+    return str(outcome.get("unscored", "")) if isinstance(outcome, Mapping) else ""
 
 
 def outcome_cards(observation: Observation) -> Sequence[Mapping[str, Any]]:

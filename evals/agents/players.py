@@ -5,7 +5,7 @@
 reads the calls that small models write as JSON text. :class:`Metered` counts what each prompt costs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
@@ -20,7 +20,7 @@ from envs.protocols import Observation
 from evals.agents.billing import Bill
 from evals.agents.reader import note_of, orphans_in
 from graph.world_tools import ACTIONS, OVER
-from nodes.models.asking import json_in
+from nodes.models.asking import objects_in
 from nodes.protocols import ContextRequest
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
@@ -125,27 +125,28 @@ def _page(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 class WrittenCalls(AgentMiddleware[Any, Any, Any]):
-    """Take a JSON object ``{"name": …, "arguments": …}`` in a reply for the call that it spells."""
+    """Take JSON objects ``{"name": …, "arguments": …}`` in a reply for the calls that they spell."""
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """Call the model, and read its reply."""
         response = handler(request)
         known = {_name_of(tool) for tool in request.tools}
-        number = len(request.messages)
-        response.result[:] = [read_call(message, known, number) for message in response.result]
+        lead = f"written_{len(request.messages)}"
+        response.result[:] = [read_calls(message, known, lead) for message in response.result]
         return response
 
 
-def read_call(message: BaseMessage, known: set[str], number: int) -> BaseMessage:
-    """Return ``message`` with the call that its text spells, as it is where it spells none."""
+def read_calls(message: BaseMessage, known: Collection[str], lead: str) -> BaseMessage:
+    """Return ``message`` with the calls that its text spells, as it is where it spells none."""
     if not isinstance(message, AIMessage) or message.tool_calls:
         return message
-    spelled = json_in(text_of(message), dict) or {}
-    args = spelled.get("arguments", spelled.get("parameters", {}))
-    if spelled.get("name") not in known or not isinstance(args, dict):
-        return message
-    call = {"name": spelled["name"], "args": args, "id": f"written_{number}", "type": "tool_call"}
-    return message.model_copy(update={"tool_calls": [call]})
+    calls: list[dict[str, Any]] = []
+    for spelled in objects_in(text_of(message)):
+        args = spelled.get("arguments", spelled.get("parameters", {}))
+        if spelled.get("name") in known and isinstance(args, dict):
+            call = {"name": spelled["name"], "args": args, "id": f"{lead}_{len(calls)}"}
+            calls.append({**call, "type": "tool_call"})
+    return message.model_copy(update={"tool_calls": calls}) if calls else message
 
 
 class Metered(AgentMiddleware[Any, Any, Any]):

@@ -1,7 +1,5 @@
 """Tables and plots from run directories, never by hand.
 
-    stategate eval report runs/rule runs/chat --out docs/results/mine.md
-
 The ``args.json`` and ``summary.json`` behind each table are copied to ``runs/NAME`` beside the page,
 and each run has a plot of its own.
 """
@@ -9,6 +7,7 @@ and each run has a plot of its own.
 import gzip
 import re
 import shutil
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,37 +17,9 @@ from stores.errors import UserError, needs
 from stores.files import replacing, write_bytes
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
-_SHOWN = {
-    "success": ("success %", 100, 1),
-    "score": ("score", 100, 1),
-    "finished": ("finished %", 100, 1),
-    "steps": ("steps", 1, 1),
-    "tokens_per_step": ("tokens/step", 1, 0),
-    "lost_per_step": ("lost/step", 1, 1),
-    "tokens": ("context tokens", 1, 0),
-    "model_tokens": ("model tokens", 1, 0),
-    "cost": ("cost $", 1, 4),
-    "seconds": ("seconds", 1, 2),
-    "cpu_seconds": ("cpu s", 1, 2),
-    "fallbacks": ("fallbacks", 1, 1),
-    "hit3": ("Hit@3", 1, 3),
-    "mrr": ("MRR", 1, 3),
-    "ndcg": ("nDCG@10", 1, 3),
-    "map": ("MAP", 1, 3),
-    "p2": ("P@2", 1, 3),
-    "r2": ("R@2", 1, 3),
-    "r5": ("R@5", 1, 3),
-    "similarity": ("similarity", 1, 3),
-    "f1": ("F1", 1, 3),
-    "seconds_p50": ("p50 s", 1, 3),
-    "seconds_p95": ("p95 s", 1, 3),
-    "right": ("right %", 100, 1),
-    "right_follow_up": ("follow-up %", 100, 1),
-    "right_recall": ("recall %", 100, 1),
-    "right_cross_session": ("cross-session %", 100, 1),
-    "right_entity": ("entity %", 100, 1),
-    "readable": ("readable %", 100, 1),
-}
+_SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(
+    Path(__file__).with_name("metrics.toml").read_text("utf-8")
+)
 #: Bounds of intervals and standard errors stand beside their value or not at all.
 _BESIDE = re.compile(r"_(se|low|high)$")
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from stores.errors import ModelUnavailable, UserError
+from stores.errors import ModelUnavailable, UserError, needs
 from stores.runs import RunDirectory
 from stores.text import without_password
 from stores.workers import Crew, work
@@ -89,6 +89,10 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
 
     ``args`` are written to ``args.json``; raises ``UserError`` where ``out`` has others.
     """
+    with needs("eval"):  # before the work that they are to sum up
+        import scipy  # noqa: F401
+        import tabulate  # noqa: F401
+
     samples = [[(agent, sample) for sample in task.dataset(agent)] for agent in task.agents]
     todo = [one for turn in zip_longest(*samples) for one in turn if one is not None]
     players = _Players(task)

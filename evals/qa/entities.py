@@ -1,8 +1,5 @@
 """Extractors of entities, and the follow-ups read with them, beside what was marked by hand.
 
-    stategate eval entities --out runs/entities                    # test articles and conversations
-    stategate eval entities --data sample --out runs/entities-sample
-
 A name is right if it and its kind are the marked ones but for an article and for case. Precision,
 recall and F1 are over all names of all articles; intervals resample articles, tests compare the F1 of
 each. "named" joins people, places, organisations and things; topics stand apart. A follow-up is right
@@ -43,8 +40,9 @@ def run_entities(
 ) -> dict[str, Any]:
     """Compare ``agents`` (extractors) and return the summary.
 
-    ``data`` is "articles" with its conversations (of ``split`` dev or test), or "sample": people and
-    places of the sample corpus. Raises ``UserError`` for anything else.
+    ``data`` is "articles" with its conversations (of ``split`` dev or test), "turns": marked turns of
+    twenty conversations, or "sample": people and places of the sample corpus. Raises ``UserError``
+    for anything else.
     """
     samples, kinds, sha256 = _dataset(data, split)
     unknown = sorted({*agents} - {"rules", "spacy", "model"})
@@ -79,8 +77,15 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
             for id_, names in marked.items()
         ]
         return samples, ("person", "location"), hashlib.sha256(raw).hexdigest()
+    if data == "turns":
+        raw = files("evals.qa").joinpath("marked", "turns.yaml").read_bytes()
+        talks = [
+            Sample({"part": "follow_ups", "id": talk["field"]}, {"turns": _marked(talk["turns"])})
+            for talk in yaml.safe_load(raw)
+        ]
+        return talks, (), hashlib.sha256(raw).hexdigest()
     if data != "articles" or split not in ("dev", "test"):
-        raise UserError("data is 'articles' (split dev or test) or 'sample'")
+        raise UserError("data is 'articles' (split dev or test), 'turns' or 'sample'")
     raws = [(folder / name).read_bytes() for name in ("articles.yaml", "follow_ups.yaml")]
     samples = [
         Sample({"part": part, "id": row["id"]}, row)
@@ -89,6 +94,16 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
         if row["split"] == split
     ]
     return samples, KINDS, hashlib.sha256(b"".join(raws)).hexdigest()
+
+
+def _marked(lines: Sequence[str]) -> list[list[str]]:
+    """Return question, answer, and the words that it points back to ("": none), but of the first."""
+    turns = []
+    for number, line in enumerate(lines):
+        asked, answer, about = (part.strip() for part in line.split("|"))
+        mark = [] if not number else ["" if about == "-" else about.replace("/", "|")]
+        turns.append([asked, answer, *mark])
+    return turns
 
 
 def _solver(name: str, kinds: Sequence[str], config: str, overrides: Sequence[str]) -> Solver:
@@ -171,11 +186,13 @@ def _row(agent: str, rows: Sequence[Row]) -> Row:
     """Return an extractor's row: its names by kind and together, its follow-ups, its milliseconds."""
     articles = [row["counts"] for row in rows if "counts" in row]
     row: Row = {"agent": agent, "n": len(articles)}
-    for kind in (*(articles or [{}])[0], "named"):
+    for kind in (*articles[0], "named") if articles else ():
         kinds = NAMED if kind == "named" else [kind]
         right, found, marked = counts = np.sum([_sum(a, kinds) for a in articles], axis=0).tolist()
         row |= {f"{kind}_p": right / found if found else None, f"{kind}_r": right / max(marked, 1)}
         row |= {f"{kind}_f1": _f1(counts), f"{kind}_n": marked}
+    if not articles:
+        return _with_turns(row, rows)
     # F1 is the share of 1 among two for each right name and the rest of what was found or marked.
     hits = [
         [1.0] * (2 * r) + [0.0] * (f + m - 2 * r) for r, f, m in (_sum(a, NAMED) for a in articles)
@@ -183,9 +200,16 @@ def _row(agent: str, rows: Sequence[Row]) -> Row:
     places = [place for place, own in enumerate(hits) for _ in own]
     spread = interval([hit for own in hits for hit in own], clusters=places)
     row |= {"named_low": spread.low, "named_high": spread.high}
+    return _with_turns(row, rows)
+
+
+def _with_turns(row: Row, rows: Sequence[Row]) -> Row:
+    """Add how many follow-ups and complete questions were read right, and the milliseconds."""
     for part in ("back", "alone"):
         if answers := [float(right) for one in rows for right in one.get(part, ())]:
             row |= {**with_errors({part: answers}), f"{part}_n": len(answers)}
+    if not row["n"]:
+        row["n"] = row.get("back_n", 0) + row.get("alone_n", 0)
     said = [text for one in rows for text in one.get("subjects", ()) if text]
     row["subject_words"] = mean([len(text.split()) for text in said])
     for name in ("ms", "turn_ms"):

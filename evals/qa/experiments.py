@@ -1,9 +1,5 @@
 """The QA experiments: chunk size, chunking, embedding and retrieval, memory policy.
 
-    stategate eval qa --out runs/qa-sample
-    stategate eval qa --data FOLDER --experiments A,B,C --out runs/qa
-    stategate eval qa --set actor.kind=answer --limit 6 --experiments D --out runs/qa-chat
-
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
 token F1), latency, tokens and cost. In D the questions are asked in order, six a conversation.
 """
@@ -16,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from envs.qa.questions import Dialogue, DialogueTurn, Question
 from evals.core.statistics import Units, paired_tests, ranking_metrics, summary_row
@@ -28,33 +25,11 @@ from stores.corpus.chunking import Chunking
 from stores.errors import UserError
 from stores.runs import provenance, shown_config
 
-_256, _1024 = "env.chunking=fixed-256-50", "env.chunking=fixed-1024-100"
-_OPENAI = "embedder.kind=openai"
-_LARGE = (_OPENAI, "embedder.model=text-embedding-3-large", "embedder.dimension=3072")
-#: Config overrides of every agent; without a policy of its own an agent has no memory.
-AGENTS: dict[str, tuple[str, ...]] = {
-    "fixed-256": (_256,),
-    "fixed-1024": (_1024,),
-    "recursive-512": ("env.chunking=recursive-512-50",),
-    **{
-        f"{how}-{size}": (chunking, f"context.retrieval={how}")
-        for how in ("dense", "rrf", "hybrid")
-        for size, chunking in ((256, _256), (1024, _1024))
-    },
-    "openai-small-256": (_256, _OPENAI, "context.retrieval=dense"),
-    "openai-large-256": (_256, *_LARGE, "context.retrieval=dense"),
-    **dict.fromkeys(POLICIES, (_256,)),
-}
-#: The agents of each experiment; the first is what the others are tested against.
+_TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+AGENTS: dict[str, tuple[str, ...]] = {n: tuple(own) for n, own in _TABLE["agents"].items()}
 EXPERIMENTS: dict[str, tuple[str, ...]] = {
-    "A": ("fixed-256", "fixed-1024"),
-    "B": ("fixed-256", "fixed-1024", "recursive-512"),
-    "C": (
-        "dense-256", "rrf-256", "hybrid-256", "fixed-256", "dense-1024", "rrf-1024",
-        "hybrid-1024", "fixed-1024", "openai-small-256", "openai-large-256",
-    ),
-    "D": ("neither", "stm", "ltm", "both"),
-}  # fmt: skip
+    name: tuple(agents) for name, agents in _TABLE["experiments"].items()
+}
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
 _RANKING = {"hit3": "Success@3", "mrr": "RR@10", "ndcg": "nDCG@10"}
 _TESTED = ("hit3", "mrr", "ndcg", "similarity", "f1")

@@ -1,8 +1,5 @@
 """Reranking: who puts the documents that a multi-hop answer needs in front.
 
-    stategate eval rerank --split dev --limit 20 --out runs/rerank-dev
-    stategate eval rerank --split test --rankers bm25,minilm,single_gradient --out runs/rerank-test
-
 ``scores.jsonl`` holds a row for each question and ranker; fusions (``bm25+minilm``) are made from
 those rows and cost nothing. A run that was killed goes on; each document is read by the model once,
 on any run (see ``stores.states.documents``).

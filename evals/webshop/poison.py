@@ -75,7 +75,7 @@ def run_poison(
     source = open_bank(state)
     banks = {"": state}
     for name, trust in (("stranger", STRANGER), ("trusted", TRUSTED)):
-        folder = Path(out) / "banks" / name
+        folder = Path(f"{out}-banks") / name  # a run directory holds its run alone
         shutil.rmtree(folder, ignore_errors=True)
         merge(source, folder)
         plant(open_bank(folder), count, HARM, trust, seed)

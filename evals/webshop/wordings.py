@@ -1,7 +1,5 @@
 """Do agents understand what is asked, however it is said? The same goals in many wordings.
 
-    stategate eval wordings --split develop --goals developing:60 --actors rule,policy --out runs/w
-
 Each actor plays each family of wordings with ``full`` and with ``compress``. Rows are
 ``ACTOR/CONTEXT@FAMILY``; tests pair contexts within a family, and a family with the template's words.
 Intervals draw products, since the goals of one product hang together.

@@ -1,8 +1,5 @@
 """Budget sweep: success against the token budget of the context, a curve a builder.
 
-    stategate eval budget --goals 0-499 --budgets 100,150,200,300,400,600 --out runs/budget
-    stategate eval budget --builders full --ratios 0.3,0.5 --agent compress=context.kind=compress …
-
 A budget cuts every page at the same size. A ratio (for builders that have one) takes the same share of
 every page, so that short pages stay short and long ones keep what the actor cannot do without; its
 points are named NAME%SHARE.

@@ -1,7 +1,5 @@
 """Does experience help? Agents with none, state, trace, random and shuffled-worth advice.
 
-    stategate eval experience --state-bank banks/state --trace-bank banks/trace --out runs/exp
-
 The run directory is that of :mod:`evals.worlds.live`: a step's row says what was advised.
 """
 

@@ -1,8 +1,5 @@
 """Live evaluation: agents play the same tasks; success, score, steps, tokens, seconds, paired tests.
 
-    stategate eval live --goals 0-499 --agents full,window,query_rag --out runs/rule
-    stategate eval live --config mine.yaml --tasks all --agents full,compress --out runs/mine
-
 For any world that has numbered goals or lists its tasks (``envs.protocols.World``).
 """
 
@@ -158,15 +155,19 @@ def lost_affordances(context: BuiltContext) -> dict[str, int]:
 
 
 def checkpoint_hashes(configs: Iterable[Config]) -> dict[str, str]:
-    """Return the SHA-256 of every checkpoint that the agents load."""
+    """Return the SHA-256 of every checkpoint that the agents load. Raises ``UserError``."""
     from stores.assets.weights import read_meta
 
-    names = {
-        name
-        for config in configs
-        for params in (config.updater, config.context, config.actor)
-        for name in params.checkpoints(config.updater.kind)
-    }
+    names: set[str] = set()
+    for config in configs:
+        kind = config.updater.kind
+        if config.context.checkpoints(kind) and not config.updater.checkpoints(kind):
+            raise UserError(
+                f"context.kind={config.context.kind} reads the recurrent state: set updater.kind=gru "
+                "(or ssm), or what it does without one (allocator=uniform of compress)"
+            )
+        for params in (config.updater, config.context, config.actor):
+            names.update(params.checkpoints(kind))
     return {shown_path(name): read_meta(name)["sha256"] for name in sorted(names)}
 
 

@@ -1,8 +1,5 @@
 """Retrieval table: does the query find the chunk that the expert acted on? Recall@1/3/5.
 
-    stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --out runs/retrieval
-    stategate eval retrieval --data runs/trajectories/real/heldout.jsonl --updater ssm --out runs/ssm
-
 Candidates are the chunks of the page on which the expert took one of the actions shown there. Queries:
 the trained projection of the state, the zero-shot query from the action head, the instruction, and the
 last event. Intervals resample episodes.

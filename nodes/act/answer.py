@@ -1,8 +1,7 @@
 """Actors that answer questions: ``answer`` (a chat model), ``extract`` and ``learned_state`` (RICO)."""
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from langchain_core.messages import SystemMessage
@@ -10,15 +9,24 @@ from pydantic import Field
 
 from envs.protocols import ANSWER, answer, answered
 from nodes.act.replies import question_in, unanswered
+from nodes.act.support import (
+    NOTED,
+    NOTHING_FOUND,
+    Quotable,
+    about_in,
+    asks_for_fact,
+    is_told,
+    quotables,
+    sources_of,
+    support,
+)
 from nodes.act.talking import TalkingActor
 from nodes.models.asking import Ask, Talk, cached_of, cost_of, usage_of
 from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.resources import Resources
 from nodes.retrieval.quoting import unquote
-from stores.corpus.lexical import words
-from stores.memory.stated import stated
 from stores.states.documents import Dtype
 
 SYSTEM = """You answer questions from the documents and the memory that you are shown. What stands \
@@ -27,33 +35,67 @@ last question in one to three sentences, in your own words and without preamble.
 nor memory hold the answer, say: I do not know."""
 
 
-#: What an actor says that quotes, where nothing it may quote is near enough to the question.
-NOTHING_FOUND = "Nothing found."
-#: Chosen on 24 questions that two corpora answer (scores .55 to 1.23, MiniLM) and 24 of other subjects
-#: put to the same corpora (.14 to .43). Questions of the same subject without an answer are harder.
-THRESHOLD = 0.5
+#: Chances below which nothing is answered: of a quotation (the chance is calibrated, so one half), and
+#: before a model is asked, which can put an answer together where no sentence says it all.
+QUOTED, ASKED = 0.5, 0.15
+#: A further sentence is quoted if it scores at least this part of what the best one does.
+_BESIDE = 0.5
+#: How models say that they do not know, in the words of the system message or near them.
+_UNKNOWN = re.compile(
+    r"^\W*(?:i (?:do not|don't) know|(?:the )?(?:documents?|context|passages?|memory) (?:does|do) not "
+    r"(?:say|mention|contain|provide|state|specify)|(?:there is )?no (?:information|mention))\b", re.I,
+)  # fmt: skip
 
 
-class Answer(ActorParams):
+class _Answering(ActorParams):
+    """What answers questions, and has nothing to do in a world without any."""
+
+    @classmethod
+    def fits(cls, env: EnvParams) -> bool:
+        """Say whether the world is a conversation."""
+        return env.conversational
+
+
+class Answer(_Answering):
     """Ask the configured chat model and take its reply as the answer."""
 
+    asks_model: ClassVar[bool] = True
+    hint: ClassVar[str] = "a language model answers in its own words"
     kind: Literal["answer"] = "answer"
     system: str = Field(default=SYSTEM, description="the system message")
+    threshold: float = Field(
+        default=ASKED,
+        ge=0,
+        le=1,
+        description="chance below which the model is not asked for a fact; 0 always asks",
+    )
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first question."""
 
         def plan(context: BuiltContext) -> Talk[Decision]:
-            if ANSWER not in context.actions:
+            question = question_in(context)
+            if ANSWER not in context.actions or not question:
                 return unanswered(resources, context, "the context holds no question")
+            if is_told(question):
+                return Decision(answer(NOTED), reason="nothing was asked")
+            quotable = quotables(context)
+            is_checked = self.threshold > 0 and asks_for_fact(question)
+            if is_checked and not quotable:
+                return Decision(answer(NOTHING_FOUND), reason="there is nothing to answer from")
+            if is_checked:
+                found = support(question, about_in(context), quotable, resources.embedder)
+                if found.chance < self.threshold:
+                    reason = f"nothing found; chance {found.chance:.2f} that what was read answers"
+                    return Decision(answer(NOTHING_FOUND), reason=reason)
             # Invoked, not streamed by hand: LangGraph streams the tokens of any model call.
             reply = yield Ask([SystemMessage(self.system), *context.messages])
             usage = usage_of(reply)
             held, kept = cached_of(reply)
             cost = cost_of(resources.llm, *usage, held, kept)
 
-            def decided(action: str, fallback: str | None = None) -> Decision:
-                return Decision(action, fallback, "", *usage, cost, cached=held)
+            def decided(action: str, fallback: str | None = None, reason: str = "") -> Decision:
+                return Decision(action, fallback, reason, *usage, cost, cached=held)
 
             # The answer alone, also where a model wraps it as an action or repeats the cue.
             text = str(reply.text).strip()
@@ -62,54 +104,32 @@ class Answer(ActorParams):
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
                 return decided(failed.action, failed.fallback)
-            return decided(answer(text))
+            if _UNKNOWN.match(text):
+                said = f"nothing found; the model said: {text[:120]}"
+                return decided(answer(NOTHING_FOUND), None, said)
+            cited = sources_of(text, quotable, resources.embedder) if quotable else ""
+            return decided(answer(text), None, cited)
 
         return TalkingActor(resources, plan)
 
 
-_ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
-#: A remembered line as prompts show it: the day, and what was said or answered.
-_REMEMBERED = re.compile(
-    r'^On (\S+) (?:[^:"]* said[^"]*: "(?P<said>.*)"$|'
-    r'the user asked[^"]*: "(?P<asked>.*?)" Answer[^:]*: (?P<answer>.*)$)',
-    re.DOTALL,
-)
-_UNANSWERED = "(not answered)"
-#: What makes a turn a question or an order, whatever it ends with.
-_ASKS = re.compile(
-    r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
-    r"should|would|will|has|have|had|tell|explain|name|list|find|show|give)\b", re.IGNORECASE,
-)  # fmt: skip
-#: A statement is acknowledged where it is the user's own; many a question comes without its mark.
-_TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)
-#: Parts of a prompt that may hold an answer.
-_READ = ("passage", "fact", "history")
-NOTED = "Noted."
-
-
-@dataclass(frozen=True)
-class Quotable:
-    """A sentence that may be an answer: its words, the title to find it by, and where it stands."""
-
-    text: str
-    title: str
-    source: str
-
-
-class Extract(ActorParams):
+class Extract(_Answering):
     """Answer with the ``sentences`` sentences of the context that share most with the question.
 
     Always in the context, word for word: it shows what a context makes possible, without a model. The
-    decision's reason names the source of each sentence. A best score below ``threshold`` is no answer.
+    decision's reason names the source of each sentence. Where the chance that the best one answers is
+    below ``threshold`` (see ``nodes.act.support``), nothing is answered.
     """
 
+    hint: ClassVar[str] = "no model: quotes the sentences that fit the question best"
     kind: Literal["extract"] = "extract"
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
     words: float = Field(default=0.5, ge=0, description="weight of shared words beside cosine")
     threshold: float = Field(
-        default=THRESHOLD, ge=0, description="score that the best sentence needs; 0 answers always"
+        default=QUOTED,
+        ge=0,
+        le=1,
+        description="chance that the best sentence needs; 0 answers always",
     )
 
     def build(self, resources: Resources) -> Actor:
@@ -119,80 +139,30 @@ class Extract(ActorParams):
             question = question_in(context)
             if not question:
                 return unanswered(resources, context, "the context holds no question")
-            if (
-                _TELLS.search(question)
-                and not _ASKS.search(question)
-                and stated(question, "user", 0.0)
-            ):
+            if is_told(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
-            quotables = list({one.text: one for one in reversed(_quotables(context))}.values())[
-                ::-1
-            ]
-            if not quotables:
+            quotable = quotables(context)
+            if not quotable:
                 return Decision(answer(NOTHING_FOUND), reason="the context holds nothing to quote")
-            about = " ".join(_ABOUT.findall(context.part("question"))[-1:])
-            embedder = resources.embedder
-            rows = embedder.embed(
-                [f"{one.title}. {one.text}" if one.title else one.text for one in quotables]
-            )
-            near = rows @ embedder.embed([f"{about} {question}".strip()])[0]
-            wanted = set(words(question))
-            shared = [len(wanted & set(words(one.text))) / max(len(wanted), 1) for one in quotables]
-            scores = near + self.words * np.asarray(shared)
-            top = float(scores.max())
-            if top < self.threshold:
-                return Decision(
-                    answer(NOTHING_FOUND), reason=f"nothing found; best score {top:.3f}"
-                )
+            found = support(question, about_in(context), quotable, resources.embedder, self.words)
+            chance = f"chance {found.chance:.2f} that it answers"
+            if found.chance < self.threshold:
+                return Decision(answer(NOTHING_FOUND), reason=f"nothing found; {chance}")
             best: list[Quotable] = []  # of which none is a part of another: passages overlap
-            ranked = np.argsort(-scores, kind="stable")
-            for one in (quotables[i] for i in ranked if scores[i] >= self.threshold):
+            floor = _BESIDE * float(found.scores[found.best]) if self.threshold else -np.inf
+            ranked = np.argsort(-found.scores, kind="stable")
+            for one in (quotable[i] for i in ranked if found.scores[i] >= floor):
                 if not any(one.text in other.text or other.text in one.text for other in best):
                     best.append(one)
             said = best[: self.sentences]
             sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(said, 1))
-            reason = f"sentences from {sources}; best score {top:.3f}"
+            reason = f"sentences from {sources}; {chance}"
             return Decision(answer(" ".join(one.text for one in said)), reason=reason)
 
         return act
 
 
-def _quotables(context: BuiltContext) -> list[Quotable]:
-    """Return what may be quoted: sentences of passages, and what was remembered or said, word for word.
-
-    How a prompt introduces a remembered line is no part of it, and what the user asked earlier in the
-    conversation is no answer.
-    """
-    quotable: list[Quotable] = []
-    for piece in context.pieces:
-        if piece.kind not in _READ or not piece.text:
-            continue
-        title, body = unquote(piece.text) if piece.kind == "passage" else ("", piece.text)
-        source = title or {"passage": "the documents"}.get(piece.kind, "this conversation")
-        if piece.kind == "fact":
-            remembered = _REMEMBERED.search(body.strip())
-            if remembered is None:
-                continue
-            body = remembered["said"] or remembered["answer"] or ""
-            if remembered["asked"] and not _ASKS.search(remembered["asked"]):
-                body = remembered["asked"]  # a statement, whatever was replied to it
-            source = f"memory of {remembered[1]}"
-            if (
-                body == _UNANSWERED
-                or body.strip() in (NOTED, NOTHING_FOUND)
-                or "the user asked" in body
-            ):
-                continue
-        for part in _SENTENCE.split(body):
-            text = _MARK.sub("", part.strip()).strip()
-            is_asked = piece.kind != "passage" and text.endswith("?")
-            is_ours = piece.kind == "history" and text in (NOTED, NOTHING_FOUND)
-            if len(text.split()) > 2 and not is_asked and not is_ours:
-                quotable.append(Quotable(text, title, source))
-    return quotable
-
-
-class LearnedState(ActorParams):
+class LearnedState(_Answering):
     """Answer greedily from the mixture of the shown passages' states, RICO's second way.
 
     The passages are not read one after the other: the model's memories of each, read alone, are mixed.
@@ -200,6 +170,7 @@ class LearnedState(ActorParams):
     the model and sizes of the ``rico`` context, states that it keeps on disk are used again.
     """
 
+    hint: ClassVar[str] = "a small model answers from its memories of the passages, mixed"
     kind: Literal["learned_state"] = "learned_state"
     model: str = Field(
         default="smollm2-135m", description="asset, folder, .gguf file or hub name of the model"
@@ -207,6 +178,10 @@ class LearnedState(ActorParams):
     max_tokens: int = Field(default=300, ge=8, description="the model's tokens a passage may have")
     answer_tokens: int = Field(default=32, ge=1, description="the model's tokens of an answer")
     states: Dtype = Field(default="fp16", description="how states are kept on disk")
+
+    def assets(self) -> tuple[str, ...]:
+        """Name the model, where it is an asset."""
+        return (self.model,)
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model is loaded at the first question."""

@@ -6,7 +6,7 @@ be read gets one repair turn, then a safe fallback that is recorded as such.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import Field
@@ -25,6 +25,8 @@ _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 class Chat(ActorParams):
     """Ask the configured chat model; a server with structured output is held to the legal actions."""
 
+    asks_model: ClassVar[bool] = True
+    hint: ClassVar[str] = "a language model chooses what to do"
     kind: Literal["chat"] = "chat"
     thought: int = Field(
         default=0, ge=0, description="characters of reasoning before a guided choice (0: none)"

@@ -27,6 +27,7 @@ _HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
 class Seeker(ActorParams):
     """Search, take, change and put by rule (see the module's docstring)."""
 
+    hint: ClassVar[str] = "no model: searches rooms by fixed rules over what it can read"
     kind: Literal["seeker"] = "seeker"
     worlds: ClassVar[tuple[str, ...]] = ("alfworld",)
 

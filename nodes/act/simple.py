@@ -5,7 +5,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from langgraph.types import interrupt
 from pydantic import Field, SerializeAsAny, field_validator
@@ -29,6 +29,7 @@ class Explore(ActorParams):
     builder drops it cannot do, and what the history no longer shows it does again.
     """
 
+    hint: ClassVar[str] = "no model: takes what shares most words with the task, the untried first"
     kind: Literal["explore"] = "explore"
 
     def build(self, resources: Resources) -> Actor:
@@ -64,6 +65,7 @@ class Human(ActorParams):
     ``session.act("an action")``.
     """
 
+    hint: ClassVar[str] = "you choose"
     kind: Literal["human"] = "human"
 
     def build(self, resources: Resources) -> Actor:
@@ -79,6 +81,7 @@ class Human(ActorParams):
 class Scripted(ActorParams):
     """Play ``actions`` by step number; past their end, a recorded fallback."""
 
+    hint: ClassVar[str] = "plays a list of actions"
     kind: Literal["scripted"] = "scripted"
     actions: tuple[str, ...] = Field(description="the action of each step")
 
@@ -100,6 +103,7 @@ class Slips(ActorParams):
     A slip is drawn by a hash of context and step: equal contexts give equal decisions.
     """
 
+    hint: ClassVar[str] = "another actor, which now and then does something at random"
     kind: Literal["slips"] = "slips"
     inner: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)
     rate: float = Field(default=0.15, ge=0, le=1)

@@ -1,6 +1,6 @@
 """``full``, ``window`` and ``query_rag``: what plain agents read. Nothing is learned here."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from stores.tokens import count_tokens, truncate
 class Full(FramedContext):
     """Show every chunk of the page from the top; what is past the budget is lost."""
 
+    hint: ClassVar[str] = "the whole page from the top; what does not fit the budget is lost"
     kind: Literal["full"] = "full"
 
     def build(self, resources: Resources) -> ContextBuilder:
@@ -31,6 +32,7 @@ class Window(FramedContext):
     Where pages do not tell what was seen before, these are the last ``events`` steps.
     """
 
+    hint: ClassVar[str] = "the page, and the last few pages before it; nothing is chosen"
     kind: Literal["window"] = "window"
     events: int = Field(default=6, ge=0, description="how many of the latest events to show")
     event_tokens: int = Field(default=120, ge=8, description="tokens an old page may have")
@@ -66,6 +68,9 @@ class QueryRag(FramedContext):
     not resemble can be lost, and the audit shows it.
     """
 
+    hint: ClassVar[str] = (
+        "only the parts of the page that resemble what is asked; buttons may get lost"
+    )
     kind: Literal["query_rag"] = "query_rag"
     top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
 

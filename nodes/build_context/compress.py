@@ -8,7 +8,7 @@ so a larger budget never removes text.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -45,6 +45,7 @@ _LAST = 2  # actions that an actor cannot do without
 class Compress(FramedContext):
     """Show everything, shortened: titles by the words that matter, text by its best clauses."""
 
+    hint: ClassVar[str] = "every button stays; words that matter least are left out first"
     kind: Literal["compress"] = "compress"
     allocator: Literal["learned", "relevance", "uniform"] = Field(
         default="learned", description="how room is shared among chunks"

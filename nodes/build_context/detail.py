@@ -29,6 +29,8 @@ from stores.text import words_of
 from stores.tokens import count_tokens
 
 _WORD = re.compile(r"\s*\S+")
+#: Tokens from which a clause of the instruction is shown as far as it fits, and words of its stretches.
+_LONG, _WORDS = 48, 8
 #: How the line of the instruction begins.
 INSTRUCTION = "Instruction: "
 
@@ -143,10 +145,19 @@ def instruction_ladder(text: str) -> Ladder:
     units: list[Unit] = []
     for start, end, is_talk in parts_of(asked):
         clause = " " * (start == 0) + asked[start:end]
-        units.append(Unit(len(units), 3 if is_talk else -2, _cost(clause) + (start == 0)))
-        parts.append(_Part(clause, unit=len(units) - 1, group=0))
+        for stretch in _stretches_of(clause):
+            units.append(Unit(len(units), 3 if is_talk else -2, _cost(stretch) + (not parts)))
+            parts.append(_Part(stretch, unit=len(units) - 1, group=0))
     parts = [_Part(text[:lead].rstrip(), group=0), *parts, _Part("\n", group=0)]
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
+
+
+def _stretches_of(clause: str) -> list[str]:
+    """Return a clause whole, or in stretches where it is so long that a budget may end inside it."""
+    if _cost(clause) <= _LONG:
+        return [clause]
+    found = _WORD.findall(clause)
+    return ["".join(found[i : i + _WORDS]) for i in range(0, len(found), _WORDS)]
 
 
 def plain_ladder(piece: Piece, *tiers: int) -> Ladder:

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from langchain_core.messages import HumanMessage
@@ -34,8 +34,8 @@ from nodes.protocols import (
 )
 from nodes.registry import registry
 from nodes.resources import Resources
+from stores.bank.places import bank_place, seeded
 from stores.bank.state_bank import Hit, StateBank
-from stores.home import home
 from stores.text import one_line
 from stores.tokens import count_tokens
 
@@ -70,8 +70,8 @@ class AdvisedContext(ContextParams):
     )
     bank: str | None = Field(
         default=None,
-        description="folder (by default banks/state or banks/trace in $STATEGATE_HOME), or a "
-        "PostgreSQL database and a name, such as $STATEGATE_POSTGRES#state",
+        description="name ('state' or 'trace' by default) or folder of a bank, or a PostgreSQL "
+        "database and a name, such as $STATEGATE_POSTGRES#state",
     )
     vectors: str | None = Field(
         default=None, description="URL of a Chroma server to search on; by default files"
@@ -140,6 +140,7 @@ _PROOFS = 3  # past tasks in which a move must have had a rival before it counts
 class Experience(AdvisedContext):
     """Add the best advice of a state bank for each step."""
 
+    hint: ClassVar[str] = "another builder's context, with advice from past episodes"
     kind: Literal["experience"] = "experience"
     key: Literal["text", "state", "both"] = Field(
         default="text", description="find states by their text, the recurrent state, or both"
@@ -184,9 +185,9 @@ class StateAdvisor:
         self._embedder = resources.embedder if params.key != "state" else None
         make = make_of(self._embedder) if self._embedder is not None else None
         updater = resources.updater_params if params.key != "text" else None
-        folder = params.bank or home() / "banks" / "state"
+        place = seeded(bank_place(params.bank), resources.view.name, make)
         own = updater_make(updater) if updater else None
-        self.bank = StateBank(folder, make, own, vectors=params.vectors)
+        self.bank = StateBank(place, make, own, vectors=params.vectors)
         self._worths = lru_cache(maxsize=1)(self._all_worths)
         least = params.min_trust
         self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self.bank.bank, least))

@@ -12,14 +12,21 @@ Documents are quoted as data (``nodes.retrieval.page``).
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from envs.protocols import ANSWER, Chunk, View, target_of
 from nodes.build_context.assemble import built, cut_line, headed, line_piece
 from nodes.build_context.follow_up import subject
-from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest, Piece
+from nodes.protocols import (
+    BuiltContext,
+    ContextBuilder,
+    ContextParams,
+    ContextRequest,
+    EnvParams,
+    Piece,
+)
 from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval
 from nodes.retrieval.entities import extractor_of
@@ -151,6 +158,14 @@ class ConversationContext(ContextParams):
 class Recall(ConversationContext):
     """Join short-term memory, long-term memory and retrieved passages within one budget."""
 
+    @classmethod
+    def fits(cls, env: EnvParams) -> bool:
+        """Say whether the world is a conversation."""
+        return env.conversational
+
+    hint: ClassVar[str] = (
+        "for questions: the conversation, what is remembered, and the best passages"
+    )
     kind: Literal["recall"] = "recall"
     top_k: int = Field(default=5, ge=0, description="how many passages to show")
 

@@ -6,7 +6,7 @@ a message of its own after the inner context.
 """
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field, SerializeAsAny, field_validator
@@ -22,6 +22,7 @@ _SHARE = 4  # what is remembered may have this part of the budget at most
 class Remembered(ContextParams):
     """Wrap ``inner`` and add what is remembered about the instruction."""
 
+    hint: ClassVar[str] = "another builder's context, with what is remembered of the task"
     kind: Literal["remembered"] = "remembered"
     inner: SerializeAsAny[ContextParams] = Field(
         default={"kind": "full"}, validate_default=True, description="the builder of the page"

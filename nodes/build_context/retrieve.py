@@ -1,6 +1,6 @@
 """``retrieve``: the chunks nearest to a query made of the recurrent state."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ class Retrieve(FramedContext):
     Nothing protects affordances: what the state does not expect to need can be lost.
     """
 
+    hint: ClassVar[str] = "only the parts that a learned memory of the episode points to"
     kind: Literal["retrieve"] = "retrieve"
     top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
     query: Literal["trained", "zero_shot"] = Field(

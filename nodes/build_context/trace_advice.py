@@ -11,7 +11,7 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 """
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
@@ -22,9 +22,9 @@ from nodes.models.asking import ask, asking_problems, json_in
 from nodes.protocols import ContextBuilder, ContextRequest
 from nodes.resources import Resources
 from nodes.retrieval.ranking import rerank_at, rerank_locally
+from stores.bank.places import bank_place
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
-from stores.home import home
 from stores.tokens import truncate
 
 PLAN = "Suggested plan: "
@@ -47,6 +47,7 @@ _CHECK = (
 class ExperienceTrace(AdvisedContext):
     """Add what past attempts at like tasks did, from a trace bank."""
 
+    hint: ClassVar[str] = "another builder's context, with what worked on tasks like this one"
     kind: Literal["experience_trace"] = "experience_trace"
     traces: int = Field(default=3, ge=1, le=20, description="past tasks shown")
     rewrites: int = Field(default=0, ge=0, le=5, description="rewordings asked of the model")
@@ -70,8 +71,8 @@ class TraceAdvisor:
         self._params = params
         self._resources = resources
         self._embedder = resources.embedder
-        folder = params.bank or home() / "banks" / "trace"
-        self.bank = TraceBank(folder, make_of(self._embedder), vectors=params.vectors)
+        place = bank_place(params.bank, "trace")
+        self.bank = TraceBank(place, make_of(self._embedder), vectors=params.vectors)
         # A bank of another version may know better.
         self._known = lru_cache(maxsize=_KEPT)(lambda question, version: self.advise(question))
 

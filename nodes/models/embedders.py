@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -45,7 +45,12 @@ class MiniLM(EmbedderParams):
     The model is loaded when the first text comes that the cache does not know.
     """
 
+    hint: ClassVar[str] = "turns text into numbers on this machine (92 MB)"
     kind: Literal["minilm"] = "minilm"
+
+    def assets(self) -> tuple[str, ...]:
+        """Name the model's files."""
+        return ("minilm",)
 
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
@@ -88,6 +93,7 @@ class OpenAIEmbedder(EmbedderParams):
     ``dimension`` must be what the model returns. The key is read from the environment only.
     """
 
+    hint: ClassVar[str] = "embeddings from OpenAI, or any server that speaks its protocol"
     kind: Literal["openai"] = "openai"
     model: str = "text-embedding-3-small"
     dimension: int = Field(default=1536, ge=1)
@@ -156,6 +162,7 @@ class Hashing(EmbedderParams):
     Texts are near where they share words, and only there. For tests and tiny machines.
     """
 
+    hint: ClassVar[str] = "turns words into numbers without a model; knows no meaning"
     kind: Literal["hashing"] = "hashing"
     dimension: int = Field(default=256, ge=8)
 

@@ -30,6 +30,7 @@ class EmbeddedLlm(LlmParams):
 
     ALIASES: ClassVar = {"default": "qwen2.5-coder-1.5b", "small": "smollm2-135m"}
 
+    hint: ClassVar[str] = "a language model on this machine, started when it is needed"
     kind: Literal["embedded"] = "embedded"
     model: str = Field(default="default", description="asset, alias, or path of a .gguf file")
     n_ctx: int = Field(default=4096, ge=256, description="tokens of prompt and answer together")
@@ -39,6 +40,10 @@ class EmbeddedLlm(LlmParams):
     seed: int = 0
     max_tokens: int = Field(default=256, ge=1, description="tokens an answer may have")
     timeout: float = Field(default=300.0, gt=0, description="seconds for one answer")
+
+    def assets(self) -> tuple[str, ...]:
+        """Name the model, where it is an asset."""
+        return (self.ALIASES.get(self.model, self.model),)
 
     def model_file(self) -> Path:
         """Return the GGUF file, fetched if it is an asset. Raises ``UserError``."""
@@ -73,6 +78,7 @@ class OpenAILlm(LlmParams):
     The key is read from the environment only; a server on loopback needs none.
     """
 
+    hint: ClassVar[str] = "OpenAI, or any server that speaks its protocol"
     kind: Literal["openai"] = "openai"
     model: str = "gpt-4o-mini"
     base_url: str = OPENAI
@@ -91,6 +97,7 @@ class OpenAILlm(LlmParams):
 class FakeLlm(LlmParams):
     """LangChain's own fake: says ``replies`` in order, then from the start. For tests."""
 
+    hint: ClassVar[str] = "fixed replies, for tests"
     kind: Literal["fake"] = "fake"
     replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class AlfWorldEnv(EnvParams):
     """Rooms in text: find things, clean, heat or cool them, put them where they are to go."""
 
+    hint: ClassVar[str] = "rooms in text: find things, clean, heat or cool them, put them somewhere"
     kind: Literal["alfworld"] = "alfworld"
     data: str = Field(
         default="sample",

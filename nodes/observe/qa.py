@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class QaEnv(EnvParams):
     """Questions and answers over a corpus; a thread is one conversation of many turns."""
 
+    hint: ClassVar[str] = "questions about documents, one conversation a thread"
     kind: Literal["qa"] = "qa"
     conversational: ClassVar[bool] = True
     corpus: str = Field(

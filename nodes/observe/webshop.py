@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class WebShopEnv(EnvParams):
     """The WebShop world: search, open a product, choose options, buy."""
 
+    hint: ClassVar[str] = "a shop: search, open a product, choose options, buy"
     kind: Literal["webshop"] = "webshop"
     data: str = Field(
         default="sample",

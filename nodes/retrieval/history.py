@@ -11,6 +11,7 @@ from envs.messages.reading import readable
 from envs.messages.view import result_chunks
 from envs.protocols import Chunk
 from nodes.protocols import Embedder, Vector
+from nodes.retrieval.page import nearest
 from stores.text import words_of
 from stores.tokens import count_tokens
 
@@ -44,17 +45,13 @@ class HistorySource:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` parts nearest to ``vector`` by cosine."""
-        if not self._chunks or k <= 0 or self._embedder is None:
+        if self._embedder is None:
             return []
         chunks = self._chunks
         if len(chunks) > _EMBEDDED:
             by_words = word_scores(dict.fromkeys(words_of(self._asked), 1.0), chunks)
             chunks = tuple(chunks[i] for i in np.argsort(-by_words, kind="stable")[:_EMBEDDED])
-        rows = self._embedder().embed([shown_text(chunk) for chunk in chunks])
-        norm = float(np.linalg.norm(vector)) or 1.0
-        scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
-        order = np.argsort(-scores, kind="stable")[:k]
-        return [(chunks[i], float(scores[i])) for i in order]
+        return nearest(chunks, shown_text, self._embedder, vector, k)
 
     def find(self, query: str, k: int, how: str = "") -> list[tuple[Chunk, float]]:
         """Return up to ``k`` parts that share words with ``query``, best first."""

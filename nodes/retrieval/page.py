@@ -29,13 +29,23 @@ class PageSource:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` chunks nearest to ``vector`` by cosine; ties keep page order."""
-        if not self._chunks or k <= 0:
-            return []
-        rows = self._embedder().embed([describe(self._view, chunk) for chunk in self._chunks])
-        norm = float(np.linalg.norm(vector)) or 1.0
-        scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
-        order = np.argsort(-scores, kind="stable")[:k]
-        return [(self._chunks[i], float(scores[i])) for i in order]
+        return nearest(
+            self._chunks, lambda chunk: describe(self._view, chunk), self._embedder, vector, k
+        )
+
+
+def nearest(
+    chunks: Sequence[Chunk], text: Callable[[Chunk], str], embedder: Callable[[], Embedder],
+    vector: Vector, k: int,
+) -> list[tuple[Chunk, float]]:  # fmt: skip
+    """Return the ``k`` of ``chunks`` whose texts are nearest to ``vector`` by cosine, best first."""
+    if not chunks or k <= 0:
+        return []
+    rows = embedder().embed([text(chunk) for chunk in chunks])
+    norm = float(np.linalg.norm(vector)) or 1.0
+    scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
+    order = np.argsort(-scores, kind="stable")[:k]
+    return [(chunks[i], float(scores[i])) for i in order]
 
 
 @lru_cache(maxsize=4096)

@@ -6,11 +6,9 @@ builders stay pure, and a resumed or forked episode finds them in its checkpoint
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from envs.protocols import Chunk, Fragment, View
 from nodes.protocols import Embedder, Source, Vector
-from nodes.retrieval.page import describe
+from nodes.retrieval.page import describe, nearest
 from stores.text import one_line
 from stores.traces import Event
 
@@ -60,13 +58,10 @@ class WithPast:
 
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` candidates nearest to ``vector`` by cosine, best first."""
-        found = self._page.search(vector, k)
-        if self._past:
-            norm = float(np.linalg.norm(vector)) or 1.0
-            rows = self._embedder().embed([describe(self._view, chunk) for chunk in self._past])
-            scores = rows @ (np.asarray(vector, dtype=np.float32) / norm)
-            found += list(zip(self._past, map(float, scores), strict=True))
-        return sorted(found, key=lambda pair: -pair[1])[:k]
+        past = nearest(
+            self._past, lambda chunk: describe(self._view, chunk), self._embedder, vector, k
+        )
+        return sorted([*self._page.search(vector, k), *past], key=lambda pair: -pair[1])[:k]
 
 
 def candidates(

@@ -29,7 +29,7 @@ def bm25_over(
 ) -> Lexical:
     """Return BM25 over the candidates alone: a word is as rare as it is among them.
 
-    ``stemmed`` stems words (Porter), ``stopped`` drops English stop words (where not given: with stems).
+    ``stemmed`` stems words (Porter), ``stopped`` drops English stop words (not given: with stems).
     A word that a question says twice counts once.
     """
     drops = stemmed if stopped is None else stopped

@@ -1,7 +1,7 @@
 """Updaters that learn nothing: ``ema``, which a learned state must beat, and ``none``."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,6 +17,7 @@ class Ema(UpdaterParams):
     Words are hashed into ``dimension`` signed buckets; no model is asked.
     """
 
+    hint: ClassVar[str] = "a fading mean of what was read; learns nothing"
     kind: Literal["ema"] = "ema"
     dimension: int = Field(default=512, ge=8)
     decay: float = Field(default=0.6, ge=0, lt=1, description="what is kept at each event")
@@ -51,6 +52,7 @@ class _Mean:
 class NoUpdater(UpdaterParams):
     """Keep no recurrent state."""
 
+    hint: ClassVar[str] = "no memory of the episode's course"
     kind: Literal["none"] = "none"
 
     def build(self, resources: Resources) -> Updater:

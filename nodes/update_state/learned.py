@@ -5,7 +5,7 @@ torch is imported only when one is built.
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -55,12 +55,14 @@ class LearnedUpdater(UpdaterParams):
 class Gru(LearnedUpdater):
     """A two-layer GRU over the events, trained to foresee the next action."""
 
+    hint: ClassVar[str] = "a trained memory of the episode, the same size after any number of steps"
     kind: Literal["gru"] = "gru"
 
 
 class Ssm(LearnedUpdater):
     """A selective state-space block over the events; the same training, another core."""
 
+    hint: ClassVar[str] = "the same with another design (state space)"
     kind: Literal["ssm"] = "ssm"
 
 

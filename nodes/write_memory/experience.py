@@ -8,7 +8,7 @@ is old and was never used (see ``nodes.experience.grow``).
 """
 
 from collections import OrderedDict
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
@@ -18,8 +18,8 @@ from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParam
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.write_memory.trace import events_of
+from stores.bank.places import bank_place, seeded
 from stores.bank.state_bank import StateBank
-from stores.home import home
 
 _OPEN = 64  # unfinished episodes remembered
 
@@ -27,10 +27,11 @@ _OPEN = 64  # unfinished episodes remembered
 class ExperienceWriter(MemoryParams):
     """Add finished episodes to a state bank, return-based, and note which advice was given."""
 
+    hint: ClassVar[str] = "learns from finished episodes, for experience to advise"
     kind: Literal["experience"] = "experience"
     bank: str | None = Field(
         default=None,
-        description="folder (banks/state in $STATEGATE_HOME), or $STATEGATE_POSTGRES#NAME",
+        description="name ('state' by default) or folder, or $STATEGATE_POSTGRES#NAME",
     )
     vectors: str | None = Field(default=None, description="URL of a Chroma server to search on")
     updater: SerializeAsAny[UpdaterParams] = Field(
@@ -63,8 +64,10 @@ class Writer:
         self._params = params
         self._embedder = resources.embedder
         self._view = resources.view
-        place = params.bank or home() / "banks" / "state"
         make = make_of(self._embedder), updater_make(params.updater)
+        place = bank_place(params.bank)
+        if make[1] is None:
+            place = seeded(place, self._view.name, make[0])
         self.bank = StateBank(place, *make, create=True, vectors=params.vectors)
         is_kept = params.updater.kind != "none"
         self._updater = resources.get(params.updater) if is_kept else None

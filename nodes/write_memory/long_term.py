@@ -2,12 +2,12 @@
 
 import re
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from envs.protocols import UNKNOWN, answered
-from nodes.act.answer import NOTHING_FOUND
+from nodes.act.support import NOTHING_FOUND
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from nodes.resources import Resources
 from nodes.retrieval.entities import ExtractorKind, extractor_of
@@ -32,6 +32,7 @@ _ASKS = re.compile(
 class LongTermMemory(MemoryParams):
     """Write each turn once: found by question, answer and their sentences; small talk is left out."""
 
+    hint: ClassVar[str] = "keeps what was said, for later conversations"
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
     extractor: ExtractorKind = Field(

@@ -1,6 +1,6 @@
 """``trace``: every event of every episode to the trace store, as it happens."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from stores.traces.store import TraceStore
 class Trace(MemoryParams):
     """Write steps to SQLite or PostgreSQL; a step written twice is kept once."""
 
+    hint: ClassVar[str] = "writes every step down, to look at later"
     kind: Literal["trace"] = "trace"
     path: str | None = Field(
         default=None,

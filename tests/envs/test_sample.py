@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from envs.webshop import WebShop
+from envs.webshop import WebShop, reward
 from tests.envs.sample import make
 
 FOLDER = files("envs.webshop.sample")
@@ -142,3 +142,23 @@ def test_buying_what_the_goal_names_earns_everything(shop):
             session, observation = shop.step(session, action)
         assert observation.done
         assert observation.reward == 1.0, (goal, observation.info["reward"])
+
+
+def test_the_sample_is_played_without_the_parser(shop, monkeypatch):
+    """The nouns of its titles ship: nobody needs a download for a first episode."""
+    shipped = reward._shipped()
+    assert shipped.keys() == {product.name for product in shop.products.values()}
+    assert all(product["name"] in shipped for product in shop.goals)
+
+    def refuse():
+        raise AssertionError("the parser was asked for")
+
+    reward.nouns.cache_clear()
+    monkeypatch.setattr(reward, "_parser", refuse)
+    assert shop.oracle(0) == 1.0
+
+
+def test_the_shipped_nouns_are_the_parsers():
+    parser = reward._parser()
+    for title, nouns in list(reward._shipped().items())[::20]:
+        assert nouns == [t.text.lower() for t in parser(title) if t.pos_ in ("NOUN", "PROPN")]

@@ -152,3 +152,10 @@ def test_a_world_that_lists_its_tasks_is_asked_for_them():
 def test_a_table_shows_values_with_their_errors():
     shown = table([{"agent": "full", "n": 4, "success": 0.5, "success_se": 0.25, "errors": 1}])
     assert shown.splitlines()[-1].split() == "| full | 4 | 50.0 ± 25.0 | 1 |".split()
+
+
+def test_compress_without_a_state_says_what_to_set(tmp_path):
+    agents = {"compress": ["context.kind=compress"]}
+    with pytest.raises(UserError, match=r"reads the recurrent state: set updater\.kind=gru"):
+        run_live(BASE, agents, range(1), str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()

@@ -29,6 +29,7 @@ from examples.scripted import Scripted
 from graph.middleware import ContextMiddleware, build_messages
 from graph.recall_tool import recalled
 from graph.tool_results import shorten_results
+from stores.assets.fetch import ASSETS
 from tests.graph.test_middleware import (
     ASK,
     Recaller,
@@ -304,6 +305,31 @@ def test_a_strange_private_state_and_a_strange_bill_do_no_harm() -> None:
     audits = audits_of(agent.stream(asked, THREAD, stream_mode="custom"))
     assert not audits[-1]["problem"]  # decided anew
     assert not audits[-1]["over_by"]
+
+
+@pytest.mark.parametrize("updater", ["ema", "none", {"kind": "ema", "dimension": 64}])
+def test_a_state_that_nothing_was_trained_on_does_no_harm(updater: Any) -> None:
+    middleware = ContextMiddleware("compress", 2000, updater=updater)
+    agent = agent_of(Scripted.of(pages(*range(6)), "done"), [middleware])
+    audits = audits_of(agent.stream(ASK, stream_mode="custom"))
+    assert not any(a["problem"] or a["over_by"] for a in audits)
+    assert any(a["rows"] for a in audits)
+
+
+@pytest.mark.parametrize("kind", ["gru", "ssm"])
+def test_a_learned_state_reads_the_messages(kind: str) -> None:
+    pytest.importorskip("torch")
+    if not ASSETS["minilm"].is_present:
+        pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
+    middleware = ContextMiddleware("compress", 2000, updater=kind, timeout=120)
+    agent = agent_of(
+        Scripted.of(pages(0, 1, 2), "done"), [middleware], checkpointer=InMemorySaver()
+    )
+    audits = audits_of(agent.stream(ASK, THREAD, stream_mode="custom"))
+    assert not any(a["problem"] for a in audits)
+    kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
+    assert kept["read"] == 7
+    assert len(kept["recurrent"]) > 1000
 
 
 # ToolNode -----------------------------------------------------------------------------------------

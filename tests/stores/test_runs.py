@@ -120,7 +120,13 @@ def test_another_repository_lends_no_commit(tmp_path, monkeypatch):
     package.mkdir(parents=True)
     monkeypatch.setattr(runs, "_ROOT", package)
     assert provenance(["x"])["commit"] == "unknown (not a git checkout)"
+    # Put beside their own files, at the top of their repository, it is still not theirs.
     monkeypatch.setattr(runs, "_ROOT", tmp_path)
+    monkeypatch.setattr(runs, "__file__", str(tmp_path / "runs.py"))
+    (tmp_path / "runs.py").write_text("")
+    assert provenance(["x"])["commit"] == "unknown (not a git checkout)"
+    git("add", "runs.py")
+    git("commit", "-m", "ours")
     assert provenance(["x"])["commit"].startswith(
         subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, text=True, check=True

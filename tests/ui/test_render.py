@@ -22,14 +22,8 @@ from ui.app.render.charts import (
     render_similarity,
     scatter,
 )
-from ui.app.render.context import (
-    Lane,
-    fold_history,
-    piece_order,
-    render_context,
-    render_lanes,
-    shading,
-)
+from ui.app.render.compare import Lane, piece_order, render_lanes
+from ui.app.render.context import fold_history, render_context, shading
 from ui.app.render.episode import Stop, render_pipeline, render_reward, render_trail
 from ui.app.render.html import brief, macros, note, percent, safe
 from ui.app.render.page import render_outcome, render_page
@@ -148,7 +142,7 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     drawn = render_context(built, 4, {"entry:B": "gone words"})
     assert ">3</b>/9" in drawn
     assert ">0</b>/7" in drawn
-    assert "1 of 2 affordances dropped" in drawn
+    assert "1 of 2 buttons and links lost" in drawn
     assert "sg-act-lost" in drawn
     assert "over the budget" in drawn
     assert "gone words" in drawn

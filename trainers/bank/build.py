@@ -1,10 +1,4 @@
-"""Build banks from recorded episodes, and better a state bank's advice later; goes on where it stopped.
-
-stategate bank build runs/traces.sqlite --out banks/state
-stategate bank build traces.jsonl --out banks/state --include-incorrect --annotator hindsight
-stategate bank build traces.jsonl --out banks/trace --kind trace
-stategate bank hindsight banks/state runs/traces.sqlite --watch 60
-"""
+"""Build banks from recorded episodes, and better their advice later; goes on where it stopped."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing

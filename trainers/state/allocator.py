@@ -1,8 +1,5 @@
 """Train the learned allocator: how much detail each chunk needs for the expert's next action.
 
-    stategate train allocator
-    stategate train allocator --config allocator_ssm
-
 A chunk with a share of the room is read as a mixture of its bare affordances' and its full text's
 embeddings (and match features), by how much of its text the share pays for. The frozen retriever reads
 the mixtures and must still pick the chunk that the expert acted on, at budgets drawn from 5 to 60 % of

@@ -1,9 +1,5 @@
 """Phase 1: train a state model to foresee the class of the next action.
 
-    stategate train state
-    stategate train state --config state_sample      (the sample catalogue, minutes)
-    stategate train state --config state_ssm
-
 Reports accuracy and macro-F1 on held-out episodes beside the majority class and a classifier of the
 last page's words. Resumes after a stop; runs on the GPU if there is one.
 """

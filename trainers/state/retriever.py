@@ -1,8 +1,5 @@
 """Phase 2: train ``query_proj`` to rank the right chunk first; the state model stays frozen.
 
-    stategate train retriever
-    stategate train retriever --config retriever_ssm
-
 Triplet loss over cosines (margin 0.2, 16 negatives: the page's other chunks first, then those of
 other pages); rank accuracy is the share of decisions whose chunk comes first on its own page. The state
 at each decision has seen that decision's own page, as it has when a context is built.

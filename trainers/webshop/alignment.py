@@ -1,7 +1,5 @@
 """Train the aligner: which words of an instruction matter, which values it asks for or excludes.
 
-    stategate train aligner
-
 Goals of training products, and made ones for products that no goal names, are said in the wordings
 to train on; choices are those of the goal's product and of others that the shop's search finds for it,
 so that a value that is not offered is seen too. Products are split between training and validation;

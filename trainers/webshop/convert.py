@@ -1,8 +1,5 @@
 """Other people's WebShop traces in the form of our trajectories.
 
-    stategate data convert react react_davinci002_webshop_500.jsonl --out runs/react.jsonl
-    stategate data convert human mturk/ --out runs/trajectories/human.jsonl
-
 ``react``: ReAct's prompt traces; thoughts are dropped, pages become our `text` pages. ``human``: the
 logs of WebShop's own server, which name pages and choices but hold no product texts: results show ASINs
 alone, and only the goal's own product has its title.

@@ -1,9 +1,5 @@
 """Imitation: train the ``policy`` actor to do as the expert did, whatever builder made its context.
 
-    stategate data trajectories --practice --data official --out runs/trajectories/practice
-    stategate train actor
-    stategate train actor --config actor_sample          (the sample catalogue, minutes)
-
 Each episode is read by a builder and at a budget drawn at random, so that no builder is favoured. The
 negatives are hard ones: a decision is a choice among everything that the page offers, which after a
 search for the wish are its look-alikes, and half of the episodes open the best-looking wrong product

@@ -1,7 +1,4 @@
-"""Play goals with the rule actor in several styles, mistakes included, to fill a trace store.
-
-stategate bank practice --goals train --set env.data=official --out runs/train.sqlite
-"""
+"""Play goals with the rule actor in several styles, mistakes included, to fill a trace store."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

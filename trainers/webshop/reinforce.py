@@ -1,8 +1,5 @@
 """Reinforcement: the ``policy`` actor improves on the shop's own reward, in thousands of episodes.
 
-    stategate train reinforce
-    stategate train reinforce --set epochs=5      (ends a run there: the best is kept)
-
 Group-relative policy gradient (Shao et al. 2024, without their length term): each goal is played by a
 group of episodes that read through the same builder at the same budget, and an episode's advantage is
 its reward less the group's mean, over the iteration's standard deviation. Ratios are clipped as in PPO;

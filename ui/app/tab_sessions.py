@@ -67,10 +67,13 @@ class Turns:
         self.epoch = 0
 
     @contextmanager
-    def taking_turn(self, busy: str) -> Iterator[Callable[[], bool]]:
-        """Hold the turn; yields what says whether it was not left. Raises ``UserError`` (``busy``)."""
+    def taking_turn(self, busy: str, patience: float = 0.0) -> Iterator[Callable[[], bool]]:
+        """Hold the turn; yields what says whether it was not left.
+
+        Raises ``UserError`` (``busy``) where another move has it for longer than ``patience`` seconds.
+        """
         turn = self._turn
-        if not turn.acquire(blocking=False):
+        if not turn.acquire(timeout=patience):
             raise UserError(busy)
         try:
             yield lambda: self._turn is turn

@@ -15,9 +15,10 @@ from stores.home import home
 from ui.app.agents import Agents
 from ui.app.conversation import Conversations
 from ui.app.guard import Guard, bound_to, owner_of
+from ui.app.guide import ADDRESS, FIRST, guide_routes, has_guide
 from ui.app.render.html import macros
 from ui.app.tab_sessions import TabSessions
-from ui.app.tabs.common import App, asset
+from ui.app.tabs.common import QUIET, App, asset
 from ui.app.tabs.compare import CompareTab
 from ui.app.tabs.episode import EpisodeTab
 from ui.app.tabs.memory import MemoryTab
@@ -75,17 +76,18 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
     tabs = TabSessions(home() / "ui" / "tabs")
     tabs.prune()
     app = App(Workspaces(config, agents, tabs))
+    link = f"{ADDRESS}/{FIRST}" if has_guide() else ""
     with gr.Blocks(title="Stategate", analytics_enabled=False, fill_width=True) as blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
-            gr.HTML(macros("frame").head(), scale=3, min_width=300)
+            gr.HTML(macros("frame").head(link), scale=3, min_width=300)
             pipeline = gr.HTML(elem_id="sg-pipeline", scale=4, min_width=300)
-        first = "messages" if messages else "episode"
+        first = "messages" if messages else "compare"
         with gr.Tabs(selected=first, elem_id="sg-tabs") as places:
+            with gr.Tab("Compare", id="compare") as compare_tab:
+                compare = CompareTab(app)
             with gr.Tab("Episode", id="episode"):
                 episode = EpisodeTab(app, pipeline)
-            with gr.Tab("Fork and compare", id="compare") as compare_tab:
-                compare = CompareTab(app)
             with gr.Tab("State", id="state") as state_tab:
                 StateTab(app, agents.resources).wire(state_tab)
             with gr.Tab("QA", id="qa") as qa_tab:
@@ -114,10 +116,12 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
 
         if messages:
             thread.load(blocks)
-        blocks.load(
+        opened = blocks.load(
             open_page, [app.tab], [app.tab, *episode.outputs],
             js=asset("tab.js"), show_progress="hidden", api_visibility="private",
         )  # fmt: skip
+        asked = [app.tab, compare.kinds, compare.budget]
+        opened.then(compare.begin, asked, compare.outputs, **QUIET)
     return blocks  # type: ignore[no-any-return]
 
 
@@ -148,7 +152,8 @@ def serve(
             server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
             show_error=True, footer_links=[], prevent_thread_lock=True, theme=make_theme(),
             css=asset("style.css"),
-            app_kwargs={"middleware": [Middleware(Guard), Middleware(ContentPolicy)]},
+            app_kwargs={"middleware": [Middleware(Guard), Middleware(ContentPolicy)],
+                        "routes": guide_routes()},
             max_file_size="50mb",
         )  # fmt: skip
     except OSError as error:

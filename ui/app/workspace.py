@@ -5,9 +5,10 @@ tab that named it, is found again after a reload, and is found again after the s
 the checkpointer.
 """
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from envs.protocols import Observation, View, World, fill, takes_text
@@ -22,6 +23,12 @@ from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 #: Slots that one may change in the middle of an episode (a session's overrides).
 SWAPPABLE = ("context", "actor")
 _BUSY = "a step is being taken: wait for it, or stop it"
+#: Seconds that a move waits for somebody who only looks.
+_PATIENCE = 15.0
+#: Episodes and forks that a tab can go back to.
+_BRANCHES = 12
+#: Actors that ask a model or a person: they do not act before somebody asks for it.
+_ASKED_FIRST = ("human", "scripted")
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,39 @@ class Seen:
     def by_hand(self) -> bool:
         """Whether a person took the step."""
         return self.result.decision.reason == "a person's own action"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """An episode or a fork of this tab: its thread, and what one has to know to go back to it.
+
+    ``read_with`` holds the overrides of each step, ``at`` the step where a fork left another branch.
+    """
+
+    thread: str
+    task: str
+    kind: str
+    overrides: Mapping[str, Any]
+    read_with: tuple[Mapping[str, Any], ...] = ()
+    reward: float | None = None
+    at: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken."""
+        return len(self.read_with)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an episode went that was played on from a moment. ``lost`` counts unreadable commands."""
+
+    reward: float
+    done: bool
+    steps: int
+    tokens: int
+    lost: int
+    thread: str
 
 
 class Workspace(Turns):
@@ -52,7 +92,11 @@ class Workspace(Turns):
         self.compared_at: int | None = None
         self.compared_page: Observation | None = None
         self.compared_label = ""
+        self.compared_of: tuple[str, int] | None = None  # thread and steps of the comparison
+        self.branches: dict[str, Branch] = {}
         self._tabs = tabs
+        self._looks = False
+        self._claim = threading.Lock()
         self._overrides: dict[str, Any] = {}
         self.is_new = True  # nothing was ever started here
 
@@ -95,6 +139,17 @@ class Workspace(Turns):
         return at if at is not None and at < len(self.trail) else None
 
     @property
+    def stands_at(self) -> tuple[str, int] | None:
+        """The thread and how many steps of it were taken."""
+        return (self.session.thread_id, len(self.trail)) if self.session is not None else None
+
+    @property
+    def acts_at_once(self) -> bool:
+        """Whether the actor takes milliseconds, needs nobody, and so may act without being told to."""
+        actor = self.config.actor
+        return not actor.asks_model and actor.kind not in _ASKED_FIRST
+
+    @property
     def overrides(self) -> dict[str, Any]:
         """The slots that this tab swapped, by name."""
         return dict(self.session.overrides if self.session is not None else self._overrides)
@@ -113,8 +168,58 @@ class Workspace(Turns):
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
-            self.lanes, self.compared_at = [], None
+            self.forget_comparison()
             self.is_new = False
+
+    def forget_comparison(self) -> None:
+        """Drop what was compared: it is of another moment."""
+        self.lanes, self.compared_at, self.compared_page = [], None, None
+        self.compared_of = None
+
+    def claims_comparison(self) -> bool:
+        """Whether this moment is still to be compared; whoever asks first compares it."""
+        with self._claim:
+            if self.stands_at is None or self.compared_of == self.stands_at:
+                return False
+            self.compared_of = self.stands_at
+            return True
+
+    def go_to(self, thread: str) -> None:
+        """Go back to an episode or fork of this tab. Raises ``UserError`` for an unknown one."""
+        with self._move(optional=True):
+            branch = self.branches.get(thread)
+            if branch is None:
+                raise UserError("this episode is not kept: start another one")
+            session = Session(self.graph, thread, context=branch.overrides)
+            if "session" not in session.values:
+                raise UserError("the checkpoints of this episode are gone: start another one")
+            self._resume(session, branch.read_with)
+            self._overrides.update(session.overrides)
+            self.forget_comparison()
+
+    def play_out(self, context: Mapping[str, Any], step: int | None) -> Ending:
+        """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
+        with self._move() as session:
+            turn = self._turn
+            at = len(self.trail) if step is None else step
+            now = step is None or at == len(self.trail)
+            copy = session.fork({"context": context}, new_thread("ui"), None if now else at)
+            own = _dumped(copy.overrides)
+            results = []
+            for result in copy.iterate():
+                results.append(result)
+                if self._turn is not turn:  # left: nobody waits for it
+                    break
+            values = copy.values
+            ending = Ending(
+                float(values["reward"]), bool(values["done"]), int(values["steps"]),
+                sum(result.tokens for result in results),
+                sum(len(result.context.dropped_actions) for result in results), copy.thread_id,
+            )  # fmt: skip
+            if self._turn is turn:
+                read_with = [*(seen.overrides for seen in self.trail[:at]), *([own] * len(results))]
+                self._note(copy, read_with, ending.reward, at)
+            return ending
 
     def step(self) -> StepResult:
         """Let the actor take a step."""
@@ -130,12 +235,16 @@ class Workspace(Turns):
             session.back(n)
             self._cut(len(self.trail) - n)
 
-    def look(self, context: Mapping[str, Any], step: int | None) -> Preview:
+    def look(self, context: Mapping[str, Any], step: int | None, patience: float = 0.0) -> Preview:
         """Say what a builder makes of this moment, or of where ``step`` began."""
-        with self._move() as session:
-            asks = self.config.actor.kind != "human"
-            preview: Preview = session.look({"context": context}, step, act=asks)
-            return preview
+        with self._move(patience=patience) as session:
+            self._looks = True
+            try:
+                asks = self.config.actor.kind != "human"
+                preview: Preview = session.look({"context": context}, step, act=asks)
+                return preview
+            finally:
+                self._looks = False
 
     def swap(self, slots: Mapping[str, Any]) -> None:
         """Go on with other nodes in :data:`SWAPPABLE` slots (``{"context": {...}}``)."""
@@ -154,6 +263,7 @@ class Workspace(Turns):
             self.session = session.fork(context, new_thread("ui"), None if now else at)
             self._overrides.update(self.session.overrides)
             self._cut(at)
+            self._note(self.session, [seen.overrides for seen in self.trail], None, at)
 
     def abandon(self) -> None:
         """Leave a step that does not end: go on from before it, on a copy.
@@ -172,6 +282,8 @@ class Workspace(Turns):
         with self._move(optional=True):
             self.graph, self.session, self.trail = graph, None, []
             self.looked_at, self._overrides = None, {}
+            self.branches = {}
+            self.forget_comparison()
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Find the episode again that :meth:`_keep` wrote down, through the checkpointer."""
@@ -182,10 +294,40 @@ class Workspace(Turns):
             return
         session = Session(self.graph, str(kept["thread"]), context=overrides)
         if "session" in session.values:
-            read_with = {i: step["overrides"] for i, step in enumerate(kept.get("steps") or ())}
-            steps = session.replay(read_with)
-            self.session = session
-            self.trail = [Seen(result, read_with.get(result.step, {})) for result in steps]
+            self._resume(session, [step["overrides"] for step in kept.get("steps") or ()])
+        for row in kept.get("branches") or ():
+            branch = Branch(**{**row, "read_with": tuple(row.get("read_with") or ())})
+            self.branches[branch.thread] = branch
+
+    def _resume(self, session: Session, read_with: Sequence[Mapping[str, Any]]) -> None:
+        """Take up a session whose steps were read with these overrides, one a step."""
+        known = dict(enumerate(read_with))
+        steps = session.replay(known)
+        self.session, self.looked_at = session, None
+        self.trail = [Seen(result, known.get(result.step, {})) for result in steps]
+
+    def _note(
+        self,
+        session: Session,
+        read_with: Sequence[Mapping[str, Any]],
+        reward: float | None,
+        at: int | None = None,
+    ) -> None:
+        """Write down where a session stands, so that one can go back to it; the oldest goes."""
+        values = session.values
+        if "session" not in values:
+            return
+        known = self.branches.pop(session.thread_id, None)
+        context = {**self._agent.config.model_copy(update=session.overrides).context.model_dump()}
+        task = self.world.instruction(values["session"])
+        branch = Branch(
+            session.thread_id, task, f"{context['kind']} · {context['budget']}",
+            _dumped(session.overrides), tuple(map(dict, read_with)), reward,
+            at if known is None else known.at,
+        )  # fmt: skip
+        self.branches[branch.thread] = branch
+        while len(self.branches) > _BRANCHES:
+            del self.branches[next(iter(self.branches))]
 
     def _take(self, move: Any) -> StepResult:
         with self._move() as session:
@@ -203,14 +345,23 @@ class Workspace(Turns):
         self.looked_at = None
 
     @contextmanager
-    def _move(self, optional: bool = False) -> Iterator[Any]:
+    def _move(self, optional: bool = False, patience: float = 0.0) -> Iterator[Any]:
         """Hold this tab's turn; the episode is kept when the move is over."""
-        with self.taking_turn(_BUSY) as is_mine:
+        # Who looks takes no step and is done soon: nobody is refused for that.
+        with self.taking_turn(_BUSY, max(patience, _PATIENCE if self._looks else 0)) as is_mine:
             try:
                 yield self.session if optional else self.running
             finally:
                 if is_mine():
+                    with suppress(UserError):  # a world that cannot be drawn now: kept without it
+                        self._note_here()
                     self._keep()
+
+    def _note_here(self) -> None:
+        session = self.session
+        if session is not None:
+            reward = float(session.values["reward"]) if self.trail and session.done else None
+            self._note(session, [seen.overrides for seen in self.trail], reward)
 
     def _keep(self) -> None:
         if self._tabs is None:
@@ -220,6 +371,7 @@ class Workspace(Turns):
             "thread": self.session.thread_id if self.session is not None else None,
             "overrides": _dumped(self.overrides),
             "steps": [{"overrides": dict(seen.overrides)} for seen in self.trail],
+            "branches": [asdict(branch) for branch in self.branches.values()],
         }
         self._tabs.write(self.tab, values)
 

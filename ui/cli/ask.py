@@ -42,6 +42,7 @@ def ask(
     session = open_session(config, corpus, user, overrides, name, thread is not None)
     out = output.console(stderr=json_target == "-")
     open_corpus(session)
+    load_model(session)
     result = speak(session, question, out)
     titles = _titles(session) if show or json_target is not None else {}
     if show:
@@ -65,6 +66,7 @@ def chat(
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")
     open_corpus(session)
+    load_model(session)
     while True:
         try:
             question = input("> ").strip()
@@ -108,9 +110,23 @@ def open_corpus(session: "Session") -> None:
         return
     if output.console(stderr=True).is_terminal:
         output.say(f"reading {getattr(env, 'corpus', 'the documents')} …", "dim", stderr=True)
-    index = env.index(session.agent.resources)
+    with output.working("indexing the documents"):
+        index = env.index(session.agent.resources)
     if not index.passages:
         output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
+
+
+def load_model(session: "Session") -> None:
+    """Start the chat model where the actor asks one: told apart from its thinking."""
+    from ui.downloads import needed, to_fetch
+
+    config = session.agent.config
+    if not config.actor.asks_model or config.llm is None:
+        return
+    if fetched := to_fetch(needed(config)):
+        output.say(f"first this fetches {fetched}, once", "yellow", stderr=True)
+    with output.working("loading the model"):
+        _ = session.agent.resources.llm
 
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
@@ -130,7 +146,8 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
             written.append(text)
         out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
-    with thinking or nullcontext():
+    quiet = nullcontext() if out.is_terminal else output.working("thinking")
+    with thinking or nullcontext(), quiet:
         result = put_question(session, question, show)
     final = _answer_of(result)
     if "".join(written).strip() != final:

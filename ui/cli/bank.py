@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stores.bank.places import bank_place
 from stores.errors import UserError
 from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import JsonFile, Limit, Overrides, command, command_group, opt, say, write_json
+from ui.cli.output import (
+    JsonFile,
+    Limit,
+    Overrides,
+    command,
+    command_group,
+    opt,
+    say,
+    working,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -17,8 +28,8 @@ if TYPE_CHECKING:
 
 bank_app = command_group(
     "Make, look at, and tend banks of experience.",
-    "stategate bank search banks/state 'Find me a red wool scarf'",
-    "stategate run webshop-experience --goal 3 --set context.bank=banks/state",
+    "stategate bank search state 'Find me a red wool scarf'",
+    "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
 _Traces = Annotated[
     list[Path], typer.Argument(help="Trace databases, JSON or JSONL files, or folders of them.")
@@ -29,13 +40,17 @@ _PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
 _Trust = Annotated[
     float, opt("Of who made them: 1 is yourself; advice needs 0.5 or more.", min=0, max=1)
 ]
-_Folder = Annotated[Path, typer.Argument(metavar="BANK", help="The bank's folder.")]
+_Folder = Annotated[
+    Path, typer.Argument(metavar="BANK", help="Its name or folder.", parser=bank_place)
+]
 
 
-@command(bank_app, "stategate bank build runs/p.sqlite --out banks/state --include-incorrect")
+@command(bank_app, "stategate bank build runs/p.sqlite --include-incorrect")
 def build(
     traces: _Traces,
-    out: Annotated[Path, opt("The bank; goes on if it is there.", metavar="FOLDER")],
+    out: Annotated[
+        str | None, opt("Else 'state' or 'trace'; goes on if there.", metavar="NAME|FOLDER")
+    ] = None,
     kind: Annotated[str, opt("'state' (advice a step) or 'trace' (a task).")] = "state",
     annotator: Annotated[str, opt("'return' (no calls) or 'hindsight' (one a task).")] = "return",
     include_incorrect: Annotated[
@@ -70,20 +85,25 @@ def build(
         captions = Captions(resources.llm, resources.llm_params.model_dump_json())
         episodes = [captions.caption(episode) for episode in episodes]
         _tell_problems(captions.problems, "without a caption")
+    place = bank_place(out, kind)
     if kind == "trace":
-        _tell(build_trace_bank(out, episodes, resources, crew), out)
+        with working("building the bank"):
+            built = build_trace_bank(place, episodes, resources, crew)
+        _tell(built, place)
         return
     is_judged = annotator == "hindsight"
     judge = _judge(resources, episodes, concurrency, per_minute) if is_judged else None
     params = settled.updater if updater else None
-    _tell(build_state_bank(out, episodes, resources, judge, params, crew=crew), out)
+    with working("building the bank"):
+        built = build_state_bank(place, episodes, resources, judge, params, crew=crew)
+    _tell(built, place)
     if judge is not None:
         _tell_cost(judge)
 
 
-@command(bank_app, "stategate bank hindsight banks/state runs/traces.sqlite --watch 60 &")
+@command(bank_app, "stategate bank hindsight state runs/traces.sqlite --watch 60 &")
 def hindsight(
-    folder: Annotated[Path, typer.Argument(help="The state bank.")],
+    folder: _Folder,
     traces: _Traces,
     limit: Limit = None,
     concurrency: _Calls = 1,
@@ -135,7 +155,7 @@ def practice(
     say(f"{played} episodes played, in {out}")
 
 
-@command(bank_app, "stategate bank show banks/state --limit 5")
+@command(bank_app, "stategate bank show state --limit 5")
 def show(
     folder: _Folder,
     limit: Annotated[int, opt("Rows to show, those of most worth.", min=0)] = 5,
@@ -161,8 +181,7 @@ def show(
         "used": sum(row.uses for row in rows),
     }
     best = sorted(rows, key=lambda row: (row.n if episode else -row.q, row.n))[:limit]
-    if json_target is not None:
-        write_json(json_target, {**facts, "shown": [_plain(row) for row in best]})
+    if wrote(json_target, {**facts, "shown": [_plain(row) for row in best]}):
         return
     for key, value in facts.items():
         shown = f"{value:.2f}" if isinstance(value, float) else value
@@ -173,7 +192,7 @@ def show(
         _print(row)
 
 
-@command(bank_app, "stategate bank search banks/state 'Find me a red wool scarf' -k 3")
+@command(bank_app, "stategate bank search state 'Find me a red wool scarf' -k 3")
 def search(
     folder: _Folder,
     text: Annotated[str, typer.Argument(help="A question, or a whole state as text.")],
@@ -189,14 +208,13 @@ def search(
 
     settled, resources = _resources(config, overrides)
     hits = nearest_rows(folder, text, k, resources, resources.get(settled.env))
-    if json_target is not None:
-        write_json(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits])
+    if wrote(json_target, [{"score": hit.score, **_plain(hit.row)} for hit in hits]):
         return
     for hit in hits:
         _print(hit.row, hit.score)
 
 
-@command(bank_app, "stategate bank edit banks/state 1f2e3d --q 0")
+@command(bank_app, "stategate bank edit state 1f2e3d --q 0")
 def edit(
     folder: _Folder,
     row: Annotated[str, typer.Argument(help="The row's id (see show).")],
@@ -218,7 +236,7 @@ def edit(
     _print(bank.change(row, q=q, **changes))
 
 
-@command(bank_app, "stategate bank prune banks/state --keep 50000 --useless")
+@command(bank_app, "stategate bank prune state --keep 50000 --useless")
 def prune(
     folder: _Folder,
     keep: Annotated[int | None, opt("Rows to keep at most.", min=0)] = None,
@@ -238,21 +256,25 @@ def prune(
     say(f"{gone} rows removed, {len(bank)} left")
 
 
-@command(bank_app, "stategate bank merge banks/a banks/b --out banks/all")
+@command(bank_app, "stategate bank merge a b --out all")
 def merge(
-    folders: Annotated[list[Path], typer.Argument(metavar="BANKS", help="Banks to put together.")],
-    out: Annotated[Path, opt("The bank they go to.", metavar="FOLDER")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="BANKS", help="Banks to put together.", parser=bank_place),
+    ],
+    out: Annotated[str, opt("The bank they go to.", metavar="NAME|FOLDER")],
     trust: _Trust = 1.0,
 ) -> None:
     """Put banks of one make together; a row that is in several comes once."""
     from stores.bank import bank
 
     sources = [bank.open_bank(folder) for folder in folders]
-    added = sum(bank.merge(source, out, trust) for source in sources)
-    say(f"{added} new rows in {out}")
+    place = bank_place(out)
+    added = sum(bank.merge(source, place, trust) for source in sources)
+    say(f"{added} new rows in {place}")
 
 
-@command(bank_app, "stategate bank export banks/state rows.jsonl")
+@command(bank_app, "stategate bank export state rows.jsonl")
 def export(
     folder: _Folder, target: Annotated[Path, typer.Argument(help="The JSONL file to write.")]
 ) -> None:
@@ -286,7 +308,7 @@ def _judge(
     return judge
 
 
-def _tell(built: "Built", folder: Path) -> None:
+def _tell(built: "Built", folder: str | Path) -> None:
     summary = f"{built.rows} rows from {built.read} episodes in {folder}"
     summary += f", {built.known} were there already" if built.known else ""
     if built.leaks:

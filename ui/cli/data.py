@@ -72,7 +72,7 @@ def trajectories(
     episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
-    others: Annotated[str, opt("Actors that shop beside the expert: rule,policy.")] = "rule",
+    others: Annotated[str, opt("Actors that play beside the expert: rule,policy.")] = "rule",
     seed: int = 0,
     workers: Workers = 1,
     ray: Ray = None,

@@ -210,7 +210,7 @@ def memory(
 def entities(
     run: Run,
     agents: Annotated[str, opt("Of rules, spacy, model.")] = "rules,spacy",
-    data: Annotated[str, opt("'articles' of many fields, or 'sample'.")] = "articles",
+    data: Annotated[str, opt("'articles' of many fields, 'turns', or 'sample'.")] = "articles",
     split: _Split = "test",
 ) -> Any:
     """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
@@ -218,6 +218,19 @@ def entities(
 
     what = (names(agents), data, split, run.config, run.overrides)
     return partial(run_entities, run.out, *what, command_line())
+
+
+@evaluation(
+    eval_app,
+    "stategate eval answers --set actor.kind=answer --limit 8 --out runs/a",
+    config="qa",
+    without=("seed",),
+)
+def answers(run: Run, limit: Limit = None) -> Any:
+    """Ask what three corpora answer and what they don't: right, wrong, declined."""
+    from evals.qa.answerable import run_answers
+
+    return partial(run_answers, run.out, run.config, _extractive(run), limit, command_line())
 
 
 @evaluation(

@@ -11,7 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ui.cli.output import Config, JsonFile, Overrides, check_target, command, opt, say, write_json
+from ui.cli.output import (
+    Config,
+    JsonFile,
+    Overrides,
+    check_target,
+    command,
+    opt,
+    say,
+    working,
+    write_json,
+)
 
 Workers = Annotated[int, opt("Processes that share the work.", min=1)]
 Ray = Annotated[
@@ -70,14 +80,14 @@ def evaluation(
 
         @functools.wraps(function)
         def run(**given: Any) -> None:
-            from evals.core.task import spread
-
             told = {name: default for name, (_, default) in _FLAGS.items()}
             told |= {name: given.pop(name) for name in added}
             common = Run(told["out"], told["config"], told["overrides"] or [], told["seed"])
-            measured = function(common, **given)
             check_target(told["json_target"])
-            with resumable(common.out):
+            with resumable(common.out), working(f"{function.__name__}: loading and measuring"):
+                from evals.core.task import spread
+
+                measured = function(common, **given)
                 crew = crew_of(told["workers"], told["ray"], told["deadline"])
                 summary = spread(measured, crew)
             finish(summary, common.out, told["json_target"], show or show_table)

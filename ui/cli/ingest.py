@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import JsonFile, Overrides, opt, say, write_json
+from ui.cli.output import JsonFile, Overrides, opt, say, working, write_json
 
 if TYPE_CHECKING:
     from stores.corpus.corpus import Changes, Corpus
@@ -50,17 +50,19 @@ def ingest(
     is_known = corpus in corpus_names()
     target = Corpus(corpus)
     try:
-        changes = _read(target, sources, fresh, int(max_mb * 1e6), crew)
+        with working("reading the documents"):
+            changes = _read(target, sources, fresh, int(max_mb * 1e6), crew)
     except BaseException:
         if not is_known and target.is_new():  # a failed beginning leaves nothing behind
             target.remove()
         raise
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
-    if crew is not None:
-        cuts = Chunking.parse(chunking)
-        passages, _ = prepare(target, cuts, prepared_key(target, cuts))
-        embed_ahead(settled.embedder, [titled(passage) for passage in passages], crew)
-    index = env.index(Resources(None, settled.embedder))
+    with working(f"indexing corpus {corpus}"):
+        if crew is not None:
+            cuts = Chunking.parse(chunking)
+            passages, _ = prepare(target, cuts, prepared_key(target, cuts))
+            embed_ahead(settled.embedder, [titled(passage) for passage in passages], crew)
+        index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     if json_target is not None:
         skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]

@@ -1,7 +1,6 @@
 """``stategate kinds``: what can fill each slot, with every parameter."""
 
 import json
-import re
 import types
 import typing
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,19 +45,18 @@ def catalogue(registry: "Registry", slots: typing.Iterable[str]) -> dict[str, An
             summary = (kind.cls.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
             fields = kind.cls.model_fields.items()
             own = [_parameter(field, info) for field, info in fields if field != "kind"]
-            told = {"kind": name, "owner": kind.owner, "summary": summary, "parameters": own}
-            members.append(told)
+            told = {"kind": name, "owner": kind.owner, "hint": kind.hint, "summary": summary}
+            members.append({**told, "parameters": own})
     return {"slots": described, "broken": dict(registry.broken)}
 
 
 def markdown(described: dict[str, Any], owner: str | None = None) -> str:
-    """Return a table: slot, kind, and the first sentence of what it is; of one ``owner``, or all."""
+    """Return a table: slot, kind, and in a line what it does; of one ``owner``, or all."""
     lines = ["| slot | kind | what it does |", "|---|---|---|"]
     for slot, members in described["slots"].items():
         for kind in members:
             if owner is None or kind["owner"].partition(" ")[0] == owner:
-                sentence = re.split(r"(?<=\.)\s", kind["summary"], maxsplit=1)[0].rstrip(".:")
-                what = sentence.replace("``", "`").replace("|", "\\|")
+                what = kind["hint"].replace("|", "\\|")
                 lines.append(f"| {slot} | `{kind['kind']}` | {what} |")
     return "\n".join(lines)
 

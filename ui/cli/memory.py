@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.text import one_line
-from ui.cli.output import JsonFile, command_group, console, opt, say, write_json
+from ui.cli.output import JsonFile, command_group, console, opt, say, write_json, wrote
 
 if TYPE_CHECKING:
     from nodes.protocols import Embedder
@@ -87,8 +87,7 @@ def why(
     limits = Limits(k, tokens, 0.0, min_trust)
     _, candidates = memory.explain(words, as_of=as_of, limits=limits)
     others = [n for n in memory.store.namespaces() if n != memory.namespace]
-    if json_target is not None:
-        write_json(json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates])
+    if wrote(json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
     from rich.markup import escape
     from rich.table import Table
@@ -115,8 +114,7 @@ def timeline(
     """Show what was stated of whom, from when to when, and which fact ended it."""
     place = _place(db, user, agent)
     rows = place.open().timeline(place.namespace)
-    if json_target is not None:
-        write_json(json_target, rows)
+    if wrote(json_target, rows):
         return
     from rich.markup import escape
     from rich.table import Table
@@ -152,9 +150,8 @@ def remember(
     """Keep a text, and say what became of it: stored, merged or refused, and what it closed."""
     memory = _memory(db, user, agent, embedder)
     written = memory.remember(text, at=at, source=source, speaker=speaker, thread=thread)
-    if json_target is not None:
-        lists = {"closed": list(written.closed), "dropped": list(written.dropped)}
-        write_json(json_target, {**vars(written), **lists})
+    lists = {"closed": list(written.closed), "dropped": list(written.dropped)}
+    if wrote(json_target, {**vars(written), **lists}):
         return
     said = {"stored": "stored as fact", "merged": "merged into fact"}.get(written.outcome, "")
     line = f"{said} {written.fact}" if said else f"{written.outcome}: {written.reason}"
@@ -190,8 +187,7 @@ def forget(
     )  # fmt: skip
     if not report.erased and ids:
         raise UserError(f"no such fact: {', '.join(map(str, ids))} (see stategate memory list)")
-    if json_target is not None:
-        write_json(json_target, {"forgotten": report.counts, "exported_to": report.exports})
+    if wrote(json_target, {"forgotten": report.counts, "exported_to": report.exports}):
         return
     gone = report.counts["facts"]
     other = ", ".join(f"{n} {what}" for what, n in report.counts.items() if n and what != "facts")
@@ -282,8 +278,7 @@ def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
 
 
 def _show(facts: "list[Fact]", json_target: str | None) -> None:
-    if json_target is not None:
-        write_json(json_target, [_plain(fact) for fact in facts])
+    if wrote(json_target, [_plain(fact) for fact in facts]):
         return
     from rich.padding import Padding
     from rich.text import Text

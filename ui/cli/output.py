@@ -1,10 +1,13 @@
 """What commands share: flags, examples in help, consoles, JSON files, bars."""
 
 import json
-import math
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 #: What a transcript shows of each step.
 Show = Literal["page", "context", "none"]
+#: Seconds of silence before a command without a terminal says that it works.
+_PATIENCE = 2.0
 _BAR = 14  # blocks of the longest bar
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -77,6 +82,33 @@ def say(text: str, style: str = "", *, stderr: bool = False) -> None:
     console(stderr=stderr).print(text, style=style, markup=False, soft_wrap=True)
 
 
+@contextmanager
+def working(what: str, every: float = 30.0) -> Iterator[None]:
+    """Tell on standard error that ``what`` goes on: at once on a terminal, elsewhere after two seconds.
+
+    Bars of their own go on beside it; where there is no terminal, and so no bar, a line comes now and
+    then.
+    """
+    ended = threading.Event()
+    is_terminal = sys.stderr.isatty()
+    started = time.monotonic()
+
+    def tell() -> None:
+        wait = _PATIENCE
+        while not ended.wait(wait):
+            sys.stderr.write(f"stategate: {what}, {time.monotonic() - started:.0f} s so far\n")
+            wait = every
+
+    if is_terminal:
+        say(f"{what} …", "dim", stderr=True)
+    else:
+        threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
 def check_target(target: str | None) -> None:
     """Refuse a JSON file that cannot be written, before the work whose result it is to hold."""
     if target is None or target == "-":
@@ -93,20 +125,17 @@ def check_target(target: str | None) -> None:
 
 def write_json(target: str, value: Any) -> None:
     """Write ``value`` to a file, whole or not at all, or to stdout if ``target`` is ``-``."""
-    value = _finite(value)
     if target == "-":
-        typer.echo(json.dumps(value, indent=2))
+        typer.echo(json.dumps(files.strict(value), indent=2))
     else:
         files.write_json(target, value, indent=2)
 
 
-def _finite(value: Any) -> Any:
-    """Replace NaN (the standard error of one value) by null, which JSON has."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def wrote(target: str | None, value: Any) -> bool:
+    """Write ``value`` where ``--json`` asks for it; says whether it does."""
+    if target is not None:
+        write_json(target, value)
+    return target is not None
 
 
 def bar(value: float, highest: float) -> "Text":

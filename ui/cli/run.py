@@ -302,7 +302,6 @@ def play_many(
     """
     import tempfile
 
-    from evals.worlds.live import run_live
     from ui.cli.evaluating import command_line, finish, resumable
 
     output.check_target(json_target)
@@ -310,6 +309,8 @@ def play_many(
     values = config.model_dump(mode="json")
     with tempfile.TemporaryDirectory(prefix="stategate-") as passing:
         folder = out or passing
-        with resumable(out):
+        with resumable(out), output.working(f"playing {len(goals)} episodes"):
+            from evals.worlds.live import run_live
+
             summary = run_live(values, agents, goals, folder, (), 0, command_line())
         finish(summary, folder, json_target, is_kept=out is not None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stores.errors import UserError
-from ui.cli.output import JsonFile, command, command_group, console, opt, say, write_json
+from ui.cli.output import JsonFile, command, command_group, console, opt, say, wrote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,7 @@ def list_traces(
     from ui.actions import task_in_words
 
     episodes = _open(db).episodes(min_reward=min_reward, env=env, limit=limit)
-    if json_target is not None:
-        write_json(json_target, episodes)
+    if wrote(json_target, episodes):
         return
     if not episodes:
         say("no episodes are recorded yet: stategate run demo --goal 3")
@@ -69,8 +68,7 @@ def show(
 
     store = _open(db)
     row = _find(store, episode)
-    if json_target is not None:
-        write_json(json_target, store.exported(row))
+    if wrote(json_target, store.exported(row)):
         return
     contexts = _contexts(store.pieces(row["episode_id"]))
     out = console()

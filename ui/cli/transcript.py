@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from envs.protocols import Observation, View
 from nodes.protocols import BuiltContext
-from ui.actions import costs_of, figure, label, reward_parts, task_in_words
+from ui.actions import (
+    costs_of,
+    figure,
+    label,
+    outcome_cards,
+    reward_parts,
+    task_in_words,
+    unscored,
+)
 from ui.cli.output import Show
 
 if TYPE_CHECKING:
@@ -43,7 +51,9 @@ def cut(line: str, width: int = 68) -> str:
 
 def kept_line(context: BuiltContext, names: int = 6) -> str:
     """Say what a context kept: ``kept 14/20 chunks, 310 of 980 tokens; dropped: look, …``."""
-    before = sum(piece.tokens_before for piece in context.pieces)
+    # A piece may be framed, and so longer than it was: what is kept is never more than there was.
+    before = sum(max(piece.tokens_before, piece.tokens_after) for piece in context.pieces)
+    before = max(before, context.tokens)
     kept = sum(1 for piece in context.pieces if piece.text)
     line = f"kept {kept}/{len(context.pieces)} chunks, {context.tokens} of {before} tokens"
     if context.over_budget:
@@ -127,8 +137,13 @@ class Transcript:
         totals = episode["totals"]
         rows = self._begin("end")
         reward = totals["reward"]
+        if why := unscored(last):
+            rows.add_row("result", _plain(", ".join(str(c["title"]) for c in outcome_cards(last))))
+            rows.add_row("reward", _plain(f"none: {why}", "yellow"))
+            reward = None
         style = "bold green" if reward == 1.0 else "bold yellow" if reward else "bold red"
-        rows.add_row("reward", _plain(reward_line(reward, last), style))
+        if reward is not None:
+            rows.add_row("reward", _plain(reward_line(reward, last), style))
         if not totals["done"]:
             is_capped = totals["steps"] >= self.config.max_steps
             why = "the step cap" if is_capped else "stopped by hand"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Policy(ActorParams):
     """Choose by a learned scorer; every decision carries the probability of every candidate."""
 
+    hint: ClassVar[str] = "a small learned scorer picks the likeliest action, in milliseconds"
     kind: Literal["policy"] = "policy"
     worlds: ClassVar[tuple[str, ...]] = ("webshop",)
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")

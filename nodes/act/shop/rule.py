@@ -54,6 +54,7 @@ _safe = WebShopActions().safe
 class Rule(ActorParams):
     """Shop by fixed rules over the readable lines (see the module's docstring)."""
 
+    hint: ClassVar[str] = "no model: shops by fixed rules over what it can read"
     kind: Literal["rule"] = "rule"
     worlds: ClassVar[tuple[str, ...]] = ("webshop",)
     patience: int = Field(default=9, ge=0, description="the step from which it settles")
@@ -149,7 +150,8 @@ class RuleActor:
                 return waiting[step % len(waiting)]
         elif waiting:
             return waiting[0]
-        return (BUY, "everything wanted is chosen") if BUY in page.actions else None
+        done = "everything wanted is chosen" if shown else "nothing more is to be chosen"
+        return (BUY, done) if BUY in page.actions else None
 
     def _detail(self, page: Reading) -> tuple[str, str]:
         share = _confirmed(page)

@@ -20,6 +20,8 @@ from nodes.observe.messages import MessagesEnv
 from nodes.protocols import ContextBuilder, ContextParams, UpdaterParams, Vector
 from nodes.registry import registry
 from nodes.resources import Resources
+from nodes.update_state.learned import LearnedUpdater
+from stores.assets.weights import read_meta
 from stores.errors import UserError
 from stores.tokens import count_tokens
 
@@ -53,7 +55,9 @@ class HistoryContext:
             raise UserError("budget is a number of tokens, and low a share of it between 0 and 1")
         self.kind = kind
         chosen = dict(parameters or {})
-        asked = _params(kind, budget, chosen, has_updater=updater is not None)
+        self._updater: Any = None if updater is None else registry().parse("updater", updater)
+        can_weigh = _can_weigh(self._updater) or "checkpoint" in chosen
+        asked = _params(kind, budget, chosen, can_weigh)
         # A kind that adds to a prompt says what comes at its end; another what stays in place.
         is_adding = isinstance(asked, ConversationContext | AdvisedContext)
         self._advising = asked if is_adding else None
@@ -61,8 +65,7 @@ class HistoryContext:
         if isinstance(asked, AdvisedContext):
             self.params = asked.inner
         elif is_adding:
-            self.params = _params("compress", budget, {}, has_updater=False)
-        self._updater = None if updater is None else registry().parse("updater", updater)
+            self.params = _params("compress", budget, {}, can_weigh=False)
         self._resources = Resources(
             embedder=registry().parse("embedder", embedder or "minilm"),  # type: ignore[arg-type]
             updater=self._updater,  # type: ignore[arg-type]
@@ -162,12 +165,23 @@ class HistoryContext:
         return size
 
 
-def _params(kind: str, budget: int, parameters: dict[str, Any], has_updater: bool) -> ContextParams:
+def _can_weigh(updater: Any) -> bool:
+    """Say whether the allocator that ships was trained on the state of this updater."""
+    if not isinstance(updater, LearnedUpdater):
+        return False
+    try:
+        state, allocator = read_meta(updater.weights), read_meta(f"allocator-{updater.kind}")
+    except UserError:
+        return False
+    return bool(state["sha256"] == allocator.get("state_sha256"))
+
+
+def _params(kind: str, budget: int, parameters: dict[str, Any], can_weigh: bool) -> ContextParams:
     """Return the kind's parameters; those that only pages need are set for histories."""
     known = registry().kinds("context").get(kind)
     fields = known.cls.model_fields if known is not None else {}
     defaults: dict[str, Any] = {"history": 0, "history_tokens": 0, "follow_ups": False}
-    if "allocator" in fields and not has_updater:
+    if "allocator" in fields and not can_weigh:
         defaults["allocator"] = "relevance"
     if "top_k" in fields and "history_tokens" not in fields:
         defaults["top_k"] = 60

@@ -1,7 +1,7 @@
 """``rico``: the documents that the model's own gradient asks for, the most relevant one last."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ class Rico(FramedContext, ConversationContext):
     small model once, ever; its state is kept on disk. Every weighed chunk's score is its weight.
     """
 
+    hint: ClassVar[str] = "the parts that would help a small language model most, best last"
     kind: Literal["rico"] = "rico"
     top_k: int = Field(default=5, ge=1, description="how many chunks to keep besides buttons")
     candidates: int = Field(default=20, ge=1, description="how many chunks to weigh at most")
@@ -54,6 +55,10 @@ class Rico(FramedContext, ConversationContext):
         ge=1,
         description="numbers a layer of a state space model's projected state (zero_state, naive)",
     )
+
+    def assets(self) -> tuple[str, ...]:
+        """Name the weigher, where it is an asset."""
+        return (self.model,)
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""

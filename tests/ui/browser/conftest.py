@@ -18,6 +18,7 @@ import yaml
 
 from stores.home import cache
 from tests.ui import garden
+from tests.ui.browser.steps import compared, tab
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = '''
@@ -132,10 +133,13 @@ def asked():
 
 @pytest.fixture
 def new_tab(browser, server, asked):
-    """Open the app in a browser of its own; returns the page when its first episode is there."""
+    """Open the app in a browser of its own; returns the page when its first comparison is there.
+
+    ``on`` is the tab that is shown then.
+    """
     contexts = []
 
-    def open_(width=1280, height=900, dark=False, wait=True, url=server.url):
+    def open_(width=1280, height=900, dark=False, wait=True, url=server.url, on="Episode"):
         scheme = "dark" if dark else "light"
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme
@@ -150,8 +154,12 @@ def new_tab(browser, server, asked):
         )
         page.goto(url)
         if wait:
-            page.locator("#sg-page .sg-page").wait_for()
-            page.locator("#sg-side .sg-context").wait_for()
+            compared(page)
+            if on != "Compare":
+                tab(page, on)
+            if on == "Episode":
+                page.locator("#sg-page .sg-page").wait_for()
+                page.locator("#sg-side .sg-context").wait_for()
         return page
 
     yield open_

@@ -1,21 +1,24 @@
-"""Make the pictures of docs/images anew: ``python -m tests.ui.browser.screenshots URL``.
+"""Make the pictures of docs/images anew: ``python -m tests.ui.browser.screenshots URL [FOLDER]``.
 
-URL is a running ``stategate ui``. Run ``pngquant --ext .png --force docs/images/*.png`` afterwards.
+URL is a running ``stategate ui``. The six of the tour are light and 1280 wide; the first is taken in
+every width and colour scheme. With FOLDER every tab is taken in all four, to be looked at.
 """
 
+import io
 import sys
 from pathlib import Path
 
 from tests.ui.browser.conftest import chromium
-from tests.ui.browser.steps import button, fill, play_to_the_end, step, tab, task
+from tests.ui.browser.steps import button, compared, fill, play_to_the_end, show, task
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 
 
-def main(url):
+def main(url, folder=None):
     from playwright.sync_api import sync_playwright
 
-    FOLDER.mkdir(exist_ok=True)
+    target = Path(folder) if folder else FOLDER
+    target.mkdir(exist_ok=True)
     with sync_playwright() as play:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = play.chromium.launch(executable_path=chromium(), args=flags)
@@ -26,47 +29,56 @@ def main(url):
                 page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
                 page.set_default_timeout(90_000)
                 page.goto(url)
-                page.locator("#sg-side .sg-context").wait_for()
-                views(page, width, ("-dark" if dark else "") + ("-400" if width == 400 else ""))
+                tail = ("-dark" if dark else "") + ("-400" if width == 400 else "")
+                views(page, target, tail, everything=bool(folder) or not tail)
                 page.context.close()
         browser.close()
 
 
-def views(page, width, tail):
+def views(page, folder, tail, everything):
     """Take the pictures of one width and colour scheme."""
+    from PIL import Image
 
     def shot(name):
         page.evaluate("window.scrollTo(0, 0)")
         page.mouse.move(0, 0)
         page.wait_for_timeout(700)
-        page.screenshot(path=str(FOLDER / f"{name}{tail}.png"))
+        picture = Image.open(io.BytesIO(page.screenshot()))
+        picture.save(folder / f"{name}{tail}.webp", quality=82, method=6)
 
-    task(page, 3)
-    step(page)
-    page.locator(".sg-cards").wait_for()
-    shot("webshop")
-    if width == 400:
-        return
-    tab(page, "Fork and compare")
-    button(page, "Compare").click()
-    button(page, "Continue with C").wait_for()
+    compared(page)
+    button(page, "Play all to the end").click()
+    page.locator(".sg-ending").nth(2).wait_for()
+    page.wait_for_function("!document.querySelector('#sg-lanes .sg-spin')")
     shot("compare")
-    if tail:
+    if not everything:
         return
-    tab(page, "Episode")
+    show(page, "Episode")
+    task(page, 3)
+    button(page, "Step").click()
+    page.locator(".sg-cards").wait_for()
+    shot("episode")
     play_to_the_end(page)
-    tab(page, "State")
-    button(page, "Play reference episodes").click()
-    page.get_by_text("over 12 reference").wait_for()
+    show(page, "State")
+    page.locator("#sg-allocation .sg-heat").wait_for()
+    if not tail:
+        button(page, "Play reference episodes").click()
+        page.get_by_text("over 12 reference").wait_for()
     shot("state")
-    tab(page, "QA")
+    show(page, "QA")
     for question in ("Why does a brinicle grow?", "Why is Blood Falls red?"):
         fill(page, "#sg-question", question)
         button(page, "Ask").click()
         page.wait_for_timeout(3000)
         page.wait_for_function("!document.querySelector('#sg-ask').disabled")
     shot("qa")
+    show(page, "Runs")
+    page.locator(".sg-story").nth(5).wait_for()
+    shot("runs")
+    show(page, "Settings")
+    page.locator("#sg-slot-llm").wait_for()
+    shot("settings")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

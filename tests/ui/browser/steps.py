@@ -10,6 +10,24 @@ def button(page, name):
     return page.get_by_role("button", name=name, exact=True)
 
 
+def compared(page):
+    """Wait until the page that was opened has compared its first moment."""
+    button(page, "Continue with B").wait_for(timeout=90_000)
+    page.wait_for_function(
+        "document.querySelectorAll('#sg-lanes .sg-lane-head').length >= 2"
+        " && !document.querySelector('#sg-lanes .sg-spin') && document.querySelectorAll("
+        "'#sg-lanes .sg-lane-head').length === document.querySelectorAll('#sg-lanes .sg-would').length",
+        timeout=60_000,
+    )  # fmt: skip
+
+
+def again(page):
+    """Reload, and go to the Episode tab."""
+    page.reload()
+    compared(page)
+    tab(page, "Episode")
+
+
 def stops(page):
     """Return how many steps the trail shows."""
     return max(page.locator("#sg-trail .sg-stop").count() - 1, 0)
@@ -63,6 +81,16 @@ def task(page, number):
 
 def tab(page, name):
     page.get_by_role("tab", name=re.compile(f"^{name}")).click()
+
+
+def show(page, name):
+    """Open a tab, from the menu of those that do not fit if need be."""
+    found = page.get_by_role("tab", name=name, exact=True)
+    if found.count() and found.first.is_visible():
+        found.first.click()
+        return
+    page.locator(".overflow-menu > button").first.click()
+    page.locator(".overflow-dropdown button", has_text=name).click()
 
 
 def choose(page, selector, option):

@@ -11,9 +11,11 @@ from tests.ui.browser.steps import (
     apply,
     button,
     choose,
+    compared,
     fill,
     play_to_the_end,
     radio,
+    show,
     step,
     stops,
     tab,
@@ -29,11 +31,11 @@ def test_the_same_moment_through_three_builders_and_on_with_one(new_tab):
     task(page, 3)
     for _ in range(3):
         step(page)
-    tab(page, "Fork and compare")
+    tab(page, "Compare")
+    compared(page)
     page.locator("#sg-moments .sg-stop").nth(1).click()
-    page.locator("#sg-moments .sg-stop.sg-here", has_text="2").wait_for()
-    button(page, "Compare").click()
-    button(page, "Continue with C").wait_for()
+    page.locator(".sg-moment", has_text="Step 2").wait_for()  # compared as it is clicked
+    compared(page)
     assert page.locator(".sg-lane-head").count() == 3
     for head in page.locator(".sg-lane-head").all():
         # A moment is compared when it is chosen, and again by the button: lanes fill one by one.
@@ -61,14 +63,45 @@ def test_builders_by_kind_and_budget_and_a_kind_that_is_none(new_tab):
     page = new_tab()
     task(page, 3)
     step(page)
-    tab(page, "Fork and compare")
+    tab(page, "Compare")
+    compared(page)
     box = page.locator("#sg-compare-kinds input").first
     box.fill("compress@90")
     box.press("Enter")
+    page.locator(".sg-wrap, #sg-compare-kinds").first.get_by_text("compress@90").first.wait_for()
     button(page, "Compare").click()
     button(page, "Continue with D").wait_for()
     last = page.locator(".sg-lane-head").nth(3)
     assert "budget 90" in last.inner_text()
+
+
+def test_all_are_played_to_the_end_and_a_fork_is_gone_back_to(new_tab):
+    page = new_tab(on="Compare")
+    assert "price lower than" in page.locator(".sg-asked").inner_text()
+    assert page.locator(".sg-hint").count() == 3
+    assert page.locator(".sg-piece-text del").count(), "cuts stand inside shortened text"
+    assert page.get_by_role("link", name="Docs").count() == 1
+    button(page, "Play all to the end").click()
+    page.locator(".sg-ending").nth(2).wait_for()
+    expect(page.locator(".sg-verdict")).to_contain_text("Rewards at the end")
+    rewards = page.locator(".sg-ending b").all_inner_texts()
+    assert all(re.fullmatch(r"[01]\.\d\d", reward) for reward in rewards)
+    forks = page.locator("#sg-branches .sg-episode")
+    expect(forks).to_have_count(4)
+    ended = page.locator("#sg-branches .sg-episode", has_text="query_rag")
+    steps = int(re.search(r"(\d+) steps", ended.inner_text())[1])
+    ended.click()
+    page.locator("#sg-branches .sg-here", has_text="query_rag").wait_for()
+    expect(page.locator("#sg-moments .sg-stop")).to_have_count(steps + 1)
+    tab(page, "Episode")
+    wait_for_stops(page, steps)
+    page.locator(".sg-reward").wait_for()
+    page.locator("#sg-trail .sg-stop").first.click()
+    tab(page, "Compare")
+    page.locator("#sg-branches .sg-episode", has_text="you are here").wait_for()
+    page.reload()
+    expect(page.locator("#sg-branches .sg-episode")).to_have_count(4, timeout=30_000)
+    assert not page.problems
 
 
 def test_the_state_over_an_episode(new_tab):
@@ -221,7 +254,7 @@ def test_every_tab_fits_and_can_be_read(new_tab, width, dark):
     page = new_tab(width=width, dark=dark)
     step(page)
     page.locator(".sg-cards").wait_for()
-    for name in ("Episode", "Fork and compare", "State", "Runs", "Settings"):
+    for name in ("Episode", "Compare", "State", "Runs", "Settings"):
         show(page, name)
         page.wait_for_timeout(400)
         wide = page.evaluate("document.documentElement.scrollWidth")
@@ -230,16 +263,6 @@ def test_every_tab_fits_and_can_be_read(new_tab, width, dark):
     assert contrast(page, "#sg-side .sg-piece-text") >= 4.5
     assert contrast(page, ".sg-wish") >= 4.5
     assert contrast(page, ".sg-card-title") >= 4.5
-
-
-def show(page, name):
-    """Open a tab, from the menu of those that do not fit if need be."""
-    found = page.get_by_role("tab", name=name, exact=True)
-    if found.count() and found.first.is_visible():
-        found.first.click()
-        return
-    page.locator(".overflow-menu > button").first.click()
-    page.locator(".overflow-dropdown button", has_text=name).click()
 
 
 def contrast(page, selector):

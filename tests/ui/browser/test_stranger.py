@@ -3,7 +3,7 @@
 import pytest
 
 from tests.ui.browser.conftest import Server
-from tests.ui.browser.steps import act, button, step, tab, task, wait_for_stops
+from tests.ui.browser.steps import act, again, button, compared, step, tab, task, wait_for_stops
 
 pytestmark = pytest.mark.browser
 
@@ -37,12 +37,11 @@ def test_a_strangers_world_in_every_way_that_webshop_is_played(new_tab, garden_u
     act(page, "say it again")
     wait_for_stops(page, 4)
     assert "You said: it again" in page.locator("#sg-page").inner_text()
-    tab(page, "Fork and compare")
+    tab(page, "Compare")
+    compared(page)
     page.locator("#sg-moments .sg-stop").nth(1).click()
-    page.locator("#sg-moments .sg-stop.sg-here", has_text="2").wait_for()
-    button(page, "Compare").click()
-    button(page, "Continue with B").wait_for()
-    page.locator(".sg-lane-head", has_text="reads the recurrent state").wait_for()
+    page.locator(".sg-moment", has_text="Step 2").wait_for()
+    compared(page)
     assert "take lantern" in page.locator(".sg-lane-head").first.inner_text()
     button(page, "Continue with B").click()
     wait_for_stops(page, 1)
@@ -53,6 +52,6 @@ def test_a_strangers_world_in_every_way_that_webshop_is_played(new_tab, garden_u
     page.locator("#sg-trail .sg-stop").nth(2).click()
     page.locator(".sg-page-past").wait_for()
     assert page.locator("#sg-page .sg-taken").inner_text() == "go hall"
-    page.reload()
+    again(page)
     wait_for_stops(page, 5)
     assert not page.problems

@@ -21,7 +21,10 @@ element.addEventListener('keydown', e => {
 });
 watch('value', () => {
   const strip = element.querySelector('.sg-trail');
-  if (strip) strip.scrollLeft = strip.scrollWidth;
+  if (strip) {  // what is looked at stands in sight: the last one only where that is now
+    const here = strip.querySelector('.sg-here');
+    strip.scrollLeft = here ? here.offsetLeft - strip.offsetLeft - 40 : strip.scrollWidth;
+  }
   if (last && document.activeElement === document.body) {
     const again = element.querySelector(last);
     if (again && !again.disabled) again.focus({preventScroll: true});

@@ -1,31 +1,44 @@
-"""What the model reads: one context, several side by side, and what an answer was made from.
+"""What the model reads: one context, and what an answer was made from.
 
 Each chunk is shaded by its score, with its tokens; what is lost is red.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
 from envs.protocols import Chunk, View
-from nodes.protocols import BuiltContext, Decision, Piece
+from nodes.protocols import BuiltContext, Piece
 from nodes.retrieval.page import describe
-from ui.app.render.html import macros, plural, whole_size
+from ui.app.render.html import macros, short, whole_size
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
 _MEMORY = ("memory", "fact", "entity", "relation")
+#: Texts up to this length are compared word by word with what was shown of them.
+_COMPARED = 20_000
+_WORD = re.compile(r"\s+|\S+")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A piece as it is drawn: how dark (0 to 1), and in words what is ``gone`` where it was dropped."""
+    """A piece as it is drawn: how dark (0 to 1), and in words what it was when whole."""
 
     piece: Piece
     shade: float
     gone: str | None = None
+
+    @property
+    def stretches(self) -> list[tuple[str, bool]]:
+        """The text in stretches, each with whether it was cut out of what the model reads."""
+        text = self.piece.text.rstrip("\n")
+        is_cut = self.piece.tokens_after < self.piece.tokens_before
+        if not is_cut or not self.gone or not text.strip() or len(self.gone) > _COMPARED:
+            return [(text, False)]
+        return cuts(self.gone, text)
 
     @property
     def name(self) -> str:
@@ -47,6 +60,21 @@ class Shown:
     def kept(self) -> float:
         """The share of the piece's tokens that stand in the prompt."""
         return self.piece.tokens_after / self.whole if self.whole else float(bool(self.piece.text))
+
+
+def cuts(whole: str, shown: str) -> list[tuple[str, bool]]:
+    """Return ``whole`` in stretches, True where ``shown`` lacks them; what only it has is kept, too."""
+    before, after = _WORD.findall(whole), _WORD.findall(shown)
+    stretches: list[tuple[str, bool]] = []
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for _, low, high, start, end in matcher.get_opcodes():
+        is_same = before[low:high] == after[start:end]
+        gone = "" if is_same else "".join(before[low:high])
+        if gone.strip():
+            stretches.append((short(gone, 160) + " " * gone[-1:].isspace(), True))
+        if start < end:
+            stretches.append(("".join(after[start:end]), False))
+    return stretches
 
 
 def render_context(
@@ -105,73 +133,6 @@ def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
         else:
             folded.append(piece)
     return folded
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One builder's view of the moment: what it built and what the actor would do, or why not."""
-
-    name: str
-    kind: str
-    budget: int
-    context: BuiltContext | None = None
-    decision: Decision | None = None
-    build_seconds: float = 0.0
-    act_seconds: float = 0.0
-    problem: str = ""
-    waiting: bool = False
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-
-def render_lanes(
-    lanes: Sequence[Lane], whole: Mapping[str, str], about: Mapping[str, str], moment: str = ""
-) -> Markup:
-    """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
-
-    ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
-    the page is narrow the lanes follow one another.
-    """
-    order = piece_order([lane.context for lane in lanes if lane.context is not None], list(whole))
-    drawn = []
-    for lane in lanes:
-        pieces = shown_pieces(lane.context, whole) if lane.context is not None else []
-        drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
-    votes = [lane.decision.action for lane in lanes if lane.decision is not None]
-    return macros("context").lanes(drawn, order, about, moment, _verdict(lanes), votes)
-
-
-def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
-    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
-
-    ``chunks`` are the ids of the page's chunks.
-    """
-    rank = {chunk: i for i, chunk in enumerate(chunks)}
-    seen: dict[str, tuple[int, int]] = {}
-    for context in contexts:
-        for place, piece in enumerate(fold_history(context.pieces)):
-            if piece.id == "instruction":
-                key = (0, 0)
-            elif piece.id in rank:
-                key = (1, rank[piece.id])
-            else:
-                key = (2, place)
-            seen.setdefault(piece.id, key)
-    return sorted(seen, key=lambda id_: seen[id_])
-
-
-def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
-    """Say in one line whether the builders agree, and who reads least."""
-    ready = [lane for lane in lanes if lane.decision is not None and lane.context is not None]
-    if len(ready) < 2:
-        return None
-    actions = {lane.decision.action for lane in ready if lane.decision}
-    sizes = sorted((lane.context.tokens, lane.kind) for lane in ready if lane.context)
-    (least, small), (most, large) = sizes[0], sizes[-1]
-    agreement = f"{plural(len(actions), 'different action')} from the same moment."
-    if len(actions) == 1:
-        agreement = f"All {len(ready)} would do the same."
-    sizes_apart = f"{small} reads {least:,} tokens, {large} reads {most:,}."
-    return agreement, sizes_apart if least < most else ""
 
 
 def render_sources(

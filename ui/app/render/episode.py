@@ -60,6 +60,11 @@ def render_action(stop: Stop, decision: Decision) -> Markup:
     return macros("episode").action(stop, costs)
 
 
+def render_unscored(what: str, why: str) -> Markup:
+    """Draw the end of an episode that nobody can score: what came of it, and why there is no figure."""
+    return macros("episode").unscored(what, why)
+
+
 def render_reward(
     reward: float, parts: Sequence[Mapping[str, Any]] = (), done: bool = True
 ) -> Markup:

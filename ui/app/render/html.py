@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from envs.protocols import takes_text, verb_of
 from evals.core.run_directory import outcome_of
 from nodes.protocols import Piece
-from ui.actions import costs_of, figure, label, split_action
+from ui.actions import costs_of, figure, label, split_action, things
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).
 _TEMPLATE = str.maketrans({"{": "&#123;", "}": "&#125;", "$": "&#36;", "`": "&#96;"})
@@ -49,7 +49,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     functions = (
         brief, costs_of, day, figure, hue_of, initials, label, note, outcome_of, percent, plural,
-        short, split_action, takes_text, verb_of, whole_size,
+        short, split_action, takes_text, things, verb_of, whole_size,
     )  # fmt: skip
     made.filters.update({function.__name__: function for function in functions})
     made.filters["thousands"] = "{:,}".format

@@ -6,8 +6,8 @@ from typing import Any
 import gradio as gr
 
 from stores.bank.bank import export_rows, open_bank
+from stores.bank.places import known_banks
 from stores.errors import UserError
-from stores.home import home
 from ui.app.guard import bounds
 from ui.app.render.html import empty, note
 from ui.app.render.memories import render_rows
@@ -20,9 +20,8 @@ SHOWN = 12
 
 
 def find_banks() -> list[str]:
-    """Return the bank folders under ``banks/`` here and in the cache folder."""
-    roots = (Path("banks"), home() / "banks")
-    return sorted(str(path.parent) for root in roots for path in root.glob("**/bank.sqlite"))
+    """Return the folders of the banks there are."""
+    return [str(folder) for folder in known_banks()]
 
 
 class BanksPanel:

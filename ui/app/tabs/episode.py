@@ -19,13 +19,14 @@ from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, dat
 from ui.app.tabs.episode_view import Drawn, draw
 from ui.app.tabs.tasks import TaskPicker
 from ui.app.workspace import Workspace
+from ui.downloads import needed, to_fetch
 
 #: Seconds that Auto-run lets each step stand.
 PACE = 0.5
 #: The task that a tab opens with, so that there is something to see.
 FIRST_TASK = 3
 #: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
-_NOT_QUICK = ("human", "scripted", "slips", "answer", "extract", "learned_state", "recall")
+_NOT_QUICK = ("human", "scripted", "slips")
 
 
 def quick(slot: str, config: Config) -> list[str]:
@@ -33,10 +34,15 @@ def quick(slot: str, config: Config) -> list[str]:
     kinds = {
         kind
         for kind, known in registry().kinds(slot).items()
-        if kind not in _NOT_QUICK
-        and (not known.cls.worlds or config.env.view().name in known.cls.worlds)
+        if kind not in _NOT_QUICK and known.cls.fits(config.env)
     }
     return sorted(kinds | {getattr(config, slot).kind})
+
+
+def hint(slot: str, config: Config) -> str:
+    """Return in one line what the kind in a slot does."""
+    known = registry().kinds(slot).get(getattr(config, slot).kind)
+    return known.hint if known is not None else ""
 
 
 class EpisodeTab:
@@ -65,6 +71,7 @@ class EpisodeTab:
             self.context = gr.Radio(
                 quick("context", config), value=config.context.kind,
                 label="Context builder", elem_id="sg-context-kind", min_width=320, scale=4,
+                info=hint("context", config),
             )  # fmt: skip
             self.budget = gr.Slider(
                 20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
@@ -73,6 +80,7 @@ class EpisodeTab:
             self.actor = gr.Radio(
                 quick("actor", config), value=config.actor.kind,
                 label="Actor", elem_id="sg-actor-kind", min_width=150, scale=2,
+                info=hint("actor", config),
             )  # fmt: skip
 
     def _controls(self) -> None:
@@ -115,9 +123,13 @@ class EpisodeTab:
             self.page: view.page,
             self.side: view.side,
             self.typed: "" if error is None else gr.update(),
-            self.context: gr.update(choices=quick("context", config), value=context.kind),
+            self.context: gr.update(
+                choices=quick("context", config), value=context.kind, info=hint("context", config)
+            ),
             self.budget: gr.update(value=context.budget, maximum=max(2000, context.budget)),
-            self.actor: gr.update(choices=quick("actor", config), value=actor.kind),
+            self.actor: gr.update(
+                choices=quick("actor", config), value=actor.kind, info=hint("actor", config)
+            ),
             self.picker.own: gr.update(visible=self.picker.tasks_in(workspace).takes_instruction),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }
@@ -155,6 +167,10 @@ class EpisodeTab:
             with suppress(UserError):  # a world that must be asked: one starts by hand
                 if tasks:
                     workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
+                    if (
+                        workspace.acts_at_once
+                    ):  # one step in, memories have something to choose from
+                        workspace.step()
         except Exception as raised:
             problem = raised
         since = time.monotonic()
@@ -197,8 +213,11 @@ class EpisodeTab:
 
     def take_step(self, tab: str, is_run: bool = False) -> Iterator[Update]:
         """Let the actor take a step, or steps."""
-        kind = self.app.of(tab).config.actor.kind
-        yield from self.move(tab, lambda w: w.step(), f"{kind} is choosing …", is_run)
+        config = self.app.of(tab).config
+        fetched = to_fetch(needed(config))
+        first = f" (first it fetches {fetched})" if fetched else ""
+        label = f"{config.actor.kind} is choosing …{first}"
+        yield from self.move(tab, lambda w: w.step(), label, is_run)
 
     def auto_run(self, tab: str) -> Iterator[Update]:
         """Take steps until the end, a pause, or an error."""
@@ -253,6 +272,10 @@ class EpisodeTab:
             workspace.swap(slots)
 
         yield from self.move(tab, change, "swapping …")
+        config = self.app.of(tab).config
+        if fetched := to_fetch(needed(config)):
+            yield {self.status: note(f"The next step first fetches {fetched}, once.", "info")}
+            yield common.nothing(self)
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs

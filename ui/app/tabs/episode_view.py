@@ -10,10 +10,17 @@ from envs.protocols import Observation, takes_text, verb_of
 from graph.session import Session
 from graph.state import read_events
 from nodes.protocols import BuiltContext
-from ui.actions import outcome_cards, reward_parts, split_action
+from ui.actions import outcome_cards, reward_parts, split_action, unscored
 from ui.app.render.alignment import render_alignment
 from ui.app.render.context import in_words, render_context
-from ui.app.render.episode import Stop, render_action, render_pipeline, render_reward, render_trail
+from ui.app.render.episode import (
+    Stop,
+    render_action,
+    render_pipeline,
+    render_reward,
+    render_trail,
+    render_unscored,
+)
 from ui.app.render.html import empty, join, macros, short
 from ui.app.render.page import render_outcome, render_page
 from ui.app.tabs.common import failed
@@ -94,7 +101,13 @@ def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
 
 def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
     values, last_page = session.values, session.observation
-    reward = render_reward(values["reward"], reward_parts(last_page), values["done"])
+    why = unscored(last_page)
+    what = next((str(card.get("title", "")) for card in outcome_cards(last_page)), "")
+    reward = (
+        render_unscored(what, why)
+        if why
+        else render_reward(values["reward"], reward_parts(last_page), values["done"])
+    )
     totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")

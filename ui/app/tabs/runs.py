@@ -5,14 +5,28 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from langgraph.checkpoint.memory import InMemorySaver
 
 from evals.core.run_directory import Run, find_runs, pairs, read_run, replay, select
+from evals.core.stories import read_stories, search_runs
+from graph.build import build_graph
+from graph.config import load_config
+from graph.session import Session
 from nodes.registry import registry
 from stores.errors import UserError
 from ui.app.guard import bounds
-from ui.app.render.html import empty, join, note
+from ui.app.render.context import in_words, render_context
+from ui.app.render.html import empty, join, macros, note
 from ui.app.render.page import render_page
-from ui.app.render.runs import render_episodes, render_pairs, render_rows, render_run, render_steps
+from ui.app.render.runs import (
+    render_episodes,
+    render_hits,
+    render_pairs,
+    render_rows,
+    render_run,
+    render_steps,
+    render_stories,
+)
 from ui.app.tabs import common
 from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, telling
 from ui.app.tabs.episode_view import address_of, taken_slot
@@ -41,7 +55,13 @@ class RunsTab:
     def __init__(self, app: App, resources: Any) -> None:
         self.app = app
         self._resources = resources
+        self._folders: list[Path] = []
+        self.stories = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-stories")
         with gr.Row(elem_classes="sg-agentbar"):
+            self.words = gr.Textbox(
+                label="Search all runs: words of a name, a command, an agent", lines=1, scale=2,
+                elem_id="sg-run-words", min_width=260,
+            )  # fmt: skip
             self.choice = gr.Dropdown(
                 [], label="Run directory (choose one, or type a path)", allow_custom_value=True,
                 elem_id="sg-run", scale=3, min_width=260,
@@ -52,6 +72,7 @@ class RunsTab:
                                        elem_id="sg-run-outcome", filterable=False)  # fmt: skip
             self.low = gr.Slider(0, 1, value=0, step=0.05, label="Reward from", min_width=140)
             self.high = gr.Slider(0, 1, value=1, step=0.05, label="Reward to", min_width=140)
+        self.hits = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-run-hits")
         self.status = gr.HTML(elem_id="sg-run-status")
         with gr.Row(elem_classes="sg-stage"):
             with gr.Column(scale=5, min_width=320):
@@ -59,7 +80,11 @@ class RunsTab:
             with gr.Column(scale=5, min_width=320):
                 self.episodes = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-episodes")
         self.steps = gr.HTML(js_on_load=EVENTS_JS, elem_id="sg-run-steps")
-        self.page = gr.HTML(elem_id="sg-run-page")
+        with gr.Row(elem_classes="sg-stage"):
+            with gr.Column(scale=6, min_width=320):
+                self.page = gr.HTML(elem_id="sg-run-page")
+            with gr.Column(scale=5, min_width=320):
+                self.read = gr.HTML(elem_id="sg-run-read")
         with gr.Accordion("Compare with another run, episode by episode", open=False):
             with gr.Row():
                 self.other = gr.Dropdown([], label="The other run", allow_custom_value=True,
@@ -71,26 +96,58 @@ class RunsTab:
         self.state = gr.State(None)
 
     def choices(self) -> Update:
-        """List the runs there are."""
-        names = [str(folder) for folder in find_runs(ROOTS)]
+        """List the runs there are, and tell the stories of the published ones."""
+        self._folders = find_runs(ROOTS)
+        names = [str(folder) for folder in self._folders]
         # A run is called by its name and that of the folder it lies in.
         choices = [("/".join(Path(name).parts[-2:]), name) for name in names]
-        return {self.choice: gr.update(choices=choices), self.other: gr.update(choices=choices)}
+        try:
+            stories: Any = render_stories(read_stories(ROOTS[-1]))
+        except UserError as error:
+            stories = note(str(error), "warn")
+        return {
+            self.choice: gr.update(choices=choices),
+            self.other: gr.update(choices=choices),
+            self.stories: stories,
+        }
+
+    def search(self, words: str) -> Update:
+        """List the runs that have all ``words``."""
+        if not (words or "").strip():
+            return {self.hits: ""}
+        return {self.hits: render_hits(search_runs(self._folders, words), len(self._folders))}
+
+    def pick(self, event: gr.EventData) -> Update:
+        """Choose the run of a story or of a search."""
+        return {self.choice: str(data_of(event).get("pick", ""))}
 
     @telling
     def open(self, folder: str | None) -> Update:
         """Open a run directory."""
-        drawn = (self.status, self.facts, self.episodes, self.steps, self.page, self.pairs)
+        drawn = (
+            self.status,
+            self.facts,
+            self.episodes,
+            self.steps,
+            self.page,
+            self.read,
+            self.pairs,
+        )
         update: Update = {**dict.fromkeys(drawn, ""), self.state: None}
         if not folder:
             return {**update, self.facts: empty("No run open", _HINT)}
-        run = read_run(bounds.require_inside(folder))
-        agents = run.agents
+        try:
+            run = read_run(bounds.require_inside(folder))
+            agents = run.agents
+            drawn_facts = join(render_run(run), render_rows(run.tables))
+            listed = self._listed(Opened(run), _ALL, "all", 0.0, 1.0)
+        except Exception as error:  # nothing of the run before must stand under this one's name
+            return {**update, self.status: common.failed(error)}
         return {
             **update,
             self.state: Opened(run),
-            self.facts: join(render_run(run), render_rows(run.tables)),
-            self.episodes: self._listed(Opened(run), _ALL, "all", 0.0, 1.0),
+            self.facts: drawn_facts,
+            self.episodes: listed,
             self.agent: gr.update(choices=[_ALL, *agents], value=_ALL),
             self.outcome: "all",
             self.low: 0,
@@ -133,7 +190,38 @@ class RunsTab:
             update[self.page] = self._page(opened.run, *chosen, steps, at)
         except Exception as error:  # the steps are there even where the world is not
             update[self.page] = note(common.problem_of(error), "info", "The page cannot be drawn:")
+        try:
+            update[self.read] = self._read(opened.run, *chosen, steps, at)
+        except Exception as error:
+            why = "What the model read cannot be built again:"
+            update[self.read] = note(common.problem_of(error), "info", why)
         return update
+
+    def _read(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
+        """Draw what the model read at a step: the run's agent is led there by its own actions."""
+        if at >= len(steps):
+            return ""
+        config = load_config((run.args.get("agents") or {})[agent])
+        # Nothing of a replay is written anywhere: the only memory is that of the last steps.
+        kept = [params for params in config.memory if params.kind in ("short_term", "conversation")]
+        config = config.model_copy(update={"memory": kept, "checkpoints": None})
+        rows = [r for r in run.episodes if r.get("goal") == goal and r.get("task")]
+        task = dict(rows[0]["task"]) if rows else {"goal": goal}
+        session = Session(
+            build_graph(config, InMemorySaver(), self._resources), "replay", task=task
+        )
+        for step in steps[:at]:
+            session.act(str(step.get("action", "")))
+        seen = session.look(act=False)
+        view = session.agent.resources.view
+        whole = in_words(view, view.chunks(seen.observation))
+        title = f"What the model read at step {at + 1}: {config.context.kind}"
+        box = render_context(seen.context, seen.budget, whole, title=title)
+        recorded = steps[at].get("tokens")
+        is_same = recorded is None or recorded == seen.context.tokens
+        changed = f"built as today; the run recorded {recorded:,} tokens" if not is_same else ""
+        line = note(changed, "warn") if changed else None
+        return join(line, box, macros("parts").prompt(seen.context.text))
 
     def _page(self, run: Run, agent: str, goal: int, steps: Any, at: int) -> Any:
         env = registry().parse("env", (run.args.get("agents") or {})[agent]["env"])
@@ -180,14 +268,19 @@ class RunsTab:
         """Connect; ``opened`` is the tab."""
         everything = [
             self.status, self.facts, self.episodes, self.steps, self.page, self.state, self.pairs,
-            self.agent, self.outcome, self.low, self.high, self.first,
+            self.agent, self.outcome, self.low, self.high, self.first, self.read,
         ]  # fmt: skip
-        opened.select(self.choices, None, [self.choice, self.other], **QUIET)
+        opened.select(self.choices, None, [self.choice, self.other, self.stories], **QUIET)
+        self.words.change(
+            self.search, [self.words], [self.hits], trigger_mode="always_last", **QUIET
+        )
+        self.stories.click(self.pick, None, [self.choice], **QUIET)
+        self.hits.click(self.pick, None, [self.choice], **QUIET)
         self.choice.change(self.open, [self.choice], everything, **QUIET)
         filters = [self.state, self.agent, self.outcome, self.low, self.high]
         for box in (self.agent, self.outcome, self.low, self.high):
             box.input(self.filter, filters, [self.status, self.episodes], **QUIET)
-        shown = [self.status, self.state, self.steps, self.page]
+        shown = [self.status, self.state, self.steps, self.page, self.read]
         self.episodes.click(self.look, [self.state], shown, **QUIET)
         self.steps.click(self.look, [self.state], shown, **QUIET)
         self.other.change(self.other_agents, [self.other], [self.second, self.pairs], **QUIET)

@@ -67,7 +67,7 @@ class SettingsTab:
             ]
             for slot, place, values in places:
                 with gr.Column(min_width=300), gr.Group(elem_classes="sg-form"):
-                    kinds = sorted(registry().kinds(slot))
+                    kinds = offered(slot, draft, str(values.get("kind") or ""))
                     is_writer = place >= 0
                     choice = gr.Dropdown(
                         [_NOTHING, *kinds] if is_writer or slot == "llm" else kinds,
@@ -159,6 +159,14 @@ class SettingsTab:
         )  # fmt: skip
         self.preset.input(self.read, [self.preset], [self.draft, self.status], **QUIET)
         self.upload.upload(self.read, [self.upload], [self.draft, self.status], **QUIET)
+
+
+def offered(slot: str, draft: Draft, now: str) -> list[str]:
+    """Return the kinds of a slot that are worth offering in the draft's world, and today's."""
+    known = registry().kinds(slot)
+    env: Any = registry().parse("env", draft["env"]) if slot != "env" else None
+    fitting = {kind for kind in known if env is None or known[kind].cls.fits(env)}
+    return sorted(fitting | ({now} & known.keys()))
 
 
 def swapped(draft: Draft, slot: str, place: int, kind: str | None) -> Draft:

@@ -1,0 +1,222 @@
+"""What of a context may answer a question, and how likely it does: shared by the actors that answer.
+
+The chance that the best sentence answers is a logistic of what a reader would look at: is it near in
+meaning, does it share the question's words (the rare ones above all), does it hold what kind of thing
+is asked for. Its weights are fitted on development questions whose evidence was left in or taken out
+(``python -m evals.qa.answerable fit``) and stand in ``support.json`` with the run that they came from.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+import numpy as np
+
+from nodes.protocols import BuiltContext, Embedder, Vector
+from nodes.retrieval.quoting import unquote
+from stores.corpus.lexical import words
+from stores.memory.stated import stated
+
+#: What an actor says where nothing that it may quote is near enough to the question.
+NOTHING_FOUND = "Nothing found."
+_ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
+#: A remembered line as prompts show it: the day, and what was said or answered.
+_REMEMBERED = re.compile(
+    r'^On (\S+) (?:[^:"]* said[^"]*: "(?P<said>.*)"$|'
+    r'the user asked[^"]*: "(?P<asked>.*?)" Answer[^:]*: (?P<answer>.*)$)',
+    re.DOTALL,
+)
+_UNANSWERED = "(not answered)"
+#: What makes a turn a question or an order, whatever it ends with.
+_ASKS = re.compile(
+    r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
+    r"should|would|will|has|have|had|tell|explain|name|list|find|show|give)\b", re.IGNORECASE,
+)  # fmt: skip
+_FACT = re.compile(
+    r"^\W*(?:who|whom|whose|when|where|which|what|how (?:many|much|long|old|far|high|deep|big)|"
+    r"is|are|was|were|does|do|did|has|have)\b(?:\W+\w+){2,}", re.IGNORECASE,
+)  # fmt: skip
+#: A statement is acknowledged where it is the user's own; many a question comes without its mark.
+_TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)
+#: Cosine and half the share of words that a model's sentence has with what it was taken from.
+_BACKED = 0.75
+#: Parts of a prompt that may hold an answer.
+_READ = ("passage", "fact", "history")
+NOTED = "Noted."
+
+
+@dataclass(frozen=True)
+class Quotable:
+    """A sentence that may be an answer: its words, the title to find it by, and where it stands."""
+
+    text: str
+    title: str
+    source: str
+
+
+def asks_for_fact(text: str) -> bool:
+    """Say whether ``text`` asks for one fact, and not for a summary, a list or what came then."""
+    return bool(_FACT.match(text))
+
+
+def is_told(text: str) -> bool:
+    """Say whether ``text`` asks nothing and states something of the user's own."""
+    return bool(_TELLS.search(text) and not _ASKS.search(text) and stated(text, "user", 0.0))
+
+
+def quotables(context: BuiltContext) -> list[Quotable]:
+    """Return what may be quoted: sentences of passages, and what was remembered or said, word for word.
+
+    How a prompt introduces a remembered line is no part of it, and what the user asked earlier in the
+    conversation is no answer.
+    """
+    quotable: list[Quotable] = []
+    for piece in context.pieces:
+        if piece.kind not in _READ or not piece.text:
+            continue
+        title, body = unquote(piece.text) if piece.kind == "passage" else ("", piece.text)
+        source = title or {"passage": "the documents"}.get(piece.kind, "this conversation")
+        if piece.kind == "fact":
+            remembered = _REMEMBERED.search(body.strip())
+            if remembered is None:
+                continue
+            body = remembered["said"] or remembered["answer"] or ""
+            if remembered["asked"] and not _ASKS.search(remembered["asked"]):
+                body = remembered["asked"]  # a statement, whatever was replied to it
+            source = f"memory of {remembered[1]}"
+            if (
+                body == _UNANSWERED
+                or body.strip() in (NOTED, NOTHING_FOUND)
+                or "the user asked" in body
+            ):
+                continue
+        for part in _SENTENCE.split(body):
+            text = _MARK.sub("", part.strip()).strip()
+            is_asked = piece.kind != "passage" and text.endswith("?")
+            is_ours = piece.kind == "history" and text in (NOTED, NOTHING_FOUND)
+            if len(text.split()) > 2 and not is_asked and not is_ours:
+                quotable.append(Quotable(text, title, source))
+    return list({one.text: one for one in reversed(quotable)}.values())[::-1]
+
+
+def about_in(context: BuiltContext) -> str:
+    """Return what a follow-up points back to, as the prompt says it, or ""."""
+    return " ".join(_ABOUT.findall(context.part("question"))[-1:])
+
+
+def sources_of(text: str, quotable: Sequence[Quotable], embedder: Embedder) -> str:
+    """Say from where each sentence of a model's answer comes: the nearest source, or that none is."""
+    said = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+    known = [f"{one.title}. {one.text}" if one.title else one.text for one in quotable]
+    near = embedder.embed(said) @ embedder.embed(known).T
+    cited = []
+    for number, (sentence, row) in enumerate(zip(said, near, strict=True), 1):
+        shared = np.asarray([_shared(sentence, one.text) for one in quotable])
+        best = int((row + 0.5 * shared).argmax())
+        is_near = float(row[best]) + 0.5 * float(shared[best]) >= _BACKED
+        cited.append(f"[{number}] {quotable[best].source if is_near else 'no source found'}")
+    return f"sentences from {'; '.join(cited)}"
+
+
+#: What is asked for, by the question's words, and how a sentence that holds it looks.
+_WANTS = (
+    (re.compile(r"\b(?:when|what (?:year|date|day|month|time)|since|until)\b", re.I),
+     re.compile(r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|"
+                r"december|monday|tuesday|wednesday|thursday|friday|saturday|sunday|century|noon|"
+                r"midnight|spring|summer|autumn|winter|every (?:day|week|month|year))\b", re.I)),
+    (re.compile(r"\b(?:how (?:many|much|long|old|far|high|deep|tall|big|large|often|fast|hot|heavy)|"
+                r"what (?:number|share|percentage|amount|size|height|depth|length|total))\b", re.I),
+     re.compile(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|forty|"
+                r"fifty|sixty|hundred|thousand|million|half|third|quarter|dozen|once|twice|daily|weekly|"
+                r"monthly|yearly)\b", re.I)),
+    (re.compile(r"\b(?:who|whose|whom|which (?:person|man|woman|author|company|team))\b", re.I),
+     re.compile(r"\b[A-Z][\w'-]+")),
+    (re.compile(r"\b(?:where|which (?:city|town|country|place)|what (?:city|country|place))\b", re.I),
+     re.compile(r"\b[A-Z][\w'-]+|\b(?:in|at|on|near|under|behind|beside) the\b")),
+    (re.compile(r"\bwhy\b", re.I),
+     re.compile(r"\b(?:because|since|so|due|cause[sd]?|reason|why|makes?|to)\b", re.I)),
+)  # fmt: skip
+_NAME = re.compile(r"(?<=[\w,] )[A-Z][\w'-]+")
+
+
+@dataclass(frozen=True)
+class Support:
+    """Each quotable's score for a question (as ranked), and the chance that the best one answers it."""
+
+    scores: Vector
+    chance: float
+    best: int
+
+
+def support(
+    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, weight: float = 0.5
+) -> Support:
+    """Score ``quotable`` (not empty), and judge how likely the best one answers."""
+    near, scores = scored(question, about, quotable, embedder, weight)
+    rows = features(f"{about} {question}".strip(), quotable, near, scores)
+    return Support(scores, _chance(rows), int(scores.argmax()))
+
+
+def scored(
+    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, weight: float = 0.5
+) -> tuple[Vector, Vector]:
+    """Return each sentence's cosine, and that plus ``weight`` times the share of the asked words."""
+    texts = [f"{one.title}. {one.text}" if one.title else one.text for one in quotable]
+    near = embedder.embed(texts) @ embedder.embed([f"{about} {question}".strip()])[0]
+    shared = np.asarray([_shared(question, one.text) for one in quotable])
+    return near, near + weight * shared
+
+
+def features(
+    question: str, quotable: Sequence[Quotable], near: Vector, scores: Vector
+) -> list[float]:
+    """Return what the chance is judged by, of the sentence that scores best (and its fellows).
+
+    The score, the cosine, the share of the question's words in the sentence or its title, the same with
+    rare words counting more, the names that neither holds, whether what is asked for is there, and how
+    far the best of another source stands behind.
+    """
+    best = int(scores.argmax())
+    one = quotable[best]
+    asked = list(dict.fromkeys(words(question)))
+    own = set(words(f"{one.title} {one.text}"))
+    holders = [set(words(f"{other.title} {other.text}")) for other in quotable]
+    rarity = {w: np.log(1 + len(holders) / (1 + sum(w in held for held in holders))) for w in asked}
+    total = sum(rarity.values()) or 1.0
+    names = {stem for name in _NAME.findall(question) for stem in words(name)}
+    everywhere = set().union(*holders)
+    wanted = [look for ask, look in _WANTS if ask.search(question)]
+    novel = " ".join(w for w in one.text.split() if not set(words(w)) & set(asked))
+    others = [float(s) for s, o in zip(scores, quotable, strict=True) if o.title != one.title]
+    return [
+        float(scores[best]),
+        float(near[best]),
+        len(own & set(asked)) / max(len(asked), 1),
+        float(sum(rarity[w] for w in asked if w in own) / total),
+        len(names - own) / max(len(names), 1),
+        float(bool(names - everywhere)),
+        float(all(look.search(novel) for look in wanted)) if wanted else 0.5,
+        float(scores[best]) - max(others, default=0.0),
+        float(sum(rarity[w] for w in asked if w in everywhere) / total),
+    ]
+
+
+def _shared(question: str, text: str) -> float:
+    wanted = set(words(question))
+    return len(wanted & set(words(text))) / max(len(wanted), 1)
+
+
+@lru_cache(maxsize=1)
+def _fitted() -> tuple[Vector, Vector, Vector, float]:
+    table = json.loads(files("nodes.act").joinpath("support.json").read_text(encoding="utf-8"))
+    return (*(np.asarray(table[key]) for key in ("mean", "scale", "weights")), table["bias"])
+
+
+def _chance(row: Sequence[float]) -> float:
+    mean, scale, weights, bias = _fitted()
+    return float(1 / (1 + np.exp(-(((np.asarray(row) - mean) / scale) @ weights + bias))))

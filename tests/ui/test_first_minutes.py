@@ -1,0 +1,127 @@
+"""A newcomer's first minutes: the README from its first line on, to a plug-in of one's own in Compare.
+
+Commands run in this process, without a model: what needs one is told so by ``--set``.
+"""
+
+import re
+import shlex
+import subprocess
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import gradio as gr
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from graph import load_config
+from nodes.registry import load, registry
+from ui.app.agents import Agents
+from ui.app.tabs.common import App
+from ui.app.tabs.compare import CompareTab
+from ui.app.workspace import Workspaces
+from ui.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+LINES = [line.partition("#")[0].strip() for block in BLOCKS for line in block.splitlines()]
+PLAIN = ["--set", "updater.kind=none", "--set", "embedder.kind=hashing"]
+
+
+@pytest.fixture(autouse=True)
+def newcomer(tmp_path, monkeypatch):
+    """A machine on which nothing of ours was ever run."""
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_first_block_is_made_by_make():
+    assert [line for line in LINES if line][:3] == ["make demo", "make ui", "make test"]
+    for target, does in (("demo", "stategate demo"), ("ui", "stategate ui")):
+        asked = ["make", "-n", target, "-o", "setup"]
+        shown = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert does in shown.stdout
+
+
+def test_three_commands_come_first_and_do_what_they_say(newcomer):
+    start = README.index("Three commands to start with")
+    first = re.search(r"```console\n(.*?)```", README[start:], re.DOTALL)[1]
+    commands = [shlex.split(line, comments=True)[1:] for line in first.splitlines()]
+    assert [words[0] for words in commands] == ["demo", "ui", "ask"]
+    assert "1.1 GB" in README[start : start + 900], "what ask fetches is told"
+    plain = ["--set", "actor.kind=rule", *PLAIN, "--builders", "full,window,query_rag"]
+    assert "how each ended" in call(*commands[0], *plain)
+    asked = call(*commands[2], "--set", "actor.kind=extract", "--set", "embedder.kind=hashing")
+    assert "sentences from [1]" in asked or "nothing found" in asked
+    notes = newcomer / "notes"
+    notes.mkdir()
+    (notes / "boat.md").write_text("# Boat\n\nThe boat is called Halcyon and lies in Messina.\n")
+    own = ["--set", "actor.kind=extract", "--set", "actor.threshold=0", *PLAIN[2:]]
+    told = call("ask", "What is the boat called?", "--corpus", notes, *own)
+    assert "Halcyon" in told
+    assert "[1] Boat" in told
+
+
+def test_every_other_line_is_a_command_with_flags_that_there_are():
+    """Each is parsed as its command would parse it; nothing is run."""
+    group = typer.main.get_command(app)
+    lines = [line.removesuffix("&").strip() for line in LINES if line.startswith("stategate ")]
+    assert len(lines) > 15
+    for line in lines:
+        words, command = shlex.split(line)[1:], group
+        context = command.make_context("stategate", [], resilient_parsing=True)
+        while hasattr(command, "commands"):
+            command = command.commands[words[0]]
+            context = type(context)(command, parent=context, info_name=words[0])
+            words = words[1:]
+        command.parse_args(context, words)  # raises for a flag or a command that is none
+
+
+def test_links_of_readme_and_index_lead_somewhere():
+    for page in (ROOT / "README.md", ROOT / "docs" / "README.md", ROOT / "docs" / "tour.md"):
+        for target in re.findall(r"\]\(([^)#]+?)\)", page.read_text("utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "results").glob("*.md")]
+    missing = [p.name for p in pages if p.name not in index and p.name != "README.md"]
+    assert not missing, f"not in the index: {missing}"
+
+
+def test_the_tutorials_node_stands_in_compare(newcomer, monkeypatch):
+    page = (ROOT / "docs" / "writing-a-node.md").read_text("utf-8")
+    files = dict(re.findall(r"```\w+ file=(\S+)\n(.*?)```", page, re.DOTALL))
+    (newcomer / "overlap.py").write_text(files["overlap.py"])
+    monkeypatch.syspath_prepend(str(newcomer))
+    point = EntryPoint("overlap", "overlap:Overlap", "stategate.nodes")
+    known = load([point]).kinds("context")["overlap"]
+    monkeypatch.setitem(registry().slots["context"], "overlap", known)
+    where = f"checkpoints={newcomer / 'c.sqlite'}"
+    plain = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
+    config = load_config("webshop", [*plain, where])
+    with gr.Blocks():
+        tab = CompareTab(App(Workspaces(config, Agents(config)), gr.Textbox()))
+    workspace = tab.app.of("one")
+    workspace.start({"goal": 3})
+    workspace.step()
+    drawn = [
+        update for update in tab.compare("one", ["full", "overlap"], 200) if tab.lanes in update
+    ]
+    lanes = str(drawn[-1][tab.lanes])
+    assert "Show the chunks that share the most words with the instruction" in lanes
+    assert lanes.count("data-continue") == 2
+    ended = [u for u in tab.play_all("one", ["full", "overlap"], 200) if tab.lanes in u]
+    assert str(ended[-1][tab.lanes]).count("sg-ending") == 2
+    assert len(workspace.branches) == 3
+    workspace.go_to(next(b.thread for b in workspace.branches.values() if "overlap" in b.kind))
+    assert workspace.running.done
+    assert not workspace.lanes, "what was compared is of another episode"

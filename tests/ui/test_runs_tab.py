@@ -1,0 +1,102 @@
+"""The Runs tab without a browser: every published run opens, stories tell their run's own figures."""
+
+import json
+import shutil
+
+import gradio as gr
+import pytest
+import yaml
+
+from evals.core.run_directory import find_runs
+from evals.core.stories import read_stories, search_runs
+from graph import load_config
+from stores.errors import UserError
+from ui.app.agents import Agents
+from ui.app.tabs.common import App
+from ui.app.tabs.runs import ROOTS, RunsTab
+from ui.app.workspace import Workspaces
+
+PUBLISHED = ROOTS[-1]
+PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
+
+
+@pytest.fixture(scope="module")
+def runs_tab(tmp_path_factory):
+    config = load_config(
+        "webshop", [*PLAIN, f"checkpoints={tmp_path_factory.mktemp('c')}/c.sqlite"]
+    )
+    agents = Agents(config)
+    with gr.Blocks():
+        return RunsTab(App(Workspaces(config, agents), gr.Textbox()), agents.resources)
+
+
+def test_every_published_run_opens_under_its_own_name(runs_tab):
+    folders = find_runs([PUBLISHED])
+    assert len(folders) > 50
+    for folder in folders:
+        update = runs_tab.open(str(folder))
+        assert f">{folder.name}<" in str(update[runs_tab.facts]), (
+            folder.name,
+            update[runs_tab.status],
+        )
+
+
+def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(
+    runs_tab, tmp_path, monkeypatch
+):
+    broken = PUBLISHED.parent / "runs" / "broken-here"
+    monkeypatch.setattr("ui.app.tabs.runs.render_run", lambda run: len(3))
+    update = runs_tab.open(str(PUBLISHED / "bench-step"))
+    assert "did not work" in str(update[runs_tab.status])
+    assert update[runs_tab.facts] == update[runs_tab.episodes] == ""
+    assert update[runs_tab.state] is None
+    assert not broken.exists()
+
+
+def test_six_stories_tell_the_figures_of_their_runs(tmp_path):
+    stories = read_stories(PUBLISHED)
+    assert len(stories) == 6
+    rows = json.loads((PUBLISHED / "webshop-rule-rich" / "summary.json").read_text())["rows"]
+    full, rag = (next(r["success"] for r in rows if r["agent"] == a) for a in ("full", "query_rag"))
+    assert stories[0].title == f"Dropping buttons costs {100 * (full - rag):.0f} points"
+    assert all(len(story.bars) >= 2 for story in stories)
+    # Another run under the same name tells another figure; a run that is gone is no story.
+    page = yaml.safe_load((PUBLISHED.parent / "stories.yaml").read_text())
+    (tmp_path / "stories.yaml").write_text(yaml.safe_dump(page))
+    folder = tmp_path / "runs" / "webshop-rule-rich"
+    shutil.copytree(PUBLISHED / "webshop-rule-rich", folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    for row in summary["rows"]:
+        row["success"] = {"full": 0.5, "query_rag": 0.2}.get(row["agent"], 0.0)
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert [s.title for s in read_stories(tmp_path / "runs")] == [
+        "Dropping buttons costs 30 points"
+    ]
+    summary["rows"] = []
+    (folder / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(UserError, match="no success of 'full'"):
+        read_stories(tmp_path / "runs")
+
+
+def test_runs_are_found_by_words_of_their_command(runs_tab):
+    folders = find_runs([PUBLISHED])
+    assert {f.name for f, _ in search_runs(folders, "bench")} >= {"bench-step", "bench-ui"}
+    both = search_runs(folders, "rerank LIMIT")
+    assert both
+    assert all("--limit" in command for _, command in both)
+    assert not search_runs(folders, "no such words at all")
+
+
+def test_a_replayed_step_shows_what_the_model_read(runs_tab, tmp_path):
+    from evals.core.run_directory import read_run
+    from evals.worlds.live import run_live
+
+    base = ["actor.kind=rule", *PLAIN]
+    run_live("webshop", {"full": ["context.budget=150"]}, range(2), str(tmp_path / "r"), base)
+    run = read_run(tmp_path / "r")
+    steps = run.steps("full", 1)
+    for at in (0, 1, len(steps) - 1):
+        drawn = str(runs_tab._read(run, "full", 1, steps, at))
+        assert f"What the model read at step {at + 1}: full" in drawn
+        assert "the run recorded" not in drawn, "not what it read then"
+    assert runs_tab._read(run, "full", 1, steps, len(steps)) == ""

@@ -1,0 +1,121 @@
+"""Several builders at one moment, side by side: what each shows, what it leaves out, how it ends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from nodes.protocols import BuiltContext, Decision, EnvParams
+from nodes.registry import registry
+from ui.app.render.context import fold_history, shown_pieces
+from ui.app.render.html import macros, plural
+from ui.app.workspace import Branch, Ending
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One builder's view of the moment: what it built and what the actor would do, or why not."""
+
+    name: str
+    kind: str
+    budget: int
+    context: BuiltContext | None = None
+    decision: Decision | None = None
+    build_seconds: float = 0.0
+    act_seconds: float = 0.0
+    problem: str = ""
+    waiting: bool = False
+    params: Mapping[str, Any] = field(default_factory=dict)
+    ending: Ending | None = None
+
+    @property
+    def hint(self) -> str:
+        """What this kind of builder does, in one line."""
+        known = registry().kinds("context").get(self.kind)
+        return known.hint if known is not None else ""
+
+
+def render_lanes(
+    lanes: Sequence[Lane],
+    whole: Mapping[str, str],
+    about: Mapping[str, str],
+    moment: str = "",
+    task: str = "",
+) -> Markup:
+    """Draw lanes side by side on one grid, so that what each kept of a chunk stands in one row.
+
+    ``whole`` holds the page's chunks in words by id, in page order, ``about`` titles by action. Where
+    the page is narrow the lanes follow one another.
+    """
+    order = piece_order([lane.context for lane in lanes if lane.context is not None], list(whole))
+    drawn = []
+    for lane in lanes:
+        pieces = shown_pieces(lane.context, whole) if lane.context is not None else []
+        drawn.append((lane, {shown.piece.id: shown for shown in pieces}))
+    votes = [lane.decision.action for lane in lanes if lane.decision is not None]
+    where = (moment, " ".join(task.split()))
+    return macros("compare").lanes(drawn, order, about, where, _verdict(lanes), votes)
+
+
+def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
+    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
+
+    ``chunks`` are the ids of the page's chunks.
+    """
+    rank = {chunk: i for i, chunk in enumerate(chunks)}
+    seen: dict[str, tuple[int, int]] = {}
+    for context in contexts:
+        for place, piece in enumerate(fold_history(context.pieces)):
+            if piece.id == "instruction":
+                key = (0, 0)
+            elif piece.id in rank:
+                key = (1, rank[piece.id])
+            else:
+                key = (2, place)
+            seen.setdefault(piece.id, key)
+    return sorted(seen, key=lambda id_: seen[id_])
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Say ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]]) if names else ""
+
+
+def render_branches(branches: Sequence[Branch], here: str) -> Markup:
+    """Draw the episodes and forks of a tab, newest first; each can be gone back to."""
+    return macros("compare").branches(branches, here) if branches else Markup("")
+
+
+def render_hints(env: EnvParams) -> Markup:
+    """Draw what each context builder and actor that fits the world ``env`` does, folded."""
+    rows = [
+        (slot, [(name, kind.hint) for name, kind in sorted(registry().kinds(slot).items())
+                if kind.cls.fits(env)])
+        for slot in ("context", "actor")
+    ]  # fmt: skip
+    return macros("compare").hints(rows)
+
+
+def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
+    """Say in one line whether the builders agree, and who reads least."""
+    ended = [(lane.ending.reward, lane.kind) for lane in lanes if lane.ending is not None]
+    if len(ended) == len(lanes) > 1:
+        if len({reward for reward, _ in ended}) == 1:
+            return f"All {len(ended)} end with reward {ended[0][0]:.2f}.", ""
+        rewards = sorted({reward for reward, _ in ended}, reverse=True)
+        groups = [
+            f"{join_names([k for r, k in ended if r == reward])} {reward:.2f}" for reward in rewards
+        ]
+        return f"Rewards at the end: {', '.join(groups)}.", ""
+    ready = [lane for lane in lanes if lane.decision is not None and lane.context is not None]
+    if len(ready) < 2:
+        return None
+    actions = {lane.decision.action for lane in ready if lane.decision}
+    sizes = sorted((lane.context.tokens, lane.kind) for lane in ready if lane.context)
+    (least, small), (most, large) = sizes[0], sizes[-1]
+    agreement = f"{plural(len(actions), 'different action')} from the same moment."
+    if len(actions) == 1:
+        agreement = f"All {len(ready)} would do the same."
+    sizes_apart = f"{small} reads {least:,} tokens, {large} reads {most:,}."
+    return agreement, sizes_apart if least < most else ""
