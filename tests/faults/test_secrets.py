@@ -99,7 +99,7 @@ def test_no_error_of_ours_shows_a_password():
 def test_the_list_of_processes_shows_no_password():
     code = (
         "import subprocess, sys, os; from ui.cli.arguments import hide_passwords; hide_passwords();"
-        "print(subprocess.run(['ps', '-ww', '-o', 'args=', '-p', str(os.getpid())], capture_output=True,"
+        "print(subprocess.run(['ps', '-wwo', 'args=', '-p', str(os.getpid())], capture_output=True,"
         " text=True).stdout, sys.argv[1:])"
     )
     words = [
