@@ -167,8 +167,8 @@ def _clicked(source: str, rows: Sequence[Row], names: Sequence[str], seed: int) 
             row |= {f"recall@{k}": recall.mean, f"recall@{k}_se": recall.error}
         if name in names:
             by_kind: dict[str, list[float]] = defaultdict(list)
-            for _, click in clicks:
-                by_kind[click["kind"]].append(float(click[name] < 1))
+            for _, one in clicks:
+                by_kind[str(one["kind"])].append(float(one[name] < 1))
             row |= {f"recall@1 {k} (n={len(v)})": mean(v) for k, v in sorted(by_kind.items())}
         found.append(row)
     return found

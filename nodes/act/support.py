@@ -38,8 +38,8 @@ _ASKS = re.compile(
     r"should|would|will|has|have|had|tell|explain|name|list|find|show|give)\b", re.IGNORECASE,
 )  # fmt: skip
 _FACT = re.compile(
-    r"^\W*(?:who|whom|whose|when|where|which|what|how (?:many|much|long|old|far|high|deep|big|fast)|is|"
-    r"are|was|were|does|do|did|has|have)\b(?:\W+\w+){2,}", re.IGNORECASE,
+    r"^\W*(?:who|whom|whose|when|where|which|what|how (?:many|much|long|old|far|high|deep|big)|"
+    r"is|are|was|were|does|do|did|has|have)\b(?:\W+\w+){2,}", re.IGNORECASE,
 )  # fmt: skip
 #: A statement is acknowledged where it is the user's own; many a question comes without its mark.
 _TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)

@@ -2,9 +2,9 @@
 
     stategate data paraphrases --out paraphrased.yaml -n 40
 
-The model rewrites patterns to train on, filled with invented parts. What it returns becomes a pattern
-again: each part must stand in it exactly once, word for word, and no other number or part may. So a
-value can neither be lost nor be made up. What is refused is counted by its reason.
+The model rewrites patterns to train on. In what it returns each slot must stand exactly once, and no
+other number or slot may, so whatever a goal fills it with, no value is lost or made up. What is refused
+is counted by its reason. (Asked to keep phrases instead of slots, a 1.5B model lost one in 24 of 24.)
 """
 
 import random
@@ -20,17 +20,11 @@ from envs.webshop.wordings import families, names_of
 from stores.files import write_text
 from stores.text import one_line
 
-#: Invented things: nobody sells them, so nothing of any catalogue is in a pattern.
-_PARTS = (
-    ("garden gnomes", "frost proof and hand painted", "mossy green", "under 45 dollars"),
-    ("kite strings", "tangle free", "ruby red, 80 yards", "for less than 15 dollars"),
-    ("tea tins", "air tight and light weight", "tall, sky blue", "at most 25 dollars"),
-    ("snow boots", "water proof", "size 9, charcoal", "below 120 dollars"),
-)
 _SLOTS = ("kind", "attributes", "values", "limit")
 _ASK = (
-    "Rewrite this shopping request in other words, as another person would say it, in one sentence. "
-    "Keep these phrases exactly as they are: {phrases}. Request: {request}"
+    "Rewrite this message template in other words, as another customer would write it. Keep the "
+    "placeholders {{kind}}, {{attributes}}, {{values}} and {{limit}}, each exactly once. Answer with "
+    "the new template alone. Request: {request}"
 )
 _MOST = 260  # characters of a pattern
 _PART = re.compile(r"\[([^\[\]]*)\]")
@@ -46,11 +40,9 @@ def paraphrase(ask: Callable[[str], str], n: int, seed: int = 0) -> tuple[list[s
     patterns: dict[str, None] = {}
     refused: Counter[str] = Counter()
     for pattern in rng.sample(pool, min(n, len(pool))):
-        parts = dict(zip(_SLOTS, rng.choice(_PARTS), strict=True))
-        request = one_line(_PART.sub(r"\1", pattern).format(**parts))
-        phrases = "; ".join(f'"{part}"' for part in parts.values())
-        reply = one_line(ask(_ASK.format(phrases=phrases, request=request))).strip(' "')
-        new, why = generalised(reply, parts)
+        request = one_line(_PART.sub(r"\1", pattern))
+        reply = one_line(ask(_ASK.format(request=request))).strip(' "`')
+        new, why = generalised(reply, {slot: f"{{{slot}}}" for slot in _SLOTS})
         if why:
             refused[why] += 1
         elif new in patterns or reply.lower() == request.lower():
