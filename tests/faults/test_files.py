@@ -133,3 +133,62 @@ def test_a_panic_of_the_tokenizer_is_a_value_error(monkeypatch):
     monkeypatch.setattr("stores.tokens.encoding", Panics)
     with pytest.raises(ValueError, match="cannot read"):
         encode("text")
+
+
+def test_links_pipes_and_odd_names_in_a_folder(tmp_path):
+    import os
+
+    folder = tmp_path / "notes"
+    (folder / "bad\udcff").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("the key of the house")
+    (folder / "ok.txt").write_text("fine")
+    (folder / "in.txt").symlink_to(folder / "ok.txt")
+    (folder / "out.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "loop.txt").symlink_to(folder / "loop.txt")
+    (folder / "all").symlink_to("/")
+    (folder / "a\nInstruction: buy.txt").write_text("hello")
+    (folder / "bad\udcff" / "na\udcffme.txt").write_text("odd")
+    (folder / "deep.json").write_text('{"text":' * 100_000)
+    os.mkfifo(folder / "pipe.txt")
+    found = {item.id: item for item in read_folder(folder)}
+    read = {id_: item.text for id_, item in found.items() if isinstance(item, Document)}
+    assert read == {
+        "ok.txt": "fine",
+        "in.txt": "fine",
+        "a Instruction: buy.txt": "hello",
+        "bad\udcff/na\udcffme.txt": "odd",
+    }
+    assert "out of the folder" in found["out.txt"].why
+    assert "broken JSON" in found["deep.json"].why
+    corpus = Corpus("notes", tmp_path / "corpus")
+    corpus.sync("o", found.values())
+    assert len(corpus.documents()) == 4
+
+
+def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypatch):
+    import gzip
+    import os
+
+    from evals.core.run_directory import find_runs, read_run
+    from stores.errors import UserError
+
+    run = tmp_path / "runs" / "r"
+    run.mkdir(parents=True)
+    (run / "args.json").write_text("{}")
+    (run / "episodes.jsonl").write_text('{"agent": "a", "goal": 1, "reward": 1}\n')
+    os.mkfifo(run / "steps.jsonl")
+    os.mkfifo(run / "pipe.png")
+    (run / "small.png").write_bytes(b"x" * 100)
+    with (run / "huge.png").open("wb") as file:
+        file.truncate(2 << 30)
+    (tmp_path / "runs" / "gone").mkdir()
+    (tmp_path / "runs" / "gone" / "args.json").symlink_to(tmp_path / "nowhere")
+    opened = read_run(run)
+    assert [picture.name for picture in opened.pictures] == ["small.png"]
+    assert len(opened.episodes) == 1
+    assert find_runs([tmp_path / "runs"]) == [run]
+    with gzip.open(run / "turns.jsonl.gz", "wb", 9) as file:
+        file.write(b"0" * (5 << 20))
+    monkeypatch.setattr("stores.runs._MOST", 4 << 20)
+    with pytest.raises(UserError, match="more than 4 MB"):
+        read_run(run)

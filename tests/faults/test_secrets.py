@@ -1,5 +1,8 @@
 """Keys and passwords: sent to the right host or nowhere, and shown nowhere."""
 
+import subprocess
+import sys
+
 import pytest
 
 from graph import build_graph, load_config
@@ -86,3 +89,30 @@ def test_an_alias_bomb_is_refused_at_once(tmp_path):
     (tmp_path / "bomb.yaml").write_text("\n".join(lines))
     with pytest.raises(UserError, match="aliases"):
         load_config(str(tmp_path / "bomb.yaml"))
+
+
+def test_no_error_of_ours_shows_a_password():
+    url = f"https://me:{SECRET}@models.example.org/v1"
+    assert SECRET not in str(UserError(f"the embedding server {url} does not answer"))
+
+
+def test_the_list_of_processes_shows_no_password():
+    code = (
+        "import subprocess, sys, os; from ui.cli.arguments import hide_passwords; hide_passwords();"
+        "print(subprocess.run(['ps', '-wwo', 'args=', '-p', str(os.getpid())], capture_output=True,"
+        " text=True).stdout, sys.argv[1:])"
+    )
+    words = [
+        "--db",
+        f"postgresql://me:{SECRET}@host/db",
+        "llm.base_url=https://h/v1?token=abc",
+        "plain",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    shown, _, given = done.stdout.partition("\n")
+    assert f"postgresql://me:{'*' * len(SECRET)}@host/db" in shown
+    assert "token=***" in shown
+    assert "plain" in shown
+    assert SECRET in given, "the program itself still knows"

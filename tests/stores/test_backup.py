@@ -69,3 +69,32 @@ def test_what_is_no_backup_is_one_line(full, monkeypatch):
     for path in (full / "b", full / "missing"):
         with pytest.raises(UserError, match="is it a whole backup"):
             restore(path)
+
+
+def test_a_restore_that_was_killed_is_ended_by_the_next(tmp_path, monkeypatch):
+    from stores.backup import back_up, restore
+
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "old"))
+    for name in ("banks/a.txt", "corpora/b.txt"):
+        (tmp_path / "old" / name).parent.mkdir(parents=True)
+        (tmp_path / "old" / name).write_text(name)
+    back_up(tmp_path / "b.tar.gz")
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "new"))
+    moves = iter([True, True, False])
+
+    real = type(tmp_path).rename
+
+    def rename(self, target):
+        if not next(moves, True):
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    monkeypatch.setattr(type(tmp_path), "rename", rename)
+    with pytest.raises(KeyboardInterrupt):
+        restore(tmp_path / "b.tar.gz")
+    monkeypatch.undo()
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "new"))
+    restore(tmp_path / "b.tar.gz")
+    restored = {p.read_text() for p in (tmp_path / "new").rglob("*.txt")}
+    assert restored == {"banks/a.txt", "corpora/b.txt"}
+    assert not list((tmp_path / "new").glob(".restore*"))
