@@ -245,6 +245,13 @@ class ActionVocabulary:
         move = self.move_of(instruction, action)
         return self.moves.get(move, move).capitalize()
 
+    def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return what an episode taught about its world that may hold in others, each in a few words.
+
+        Here nothing: an episode is told by its moves.
+        """
+        return ()
+
     def general(self, text: str) -> str:
         """Return ``text`` without names that mean nothing in another task."""
         return text

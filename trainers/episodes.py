@@ -5,13 +5,21 @@ updater sees the events up to this page, the short-term memory those before it.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from envs.protocols import Observation
-from nodes.protocols import BuiltContext, ContextRequest, Decision, Params, StepRecord
+from envs.protocols import Observation, View
+from nodes.protocols import (
+    BuiltContext,
+    ContextRequest,
+    Decision,
+    Embedder,
+    EnvParams,
+    Params,
+    StepRecord,
+)
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
@@ -21,7 +29,7 @@ from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, read_trajectories
 from stores.yaml_text import read_yaml
-from trainers.settings import Named, RecordedSettings
+from trainers.settings import Named, RecordedSettings, files_of
 
 #: Episodes to fit, to choose by, and to report on (perhaps none).
 Sides = tuple[list[Trajectory], list[Trajectory], list[Trajectory]]
@@ -30,12 +38,14 @@ _PAGES = 4096  # pages that readers remember in chunks
 
 def read_sides(settings: RecordedSettings) -> Sides:
     """Read the trajectories and split them. Raises ``UserError`` where there are too few groups."""
+    recorded = [t for path in files_of(settings.data) for t in read_trajectories(path)]
     fitted, validation = split_by_group(
-        read_trajectories(settings.data), settings.validation, settings.seed, settings.group
+        recorded, settings.validation, settings.seed, settings.group
     )
     if not fitted or not validation:
         raise UserError(f"'{settings.data}' is too small to split: record more episodes")
-    return fitted, validation, read_trajectories(settings.heldout) if settings.heldout else []
+    held = files_of(settings.heldout) if settings.heldout else []
+    return fitted, validation, [t for path in held for t in read_trajectories(path)]
 
 
 def split_by_group(
@@ -43,8 +53,9 @@ def split_by_group(
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Split into (training, validation): about ``share`` of the groups validate.
 
-    Episodes of one group stay together: those whose agent has the same fact ``group``; an episode
-    without it is a group of its own. Where agents say their ``side``, those of "validation" validate.
+    Episodes of one group stay together: those whose agent has the same fact ``group`` (of several,
+    by comma, the first that it has); an episode without it is a group of its own. Where agents say
+    their ``side``, those of "validation" validate.
     """
     marked = [t for t in trajectories if t.agent.get("side") == "validation"]
     if marked:
@@ -62,7 +73,8 @@ def split_by_group(
 
 def group_of(trajectory: Trajectory, group: str) -> str:
     """Return what an episode hangs together with: its agent's fact ``group``, else itself."""
-    return str(trajectory.agent.get(group) or trajectory.episode_id)
+    known = (trajectory.agent.get(fact.strip()) for fact in group.split(","))
+    return str(next((value for value in known if value), trajectory.episode_id))
 
 
 def resources_of(settings: RecordedSettings, sides: Sides, updater: str = "none") -> Resources:
@@ -73,6 +85,29 @@ def resources_of(settings: RecordedSettings, sides: Sides, updater: str = "none"
         named = f"episodes of {', '.join(sorted(kinds))}" if kinds else "no episode names its world"
         raise UserError(f"'{settings.data}': {named}; set env to the world that they are of")
     return make_resources(settings.embedder, updater, registry().parse("env", env))
+
+
+def views_of(settings: RecordedSettings, sides: Sides) -> Callable[[Trajectory], View]:
+    """Return how each episode is read: by the view of the world that it names, else of ``env``."""
+
+    def view_of(env: Named) -> View:
+        params = registry().parse("env", env)
+        assert isinstance(params, EnvParams)  # noqa: S101 - the slot's kinds are
+        return params.view()
+
+    named = {str(t.task.get("env", "")) for side in sides for t in side}
+    if settings.env:
+        view = view_of(settings.env)
+        return lambda trajectory: view
+    if "" in named:
+        raise UserError(f"'{settings.data}': an episode names no world; set env to theirs")
+    views = {name: view_of(name) for name in sorted(named)}
+    return lambda trajectory: views[str(trajectory.task["env"])]
+
+
+def embedder_of(settings: RecordedSettings) -> Embedder:
+    """Return the embedder, which depends on no world."""
+    return Resources(None, registry().parse("embedder", settings.embedder)).embedder  # type: ignore[arg-type]
 
 
 def make_resources(embedder: Named, updater: str, env: Params) -> Resources:
@@ -112,9 +147,12 @@ class Readers:
     """
 
     def __init__(
-        self, builders: Mapping[str, float], resources: Resources, low: int = 80, high: int = 2000
-    ) -> None:
+        self, builders: Mapping[str, float], resources: Resources, low: int = 80, high: int = 2000,
+        memory: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.resources = resources
+        #: What is kept of earlier steps, as the preset of the world keeps it.
+        self.remember = ShortTerm(**(memory or {})).build(resources)
         self._low, self._high = low, high
         self._weights = list(builders.values())
         parse = registry().parse
@@ -161,7 +199,7 @@ class Walk:
         self.reader, self.instruction = reader, instruction
         self._readers = readers
         self._build = readers.resources.get(reader.context)
-        self._remember = ShortTerm().build(readers.resources)
+        self._remember = readers.remember
         self._updater = readers.resources.updater if reader.is_stateful else None
         self._state = self._updater.initial() if self._updater is not None else None
         self.events: tuple[Event, ...] = ()
@@ -170,6 +208,11 @@ class Walk:
 
     def look(self, observation: Observation) -> BuiltContext:
         """Return what the actor reads of ``observation``; call once a step."""
+        context: BuiltContext = self._build(self.request(observation))
+        return context
+
+    def request(self, observation: Observation) -> ContextRequest:
+        """Return what the builder is asked at ``observation``; call once a step."""
         asked = self.instruction
         if self._updater is not None:
             seen = [] if self._last is None else [Event("ACT", self._last, self.step - 1, asked)]
@@ -181,13 +224,11 @@ class Walk:
             getattr(self.reader.context, "past", "world"), resources.view,
             lambda: resources.embedder,
         )  # fmt: skip
-        request = ContextRequest(
+        return ContextRequest(
             instruction=asked, observation=observation, source=source,
             events=self.events, budget=self.reader.budget, state=self._state,
-            view=self._readers.resources.view,
+            view=resources.view,
         )  # fmt: skip
-        context: BuiltContext = self._build(request)
-        return context
 
     def took(self, observation: Observation, action: str, outcome: Observation) -> None:
         """Remember that ``action`` was taken on ``observation`` and led to ``outcome``."""

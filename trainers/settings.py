@@ -20,6 +20,8 @@ from stores.yaml_text import read_yaml
 TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
 #: A kind, or a mapping with a kind and its parameters.
 Named = str | dict[str, Any]
+#: A file, or several.
+Files = str | list[str]
 
 
 class Settings(BaseModel):
@@ -40,13 +42,17 @@ class Settings(BaseModel):
 class RecordedSettings(Settings):
     """Settings of trainers that learn from recorded episodes."""
 
-    data: str = Field(description="JSON lines of `stategate data trajectories` or a trace export")
-    heldout: str = Field(default="", description="the same, of episodes to report on")
+    data: Files = Field(
+        description="JSON lines of `stategate data trajectories` or a trace export; or several"
+    )
+    heldout: Files = Field(default="", description="the same, of episodes to report on")
     env: Named = Field(default="", description="their world; '' is the one that they name")
     embedder: Named = "minilm"
     validation: float = Field(default=0.1, gt=0, lt=1, description="share of groups held back")
     group: str = Field(
-        default="", description="fact about an episode's agent that no two sides may share"
+        default="",
+        description="fact about an episode's agent that no two sides may share (or facts, by comma: "
+        "the first that it has)",
     )
 
 
@@ -57,6 +63,11 @@ class StateSettings(RecordedSettings):
     d_state: int = Field(default=512, ge=8)
     d_event: int = Field(default=256, ge=8)
     drop_inputs: float = Field(default=0.1, ge=0, lt=1, description="share of input numbers zeroed")
+    pointer: float = Field(
+        default=0.0,
+        ge=0,
+        description="weight of a second head, which points at the command itself; 0: none",
+    )
 
 
 class RetrieverSettings(RecordedSettings):
@@ -72,6 +83,18 @@ class AllocatorSettings(RecordedSettings):
     retriever: str = Field(description="the retriever's checkpoint, which reads the mixtures")
 
 
+class GatesSettings(RecordedSettings):
+    """Which earlier steps a decision needs, learned from what an actor does without them."""
+
+    state: str = Field(
+        default="", description="the state model's checkpoint; '' for gates without a state"
+    )
+    actor: Named = Field(description="whose decisions tell what was needed")
+    memory: dict[str, int] = Field(
+        default={}, description="of short_term, as the preset of the world has it"
+    )
+
+
 class ReaderSettings(BaseModel):
     """By which builders, and at what budgets, the contexts are made that a policy reads."""
 
@@ -82,12 +105,18 @@ class ReaderSettings(BaseModel):
     updater: str = Field(
         default="none", description="whose state the builders read: none, gru or ssm"
     )
+    memory: dict[str, int] = Field(
+        default={}, description="of short_term, as the preset of the world has it"
+    )
+    low: int = Field(default=80, ge=1, description="the least budget, in tokens")
+    high: int = Field(default=2000, ge=1, description="the largest budget, in tokens")
 
 
 class ActorSettings(RecordedSettings, ReaderSettings):
     """The ``policy`` actor does as the expert did, whatever builder made its context."""
 
     hidden: int = Field(default=96, ge=8)
+    encoder: str = Field(default="lexical", description="what turns contexts into numbers")
 
 
 class ReinforceSettings(Settings, ReaderSettings):
@@ -97,6 +126,10 @@ class ReinforceSettings(Settings, ReaderSettings):
     """
 
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
+    course: str = Field(
+        default="trainers.webshop.course",
+        description="the module that names the tasks to train on, and those held out",
+    )
     start: str = Field(description="the imitation policy's checkpoint")
     embedder: Named = Field(default="hashing", description="that of the builders")
     groups: int = Field(default=32, ge=1, description="goals an iteration")
@@ -105,6 +138,12 @@ class ReinforceSettings(Settings, ReaderSettings):
     entropy: float = Field(default=0.005, ge=0, description="weight of the entropy bonus")
     kl: float = Field(default=0.01, ge=0, description="weight of the KL to the imitation policy")
     max_steps: int = Field(default=20, ge=1)
+    discount: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="what a reward is worth a step later: below 1 haste pays",
+    )
 
 
 class AlignerSettings(Settings):
@@ -120,6 +159,7 @@ TRAINERS: dict[str, type[Settings]] = {
     "state": StateSettings,
     "retriever": RetrieverSettings,
     "allocator": AllocatorSettings,
+    "gates": GatesSettings,
     "actor": ActorSettings,
     "reinforce": ReinforceSettings,
 }
@@ -159,15 +199,27 @@ def open_run(
     """
     if facts is None:
         files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
-        facts = {"data": {name: file_hash(path) for name, path in files.items() if path}}
+        facts = {"data": {name: hashes_of(path) for name, path in files.items() if path}}
     args = {"settings": shown_config(settings.model_dump()), "seed": settings.seed, **facts}
     return RunDirectory(settings.run, {**provenance(command), **args})
+
+
+def files_of(files: Files) -> list[str]:
+    """Return the files, however many they are."""
+    return [files] if isinstance(files, str) else list(files)
+
+
+def hashes_of(files: Files) -> str | list[str]:
+    """Return the SHA-256 of a file, or of each of several."""
+    return file_hash(files) if isinstance(files, str) else [file_hash(path) for path in files]
 
 
 def result(
     settings: RecordedSettings, command: Sequence[str], epochs: int, metrics: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what every checkpoint made of recorded episodes says of its making."""
-    data = {"name": Path(settings.data).name, "sha256": file_hash(settings.data)}
+    names = [Path(path).name for path in files_of(settings.data)]
+    name = names[0] if isinstance(settings.data, str) else names
+    data = {"name": name, "sha256": hashes_of(settings.data)}
     made = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
     return {**made, **provenance(command)}

@@ -99,6 +99,16 @@ class AlfWorldActions(ActionVocabulary):
         """Say the move, and the kinds of things that it was about."""
         return _NUMBER.sub("", action).capitalize()
 
+    def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
+        """Return where the asked thing was taken: "cup at shelf"."""
+        taken = [command_of(action.lower()) for action in actions]
+        asked = goal_of(instruction).thing
+        return tuple(
+            f"{kind_of(c.thing)} at {kind_of(c.place)}"
+            for c in taken
+            if c.verb == "take" and kind_of(c.thing) == asked
+        )
+
     def general(self, text: str) -> str:
         """Return ``text`` without the numbers of things."""
         return _NUMBER.sub("", text)

@@ -14,12 +14,16 @@ from envs.alfworld.actions import AlfWorldActions
 from envs.alfworld.expert import decide, knowledge_of
 from envs.alfworld.reading import command_of, goal_of, kind_of
 from nodes.act.simple import ASKED
+from nodes.build_context.notes import VAIN
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
 from nodes.retrieval.past import ARROW, DONE
 
 _ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
+#: What experience says: "cup at shelf (3)", or a step of a like task: "Go to shelf."
+_TAUGHT = re.compile(r"([a-z -]+?) at ([a-z -]+) \((\d+)\)")
+_STEPPED = re.compile(r"\b(?:Go to|Open|Take [a-z -]+ from) ([a-z-]+)\b")
 _HOLDS = re.compile(r'"(?P<place>[a-z -]+ \d+) holds (?P<things>[^"]+)"')
 _HELD = re.compile(r"^In hand: ([a-z -]+ \d+)$", re.MULTILINE)
 
@@ -46,12 +50,33 @@ def seek(context: BuiltContext, step: int) -> Decision:
         known.tried.setdefault(f"go to {place}", 1)
     held = _HELD.search(context.text)
     known.hand = held[1] if held else known.hand
-    action, reason = decide(instruction, known, context.actions, _remembered(context, instruction))
+    usual = _remembered(context, instruction) | _usual(instruction, context.part("experience"))
+    for place in _vain(context.part("experience")):
+        known.tried[f"go to {place}"] = known.tried.get(f"go to {place}", 0) + 1
+    action, reason = decide(instruction, known, context.actions, usual)
     if action:
         return Decision(action, reason=reason)
     return Decision(
         AlfWorldActions().safe(context.actions, instruction), fallback=reason or "nothing to do"
     )
+
+
+def _usual(instruction: str, advice: str) -> dict[str, float]:
+    """Return how often experience saw what is asked, by kind of place; a hint counts once."""
+    usual: dict[str, float] = {}
+    asked = goal_of(instruction).thing
+    for thing, place, count in _TAUGHT.findall(advice):
+        if thing.strip().endswith(asked):
+            usual[place] = usual.get(place, 0.0) + float(count)
+    for place in _STEPPED.findall(advice):
+        usual[place] = usual.get(place, 0.0) + 1.0
+    return usual
+
+
+def _vain(advice: str) -> list[str]:
+    """Return the places that notes of earlier trials call searched in vain, as often as they do."""
+    lists = [part.partition(".")[0] for part in advice.split(VAIN)[1:]]
+    return [place.strip() for part in lists for place in part.split(",")]
 
 
 def _remembered(context: BuiltContext, instruction: str) -> dict[str, float]:

@@ -33,12 +33,14 @@ from stores.tokens import count_tokens
 
 if TYPE_CHECKING:
     from nodes.build_context.allocators import Allocator
+    from nodes.build_context.gates import Gates
     from nodes.resources import Resources
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
 _DETAIL = 40  # tokens of detail that a page may have, however short
 _WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
+_UNASKED = 3  # the tier of what nothing asks for
 _LAST = 2  # actions that an actor cannot do without
 
 
@@ -49,6 +51,17 @@ class Compress(FramedContext):
     kind: Literal["compress"] = "compress"
     allocator: Literal["learned", "relevance", "uniform"] = Field(
         default="learned", description="how room is shared among chunks"
+    )
+    gates: str | None = Field(
+        default=None,
+        description="checkpoint of stategate train gates, which say what of the past is needed; null: "
+        "asked words say it",
+    )
+    threshold: float = Field(
+        default=0.5, ge=0, le=1, description="how likely a past step must be needed to be shown"
+    )
+    state: Literal["own", "shuffled"] = Field(
+        default="own", description="whose state the gates read; shuffled is a control"
     )
     focus: bool = Field(
         default=True, description="words that the instruction asks for first; false: in page order"
@@ -66,7 +79,8 @@ class Compress(FramedContext):
     def checkpoints(self, updater: str) -> tuple[str, ...]:
         """Name what the allocator loads."""
         is_learned = self.allocator == "learned"
-        return (self.checkpoint or f"allocator-{updater}",) if is_learned else ()
+        gates = () if self.gates is None else (self.gates,)
+        return ((self.checkpoint or f"allocator-{updater}",) if is_learned else ()) + gates
 
     def build(self, resources: "Resources") -> ContextBuilder:
         """Load what the allocator needs. Raises ``UserError`` where the updater does not fit."""
@@ -75,6 +89,11 @@ class Compress(FramedContext):
         allocate: Allocator = relevance if self.allocator == "relevance" else uniform
         if self.allocator == "learned":
             allocate = learned(resources, self.checkpoint, self.kind)
+        gates: Gates | None = None
+        if self.gates is not None:
+            from nodes.build_context.gates import chosen_by, trained_gates
+
+            gates = trained_gates(resources, self.gates, self.state)
 
         def build_context(request: ContextRequest) -> BuiltContext:
             chunks = request.source.all()
@@ -98,7 +117,11 @@ class Compress(FramedContext):
                 return whole
             visible = {piece.id for piece in whole.pieces}
             weighed = [chunk for chunk in chunks if chunk.id in visible]
-            return squeeze(request, whole, allowed, allocate(request, weighed), self.focus)
+            shown: dict[str, float] | None = None
+            if gates is not None:
+                past = [chunk for chunk in chunks if chunk.role == "past"]
+                shown = chosen_by(gates(request, past), self.threshold)
+            return squeeze(request, whole, allowed, allocate(request, weighed), self.focus, shown)
 
         return build_context
 
@@ -109,8 +132,12 @@ def squeeze(
     allowed: int,
     weights: Mapping[str, float],
     focus: bool = True,
+    past: Mapping[str, float] | None = None,
 ) -> BuiltContext:
     """Fit ``whole`` into ``allowed`` tokens, giving each chunk room by its weight.
+
+    ``past`` are the earlier steps that are needed, the likeliest first, where gates chose them: then
+    the news of those is shown, and what nothing asks for is not, though there be room.
 
     What an actor cannot do without (affordances, leads, instruction) may go past ``allowed`` but not
     past ``request.budget``; only the bare affordances may exceed that.
@@ -123,7 +150,7 @@ def squeeze(
     bare = _shown(request, whole.pieces, ladders, nothing, chunks, weights)
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
-    order = _order(whole.pieces, ladders, weights)
+    order = _order(whole.pieces, ladders, weights, past)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing to read.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
     allowed = max(allowed, min(request.budget, needed + _DETAIL))
@@ -145,8 +172,9 @@ def squeeze(
 
 
 def _order(
-    pieces: Sequence[Piece], ladders: Sequence[Ladder], weights: Mapping[str, float]
-) -> list[tuple[int, float, int, int, int]]:
+    pieces: Sequence[Piece], ladders: Sequence[Ladder], weights: Mapping[str, float],
+    needed: Mapping[str, float] | None = None,
+) -> list[tuple[int, float, int, int, int]]:  # fmt: skip
     """Return (tier, virtual time, cost, piece, place), sorted: weighted fair queueing.
 
     A unit's virtual time is what its piece has used of its tier by then, over the piece's weight.
@@ -167,7 +195,14 @@ def _order(
         used = past if is_history else {}
         if piece.kind == "event":
             used, weight = steps, weight * count
-        for unit in ladders[i].units:
+        if needed is not None:
+            if piece.kind == "event" and piece.id in needed:
+                unit = ladders[i].units[0]
+                order.append((1, 1 - needed[piece.id], unit.cost, i, unit.place))
+            units = [u for u in ladders[i].units if u.tier < _UNASKED and piece.kind != "event"]
+        else:
+            units = list(ladders[i].units)
+        for unit in units:
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
             order.append((unit.tier, used[unit.tier] / weight, unit.cost, i, unit.place))
     return sorted(order)

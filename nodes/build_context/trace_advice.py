@@ -1,6 +1,8 @@
 """``experience_trace``: advice for a task from a trace bank, looked up once an episode.
 
-Rewrite, search, rerank, the best three, summary, check.
+Rewrite, search, rerank, the best three, summary, check. Where the world draws lessons of episodes
+(its view's ``actions.lessons``), those of the like tasks stand in the place of their moves, with
+how often each was learned: "Experience: In like tasks: cup at shelf (3), cup at desk (1)."
 
 Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
 
@@ -10,6 +12,8 @@ Every step has a fallback, and each one taken is told in ``Advice.fallbacks``:
     check failed              taken as sufficient
 """
 
+import random
+from collections import Counter
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -25,10 +29,12 @@ from nodes.retrieval.ranking import rerank_at, rerank_locally
 from stores.bank.places import bank_place
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
+from stores.text import words_of
 from stores.tokens import truncate
 
 PLAN = "Suggested plan: "
 _KEPT = 64  # tasks whose advice is remembered: it is the same at every step of an episode
+_TAUGHT = 6  # lessons shown
 _WIDE = 20  # tasks that the reranker sees
 _REWRITE = (
     "Reword the user's task as search queries for finding like tasks. Answer with a JSON array of "
@@ -58,6 +64,16 @@ class ExperienceTrace(AdvisedContext):
     rounds: int = Field(
         default=1, ge=1, le=3, description="searches; above 1 the model says when it is enough"
     )
+    gate: bool = Field(
+        default=True, description="only lessons that say something that is asked; of others, none"
+    )
+    pick: Literal["near", "random"] = Field(
+        default="near", description="random: lessons of any past tasks, a control"
+    )
+    shuffle: bool = Field(
+        default=False, description="a control: lessons of like tasks with ends dealt out at random"
+    )
+    seed: int = Field(default=0, description="of the controls")
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Open the bank and build ``inner``. Raises ``UserError`` where the bank does not fit."""
@@ -95,7 +111,7 @@ class TraceAdvisor:
         if not hits:
             return Advice((), (), None, tuple(notes)) if notes else None
         best = hits[0].row
-        lines = self._summary(question, hits, notes)
+        lines = self._lessons(question, hits) or self._summary(question, hits, notes)
         rows, plan = tuple(hit.row.id for hit in hits), ", ".join(best.data.get("plan", ()))
         return Advice(tuple(lines), rows, hits[0].score, tuple(notes), best.q, plan)
 
@@ -134,7 +150,35 @@ class TraceAdvisor:
                 hits = [hits[i] for i in sorted(range(len(hits)), key=lambda i: (-scores[i], i))]
             except asking_problems() as error:
                 notes.append(f"rerank: {_brief(error)}, ordered by score")
-        return hits[: params.traces]
+        if params.pick == "random":
+            return self._any(question)
+        return hits if any(hit.row.data.get("lessons") for hit in hits) else hits[: params.traces]
+
+    def _any(self, question: str) -> list[Hit]:
+        """Return rows of the bank drawn by the question: any rows, but always the same ones."""
+        size = int(self.bank.bank.query("select max(n) as n from rows")[0]["n"] or 0)
+        rng = random.Random(f"{self._params.seed} {question}")
+        numbers = dict.fromkeys(rng.randint(1, max(size, 1)) for _ in range(_WIDE))
+        return [Hit(row, 0.0) for row in self.bank.bank.rows(list(numbers))]
+
+    def _lessons(self, question: str, hits: list[Hit]) -> list[str]:
+        """Return the line of what like tasks taught, most often first; [] where they taught nothing."""
+        taught = [str(lesson) for hit in hits for lesson in hit.row.data.get("lessons", ())]
+        if self._params.gate:
+            asked = frozenset(words_of(question))
+            taught = [
+                lesson for lesson in taught if words_of(lesson)[:1] and words_of(lesson)[0] in asked
+            ]
+        if self._params.shuffle:
+            rng = random.Random(f"{self._params.seed} {question}")
+            rows = self.bank.bank.rows(range(1, 500))
+            ends = [str(x).rpartition(" ")[2] for row in rows for x in row.data.get("lessons", ())]
+            taught = [
+                f"{lesson.rpartition(' ')[0]} {rng.choice(ends or [''])}" for lesson in taught
+            ]
+        counts = Counter(taught).most_common(_TAUGHT)
+        told = ", ".join(f"{lesson} ({n})" for lesson, n in counts)
+        return [f"{LEAD}In like tasks: {told}."] if told else []
 
     def _summary(self, question: str, hits: list[Hit], notes: list[str]) -> list[str]:
         plan = f"{PLAN}{', '.join(hits[0].row.data.get('plan', ()))}"

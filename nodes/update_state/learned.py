@@ -4,16 +4,17 @@ torch is imported only when one is built.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from envs.protocols import INPUT_KINDS, StateInput, View
+from envs.protocols import INPUT_KINDS, Observation, StateInput, View
 from nodes.models.small import load_trained, small_inference
 from nodes.protocols import Embedder, UpdaterParams, Vector
 from nodes.resources import Resources
+from nodes.update_state.pointing import offered
 from stores.errors import UserError, needs
 from stores.traces import Event
 
@@ -44,7 +45,7 @@ class LearnedUpdater(UpdaterParams):
         fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
         require_match(self.weights, meta, "embedder", embedder.name, fix)
         updater = StateUpdater(self.weights, model, embedder, resources.view, meta)
-        if updater.classes != tuple(resources.view.actions.classes):
+        if not set(resources.view.actions.classes) <= set(updater.classes):
             logging.getLogger("stategate").warning(
                 "checkpoint '%s' learned the actions of another world: here its state is a summary,"
                 " and what it expects next means nothing", self.weights,
@@ -87,8 +88,13 @@ class StateUpdater:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The classes of actions that the model was trained to foresee."""
-        return tuple(self.meta.get("classes") or ())
+        """The classes of actions that the model was trained to foresee, of this world if it knows it.
+
+        One that was trained on several worlds has the classes of all of them.
+        """
+        every = tuple(self.meta.get("classes") or ())
+        own = tuple(self._view.actions.classes)
+        return own if own and set(own) <= set(every) else every
 
     def initial(self) -> Vector:
         """Return the empty state."""
@@ -118,8 +124,29 @@ class StateUpdater:
 
         with small_inference():
             readout = torch.from_numpy(state[-self.model.d_state :].astype(np.float32))
-            chances = self.model.classify(readout).softmax(-1).tolist()
+            every = tuple(self.meta.get("classes") or ())
+            places = torch.tensor([every.index(name) for name in self.classes])
+            chances = self.model.classify(readout)[places].softmax(-1).tolist()
         return dict(zip(self.classes, chances, strict=True))
+
+    def point(
+        self, state: Vector, instruction: str, observation: Observation, done: Collection[str]
+    ) -> dict[str, float]:
+        """Return the probability of each command of the page, in whatever world ({} without a head).
+
+        ``done`` are earlier actions, in lower case.
+        """
+        import torch
+
+        commands = offered(self._view, instruction, observation, done)
+        if self.model.pointer is None or not commands:
+            return {}
+        with small_inference():
+            readout = torch.from_numpy(state[-self.model.d_state :].astype(np.float32))
+            texts = torch.from_numpy(self.embedder.embed([c.text for c in commands]))
+            facts = torch.tensor([c.facts for c in commands])
+            chances = self.model.pointer(readout, texts, facts).softmax(-1).tolist()
+        return {c.action: p for c, p in zip(commands, chances, strict=True)}
 
 
 def type_of(row: StateInput) -> int:

@@ -6,6 +6,7 @@ none yet, it begins as a copy of the one that ships for the world, if it is of t
 """
 
 import lzma
+import shutil
 from pathlib import Path
 
 from filelock import FileLock
@@ -32,7 +33,8 @@ def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
 def known_banks() -> list[Path]:
     """Return the folders of the banks in the one place, and of those under ``banks/`` here."""
     roots = (home() / "banks", Path("banks"))
-    return sorted({file.parent for root in roots for file in root.glob(f"**/{_FILE}")})
+    files = [file for root in roots for file in root.glob(f"**/{_FILE}")]
+    return sorted({file.parent for file in files if not file.parent.name.startswith(".")})
 
 
 def seeded(place: str | Path, world: str, make: str | None) -> str | Path:
@@ -53,6 +55,8 @@ def seeded(place: str | Path, world: str, make: str | None) -> str | Path:
             try:
                 Bank(new, "state", {"text": make})
             except UserError:  # made with another embedder: of no use here
+                shutil.rmtree(new)
                 return folder
             (new / _FILE).replace(folder / _FILE)
+            shutil.rmtree(new)
     return folder

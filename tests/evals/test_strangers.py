@@ -5,15 +5,12 @@ import json
 from envs.webshop import WebShop
 from envs.webshop.people import session_goals
 from evals.worlds.strangers import run_strangers
-from stores.traces.trajectories import write_trajectories
-from trainers.webshop.collect import SHOPPERS, episodes
-
-RATES = SHOPPERS["steady"]
+from trainers.webshop.collect import collect
 
 
 def test_rankers_and_the_state_are_measured_beside_what_is_simpler(tmp_path):
-    worlds = {mode: WebShop.load("sample", mode) for mode in ("rich", "text")}
-    write_trajectories(tmp_path / "others.jsonl", list(episodes(worlds, [3, 8], 1, "t", RATES)))
+    collect("sample", tmp_path, n=1, heldout=2, others=())
+    (tmp_path / "heldout.jsonl").rename(tmp_path / "others.jsonl")
     summary = run_strangers([str(tmp_path / "others.jsonl")], str(tmp_path / "run"))
     rows = {row["agent"]: row for row in summary["rows"]}
     names = ("trained", "bm25", "minilm", "page order", "random order")

@@ -13,16 +13,18 @@ from langchain_core.messages import HumanMessage
 
 from envs.webshop import WebShop, prompt
 from envs.webshop.pages import SEARCH
+from envs.webshop.view import WebShopView
 from envs.webshop.wanted import Wanted
 from graph import build_graph, load_config
+from nodes.act.policy import Policy, PolicyActor, make_scorer
 from nodes.act.shop.candidates import (
     CANDIDATE_FEATURES,
     ENCODER,
+    LEXICAL,
     PAGE_FEATURES,
     encode,
     queries,
 )
-from nodes.act.shop.policy import Policy, PolicyActor, make_scorer
 from nodes.conformance import check_actor
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
@@ -76,7 +78,7 @@ def scorer():
 
 @pytest.fixture
 def act(scorer):
-    return PolicyActor(scorer)
+    return PolicyActor(scorer, LEXICAL, WebShopView())
 
 
 def row(seen, action):
@@ -156,7 +158,7 @@ def test_any_context_gives_finite_numbers_and_probabilities_over_what_is_legal(
     assert np.isfinite(seen.rows).all()
     assert np.isfinite(seen.page).all()
     assert seen.rows.shape == (len(seen.actions), len(CANDIDATE_FEATURES))
-    decision = PolicyActor(scorer)(made, step)
+    decision = PolicyActor(scorer, LEXICAL, WebShopView())(made, step)
     if decision.fallback is None:
         assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-9)
         assert decision.action in decision.probabilities
@@ -197,12 +199,17 @@ def test_it_reads_nothing_but_text_and_affordances(act):
 
 def test_the_same_seed_plays_the_same_episode_and_draws_follow_the_probabilities(scorer):
     made = context(RESULTS, ON_RESULTS)
-    hot = PolicyActor(scorer, temperature=1.0, seed=3)
-    assert hot(made, 1) == PolicyActor(scorer, temperature=1.0, seed=3)(made, 1)
-    drawn = [PolicyActor(scorer, temperature=1.0, seed=s)(made, 1).action for s in range(400)]
+    hot = PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=3)
+    assert hot(made, 1) == PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=3)(
+        made, 1
+    )
+    drawn = [
+        PolicyActor(scorer, LEXICAL, WebShopView(), temperature=1.0, seed=s)(made, 1).action
+        for s in range(400)
+    ]
     for action, chance in hot(made, 1).probabilities.items():
         assert drawn.count(action) / 400 == pytest.approx(chance, abs=0.1)
-    cold = PolicyActor(scorer)(made, 1)
+    cold = PolicyActor(scorer, LEXICAL, WebShopView())(made, 1)
     assert cold.action == max(cold.probabilities, key=cold.probabilities.__getitem__)
 
 

@@ -8,7 +8,8 @@ import torch
 
 from envs.webshop import WebShop
 from graph import build_graph, load_config
-from nodes.act.shop.policy import Policy, load_scorer, make_scorer
+from nodes.act.policy import Policy, load_scorer, make_scorer
+from nodes.act.shop.candidates import LEXICAL, match
 from nodes.observe.webshop import WebShopEnv
 from nodes.resources import Resources
 from stores.assets.weights import read_meta
@@ -16,13 +17,13 @@ from stores.errors import UserError
 from stores.traces.trajectories import read_trajectories
 from trainers import fitting
 from trainers.episodes import Readers, decisions_of, make_resources, parse_builder
+from trainers.policy import imitation, reinforce
+from trainers.policy.imitation import choices
+from trainers.policy.reinforce import Decided, decided
+from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
 from trainers.settings import ActorSettings, ReinforceSettings, read_settings
-from trainers.webshop import imitation, reinforce
 from trainers.webshop.collect import collect_practice
 from trainers.webshop.goals import practice
-from trainers.webshop.imitation import choices, match
-from trainers.webshop.reinforce import Decided, decided
-from trainers.webshop.rollout import Rollout, Start, collate, roll, sized_batches
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +107,8 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(shop, imitated):
     scorer, _ = load_scorer(imitated.checkpoint)
     readers = readers_of({"full": 1.0})
     name, params = readers._kinds[0]
-    starts = [Start(goal, "rich", readers.reader(name, params, 2000)) for goal in range(4)]
-    played = roll({"rich": shop}, readers, starts, scorer)
+    starts = [Start({"goal": g}, "rich", readers.reader(name, params, 2000)) for g in range(4)]
+    played = roll({"rich": shop}, readers, LEXICAL, starts, scorer)
     overrides = ["updater.kind=none", "actor.kind=policy", "memory=[short_term]",
                  f"actor.checkpoint={imitated.checkpoint}"]  # fmt: skip
     graph = build_graph(load_config("webshop", overrides), checkpointer=False)
@@ -172,7 +173,7 @@ def test_imitation_learns_resumes_and_says_what_it_is(folder, imitated, tmp_path
 
 
 def test_a_group_s_advantage_is_over_its_mean_and_even_groups_teach_nothing():
-    start = Start(0, "rich", None)
+    start = Start({"goal": 0}, "rich", None)
     seen = object()
     rollouts = [Rollout(start, [seen, seen], [0, 1], [-1.0, -2.0], reward) for reward in (1.0, 0.0)]
     rollouts += [Rollout(start, [seen], [0], [-1.0], 0.5) for _ in range(2)]
@@ -184,7 +185,7 @@ def test_a_group_s_advantage_is_over_its_mean_and_even_groups_teach_nothing():
 def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imitated, folder):
     readers = readers_of({"full": 1.0})
     trajectories = read_trajectories(folder / "heldout.jsonl")[:6]
-    decisions = choices(trajectories, readers, 0)
+    decisions = choices(trajectories, readers, LEXICAL, 0)
 
     def gained(kl, steps=25):
         torch.manual_seed(0)
@@ -215,10 +216,10 @@ def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
     played = set()
     real = roll
 
-    def spy(worlds, readers, starts, scorer, generator=None, *rest):
+    def spy(worlds, readers, reading, starts, scorer, generator=None, *rest):
         if generator is not None:
-            played.update(start.goal for start in starts)
-        return real(worlds, readers, starts, scorer, generator, *rest)
+            played.update(start.task["goal"] for start in starts)
+        return real(worlds, readers, reading, starts, scorer, generator, *rest)
 
     monkeypatch.setattr(reinforce, "roll", spy)
     whole = _reinforced(imitated, tmp_path / "whole")
@@ -245,7 +246,7 @@ def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
 def test_batches_hold_every_page_once(folder):
     readers = readers_of({"full": 1.0})
     trajectories = read_trajectories(folder / "heldout.jsonl")
-    seen = [choice.seen for choice in choices(trajectories, readers, 0)]
+    seen = [choice.seen for choice in choices(trajectories, readers, LEXICAL, 0)]
     places = [
         i for batch in sized_batches(seen, 7, torch.Generator().manual_seed(1)) for i in batch
     ]

@@ -1,8 +1,10 @@
-"""The searching expert's episodes to learn from, as JSON lines: ``stategate data trajectories``.
+"""Two experts' episodes to learn from, as JSON lines: ``stategate data trajectories``.
 
-``train.jsonl`` are games of ``train``, ``heldout.jsonl`` of ``valid_seen``; of ``valid_unseen`` none
-is played. Now and then the expert is made to do something else that is possible, so that a learner sees
-how one comes back. ``collect.json`` says how often it won, and in how many steps.
+``train.jsonl`` are games of ``train``, ``heldout.jsonl`` of ``valid_seen``; of ``valid_unseen``
+none is played. The searching expert knows the sort of goal and finds out where things are; now and
+then it is made to do something else that is possible, so that a learner sees how one comes back.
+Some further games are played as published, by an expert that knew where everything is.
+``collect.json`` says how often they won, and in how many steps.
 """
 
 import random
@@ -19,20 +21,31 @@ from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
 from stores.workers import Crew, in_order
 
 STEPS = 50  # an episode's at most, as in the published results
+_AS_PUBLISHED = "published"  # the seed of what needs none
+_PUBLISHED = 0.2  # games played as published, of those that the searcher plays
 
 
 def play(
-    world: AlfWorld, game: str, rng: random.Random, stray: float = 0.0, limit: int = STEPS
-) -> Trajectory:
-    """Play a game; each step is, with the chance ``stray``, any possible command instead."""
+    world: AlfWorld, game: str, rng: random.Random, stray: float = 0.0, limit: int = STEPS,
+    commands: Sequence[str] = (),
+) -> Trajectory:  # fmt: skip
+    """Play a game; each step is, with the chance ``stray``, any possible command instead.
+
+    ``commands`` are what to do, where that is known.
+    """
     session, seen = world.reset({"game": game})
     asked = world.instruction(session)
     past, events = [("", seen.text)], [Event("OBS", seen.text, 0)]
-    actions, strayed = [seen.actions], 0
-    for t in range(limit):
-        action, _ = decide(asked, knowledge_of(past, seen.text, seen.actions), seen.actions)
+    actions = [seen.actions]
+    mistakes: list[str] = []
+    for t in range(len(commands) or limit):
+        if commands:
+            action = commands[t]
+        else:
+            action, _ = decide(asked, knowledge_of(past, seen.text, seen.actions), seen.actions)
         if not action or rng.random() < stray:
-            action, strayed = rng.choice(seen.actions), strayed + 1
+            action = rng.choice(seen.actions)
+            mistakes.append(action)
         session, seen = world.step(session, action)
         events.append(Event("ACT", action, t))
         past.append((action, seen.text))
@@ -43,7 +56,14 @@ def play(
         events.append(Event("OBS", seen.text, t + 1))
         actions.append(seen.actions)
     sort, *_, room = game.split("/")[-2].split("-")
-    agent = {"kind": "expert", "strayed": strayed, "sort": sort, "room": room}
+    kind = "published" if commands else "expert"
+    agent = {
+        "kind": kind,
+        "strayed": len(mistakes),
+        "mistakes": mistakes,
+        "sort": sort,
+        "room": room,
+    }
     return Trajectory(
         game, tuple(events), seen.reward, asked, {"env": "alfworld", "game": game}, agent,
         tuple(actions),
@@ -56,6 +76,8 @@ def _serve(data: str, stray: float, serve: Callable[[Any], None]) -> None:
 
 def _play(world: AlfWorld, stray: float, job: tuple[str, str]) -> Trajectory:
     game, seed = job
+    if seed == _AS_PUBLISHED:
+        return play(world, game, random.Random(seed), commands=world.walkthrough(game))
     return play(world, game, random.Random(seed), stray)
 
 
@@ -74,9 +96,15 @@ def collect(
     parts: dict[str, int] = {}
     for name, split, count in (("train", "train", n), ("heldout", "valid_seen", heldout)):
         games = list(world.splits[split])
-        drawn = random.Random(f"{seed} {name}").sample(games, min(count, len(games)))
+        rng = random.Random(f"{seed} {name}")
+        drawn = rng.sample(games, min(count, len(games)))
         jobs += [(game, f"{seed} {name} {game}") for game in drawn]
         parts[name] = len(drawn)
+        if name == "train":
+            left = [g for g in sorted(set(games) - set(drawn)) or games if world.walkthrough(g)]
+            known = rng.sample(left, min(round(_PUBLISHED * len(drawn)), len(left)))
+            jobs += [(game, _AS_PUBLISHED) for game in known]
+            parts[name] += len(known)
 
     def here(serve: Callable[[Any], None]) -> None:
         serve(partial(_play, world, stray))

@@ -122,9 +122,11 @@ def trace_row(episode: Episode, view: View) -> Row:
         move = view.actions.move_of(episode.question, step.action)
         if not plan or plan[-1] != move:
             plan.append(move)
+    actions = [step.action for step in episode.steps]
     data = {
         "question": episode.question,
         "plan": plan,
+        "lessons": list(view.actions.lessons(episode.question, actions)),
         "reward": episode.reward,
         "correct": episode.correct,
         "steps": len(episode.steps),

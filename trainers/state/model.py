@@ -4,48 +4,67 @@ Reports accuracy and macro-F1 on held-out episodes beside the majority class and
 last page's words. Resumes after a stop; runs on the GPU if there is one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy, dropout
 from torch.optim import Optimizer
 
+from envs.protocols import View
 from nodes.update_state.learned import make_model
+from nodes.update_state.pointing import FACTS
 from nodes.update_state.state_models import StateModel
 from stores.assets.weights import save_weights
-from trainers.episodes import read_sides, resources_of
+from stores.runs import mean, standard_error
+from trainers.episodes import embedder_of, read_sides, views_of
 from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import StateSettings, open_run, result
-from trainers.state.data import Sequenced, TextTable, batches, sequence
+from trainers.state.data import (
+    Pointed,
+    Sequenced,
+    TextTable,
+    batches,
+    commands_of,
+    sequence,
+)
 
 
 def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     sides = read_sides(settings)
-    resources = resources_of(settings, sides)
-    embedder, view = resources.embedder, resources.view
+    embedder, view_of = embedder_of(settings), views_of(settings, sides)
     run = open_run(settings, command)
     table = TextTable()
-    sets = [[sequence(t, table, view) for t in side] for side in sides]
+    sets = [[sequence(t, table, view_of(t)) for t in side] for side in sides]
+    points: dict[int, Pointed | None] = {}
+    if settings.pointer:
+        points = {id(e): commands_of(e, table) for side in sets for e in side}
     table.embed(embedder)
-    # A world that does not count its classes has those that were seen.
-    seen = sorted({label for side in sets for episode in side for label in episode.labels})
-    classes = tuple(view.actions.classes) or tuple(seen)
+    worlds = {episode.view.name: episode.view for side in sets for episode in side}
+    classes = classes_of(worlds, [episode for side in sets for episode in side])
     torch.manual_seed(settings.seed)
     sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
-    model = make_model({"kind": settings.model, "classes": len(classes), **sizes})
+    pointer = {"pointer": len(FACTS)} if settings.pointer else {}
+    model = make_model({"kind": settings.model, "classes": len(classes), **sizes, **pointer})
     model.to(device)
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         for batch in batches(sets[0], table, settings.batch, device, generator):
             texts = dropout(batch.texts, settings.drop_inputs, training=True)
-            readouts = model(texts, batch.types)[batch.rows, batch.places]
+            states = model(texts, batch.types)
+            readouts = states[batch.rows, batch.places]
             labels = torch.cat([torch.from_numpy(truth(e, classes)) for e in batch.episodes])
             loss = cross_entropy(model.classify(readouts), labels.to(device))
+            if model.pointer is not None:
+                own = [
+                    pointing_loss(model, states[i], episode, points[id(episode)], table)
+                    for i, episode in enumerate(batch.episodes)
+                ]
+                loss = loss + settings.pointer * torch.stack(own).mean()
             yield {"train_loss": descend(model, loss, optimizer)}
 
     def guessed(episodes: Sequence[Sequenced]) -> list[Predicted]:
@@ -57,15 +76,81 @@ def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
 
     history = fit(model, settings, "accuracy", train_epoch, validate)
     reported = sets[2] or sets[1]
-    rows = [
-        scored(settings.model, guessed(reported)),
-        *baselines(sets[0] + sets[1], reported, classes),
-    ]
+    rows: list[dict[str, Any]] = []
+    for name in worlds:
+        of = f" on {name}" if len(worlds) > 1 else ""
+        own = [episode for episode in reported if episode.view.name == name]
+        learnt = [e for e in (*sets[0], *sets[1]) if e.view.name == name]
+        if not own:
+            continue
+        rows.append(scored(settings.model + of, guessed(own)))
+        if model.pointer is not None:
+            rows.append(
+                pointed(f"{settings.model}, pointer{of}", model, own, points, table, classes)
+            )
+        rows += [{**row, "agent": row["agent"] + of} for row in baselines(learnt, own, classes)]
     meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
-    meta |= {"world": view.name, "classes": list(classes)}
+    meta |= {"world": ", ".join(worlds), "classes": list(classes)}
     meta |= result(settings, command, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, model.state_dict(), meta)
     return run.summarise(rows, [])
+
+
+def classes_of(worlds: Mapping[str, View], episodes: Sequence[Sequenced]) -> tuple[str, ...]:
+    """Return the classes of all ``worlds``; one that does not count them has those seen."""
+    classes: dict[str, None] = {}
+    for name, view in worlds.items():
+        seen = {label for e in episodes if e.view.name == name for label in e.labels}
+        classes |= dict.fromkeys(tuple(view.actions.classes) or sorted(seen))
+    return tuple(classes)
+
+
+def pointing_loss(
+    model: StateModel, states: Tensor, episode: Sequenced, points: Pointed | None, table: TextTable
+) -> Tensor:
+    """Return the cross entropy of the commands that were chosen in one episode, given its readouts."""
+    if points is None:
+        return states.new_zeros(())
+    return cross_entropy(_points(model, states, episode, points, table), points.chosen)
+
+
+def _points(
+    model: StateModel, states: Tensor, episode: Sequenced, points: Pointed, table: TextTable
+) -> Tensor:
+    """Return the pointer's logits (n, m)."""
+    assert model.pointer is not None  # noqa: S101 - callers ask only then
+    readouts = states[[episode.places[i] for i in points.decisions]]
+    texts = table.vectors[points.texts.clamp_min(0)].to(states.device)
+    logits: Tensor = model.pointer(readouts, texts, points.facts.to(states.device))
+    return logits.masked_fill((points.texts < 0).to(states.device), -1e9)
+
+
+def pointed(
+    name: str, model: StateModel, episodes: Sequence[Sequenced],
+    points: Mapping[int, Pointed | None], table: TextTable, classes: Sequence[str],
+) -> dict[str, Any]:  # fmt: skip
+    """Return a summary row: classes of the commands pointed at, and how often it is the very command.
+
+    Over the decisions that are one of their page's commands.
+    """
+    found: list[Predicted] = []
+    hits: list[float] = []
+    with torch.inference_mode():
+        for episode in episodes:
+            own = points[id(episode)]
+            if own is None:
+                continue
+            texts = table.vectors[list(episode.texts)].unsqueeze(0)
+            states = model(texts, torch.tensor(episode.types).unsqueeze(0))[0]
+            picks = _points(model, states, episode, own, table).argmax(-1)
+            labels = [
+                classes.index(episode.view.actions.class_of(episode.pages[i].text, actions[pick]))
+                for i, pick, actions in zip(own.decisions, picks.tolist(), own.actions, strict=True)
+            ]
+            true = truth(episode, classes)[list(own.decisions)]
+            found.append((episode, np.array(labels, dtype=np.int64), true))
+            hits.append(float((picks == own.chosen).float().mean()))
+    return {**scored(name, found), "command": mean(hits), "command_se": standard_error(hits)}
 
 
 def truth(episode: Sequenced, classes: Sequence[str]) -> "np.ndarray[Any, Any]":

@@ -72,6 +72,7 @@ def trajectories(
     episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
     observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
+    stray: Annotated[float, opt("Share of random commands (alfworld).", min=0, max=1)] = 0.1,
     others: Annotated[str, opt("Actors that play beside the expert: rule,policy.")] = "rule",
     seed: int = 0,
     workers: Workers = 1,
@@ -88,7 +89,8 @@ def trajectories(
         from trainers.alfworld.collect import collect as search
         from ui.cli.output import write_json
 
-        played = search(AlfWorldEnv(data=source).folder(), out, seed=seed, crew=crew, **known)
+        folder = AlfWorldEnv(data=source).folder()
+        played = search(folder, out, seed=seed, stray=stray, crew=crew, **known)
         write_json("-", played["splits"])
         return
     if world != "webshop":

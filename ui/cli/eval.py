@@ -9,7 +9,7 @@ import typer
 
 from evals.bench.app import bench_app
 from ui.cli.evaluating import WORKERS, Run, command_line, evaluation, names
-from ui.cli.output import Limit, command, command_group, opt, say
+from ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
@@ -77,6 +77,44 @@ def budget(
 
 
 @evaluation(
+    eval_app, "stategate eval retry --agent w2=context.kind=window,context.events=2 --out runs/r"
+)
+def retry(
+    run: Run,
+    agents: Annotated[str, opt("Context kinds, comma-separated.")] = "",
+    agent: _Agent = None,
+    goals: _Goals = "0-9",
+    trials: Annotated[int, opt("Trials a task.", min=1)] = 3,
+) -> Any:
+    """Reflect and retry: up to three trials a task, each told what the failed ones found out."""
+    from evals.worlds.live import parse_agents
+    from evals.worlds.retry import run_retry
+
+    chosen = parse_agents(agents, agent or ())
+    how = (trials, run.overrides, run.seed, command_line())
+    return partial(run_retry, run.config, chosen, goals, run.out, *how)
+
+
+@command(eval_app, "stategate eval picture --config alfworld --task 6 --agents full --out e.png")
+def picture(
+    out: Annotated[str, opt("The PNG to write.", metavar="FILE")],
+    task: Annotated[int, opt("Number of the world's task.", "--task", "--goal", min=0)] = 0,
+    agents: Annotated[str, opt("Context kinds, comma-separated; the first one plays.")] = "",
+    agent: _Agent = None,
+    config: Config = "alfworld",
+    overrides: Overrides = None,
+) -> None:
+    """Draw one episode: what each agent shows of every earlier step, and what decisions needed."""
+    from evals.core.report import table
+    from evals.worlds.live import parse_agents
+    from evals.worlds.picture import draw_episode
+
+    told = draw_episode(config, parse_agents(agents, agent or ()), task, out, overrides or ())
+    typer.echo(table(told["rows"], "simple"))
+    typer.echo(f"picture: {out}")
+
+
+@evaluation(
     eval_app,
     "stategate eval wordings --split negation,typos --goals clean --actors rule --out runs/w",
 )
@@ -127,11 +165,14 @@ def poison(
     state_bank: Annotated[str, opt("Copied, and left as it is.", metavar="FOLDER")],
     goals: _Goals = "0-99",
     records: Annotated[int, opt("Planted records.", min=1)] = 10,
+    targeted: Annotated[
+        bool, opt("At the very states where the first goals begin.", "--targeted")
+    ] = False,
 ) -> Any:
     """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
     from evals.webshop.poison import run_poison
 
-    how = (state_bank, records, run.overrides, run.seed, command_line())
+    how = (state_bank, records, targeted, run.overrides, run.seed, command_line())
     return partial(run_poison, run.config, goals, run.out, *how)
 
 

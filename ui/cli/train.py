@@ -23,8 +23,9 @@ _TRAINERS = {
         "The query by which the state ranks chunks.",
     ),
     "allocator": ("trainers.state.allocator", "The shares of compress; after state and retriever."),
-    "actor": ("trainers.webshop.imitation", "The policy actor, by imitation of an expert."),
-    "reinforce": ("trainers.webshop.reinforce", "The policy actor further, by the world's reward."),
+    "gates": ("trainers.state.gates", "Which earlier steps compress shows; after state."),
+    "actor": ("trainers.policy.imitation", "The policy actor, by imitation of an expert."),
+    "reinforce": ("trainers.policy.reinforce", "The policy actor further, by the world's reward."),
 }
 train_app = command_group(
     "Train a checkpoint; the same command goes on where a stopped run ended.",

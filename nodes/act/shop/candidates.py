@@ -7,20 +7,23 @@ a title, an option value or the features, prices, places on the page, and the vi
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from envs.asking.weights import ROLES
+from envs.protocols import View
 from envs.webshop.actions import OPENED
 from envs.webshop.forms import FORMS
 from envs.webshop.pages import SEARCH
 from envs.webshop.prompt import Reading, Trail, read, title_scores
 from envs.webshop.wanted import Wanted, is_excluded
+from nodes.act.encoding import Encoded
 from nodes.act.shop.option_features import OPTION, option_features, pending
 from nodes.act.shop.product_features import PRODUCT, product_features
 from nodes.protocols import BuiltContext, Vector
+from stores.text import words_of
 
 PAGES = ("search", "results", "item", "detail", "unknown")
 TYPES = (
@@ -46,17 +49,9 @@ ENCODER = (
     "lexical-"
     + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
 )
+_ENOUGH = 0.5  # shared words (Jaccard) for a query of ours to stand for an expert's
 _TOLD = 0.95  # share of words from which a text says them all
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """``rows`` (n, candidate features) and ``page`` (page features,), float32; equally many actions."""
-
-    actions: tuple[str, ...]
-    rows: Vector
-    page: Vector
 
 
 def encode(context: BuiltContext, step: int) -> Encoded:
@@ -80,6 +75,55 @@ def encode(context: BuiltContext, step: int) -> Encoded:
             rows.append(_row(kind, product=products.get(action), option=options.get(action)))
     table = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(CANDIDATE_FEATURES))
     return Encoded(tuple(actions), table, facts.vector())
+
+
+class LexicalEncoder:
+    """These features as an encoder of contexts (``nodes.act.encoding``)."""
+
+    name = ENCODER
+    row_features = CANDIDATE_FEATURES
+    page_features = PAGE_FEATURES
+
+    def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
+        """See :func:`encode`."""
+        return encode(context, step)
+
+    def stands_for(self, action: str, candidates: Sequence[str]) -> int | None:
+        """Return the candidate that stands for ``action``: itself, or the query most like it."""
+        return match(action, candidates)
+
+    def is_mistake(self, action: str, agent: Mapping[str, Any]) -> bool:
+        """Say whether the expert opened a wrong product on purpose: to be seen, not to be imitated."""
+        if agent.get("kind") == "rule":
+            return False  # it did not know better, and of what it read this was the best
+        opened = OPENED.fullmatch(action)
+        wanted = str(agent.get("asin", "")).lower()
+        return bool(opened and wanted) and action != f"click[{wanted}]"
+
+    def sort_of(self, encoded: Encoded, index: int) -> str:
+        """Return the candidate's type."""
+        row = encoded.rows[index]
+        return next(n for n, value in zip(CANDIDATE_FEATURES, row, strict=False) if value)
+
+
+LEXICAL = LexicalEncoder()
+
+
+def match(action: str, candidates: Sequence[str]) -> int | None:
+    """Return the candidate that stands for ``action``: itself, or the query most like it."""
+    if action in candidates:
+        return candidates.index(action)
+    if not action.startswith("search["):
+        return None
+    wanted = {*words_of(action[7:-1])}
+    made = {
+        i: {*words_of(text[7:-1])}
+        for i, text in enumerate(candidates)
+        if text.startswith("search[")
+    }
+    alike = {i: len(words & wanted) / max(len(words | wanted), 1) for i, words in made.items()}
+    best = max(alike, key=alike.__getitem__, default=None)
+    return best if best is not None and alike[best] >= _ENOUGH else None
 
 
 def queries(wanted: Wanted) -> dict[str, tuple[str, ...]]:

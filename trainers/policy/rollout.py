@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from envs.protocols import Observation, Session
-from envs.webshop import WebShop
-from envs.webshop.actions import WebShopActions
-from nodes.act.shop.candidates import Encoded, encode
+from envs.protocols import Observation, Session, World
+from nodes.act.encoding import Encoded, Encoder
 from trainers.episodes import Reader, Readers, Walk
 
 _BLOCK = 64  # pages a forward pass; sorted by size, so that little is padding
@@ -42,10 +41,10 @@ def sized_batches(
 
 @dataclass(frozen=True)
 class Start:
-    """An episode to play: a goal, the observation mode, and how it is read."""
+    """An episode to play: a task, in which of the worlds (by name), and how it is read."""
 
-    goal: int
-    mode: str
+    task: Mapping[str, Any]
+    world: str
     reader: Reader
 
 
@@ -64,7 +63,7 @@ class Rollout:
 
 @dataclass
 class _Live:
-    world: WebShop
+    world: World
     walk: Walk
     session: Session
     page: Observation
@@ -72,20 +71,21 @@ class _Live:
 
 
 def roll(
-    worlds: Mapping[str, WebShop], readers: Readers, starts: Sequence[Start], scorer: nn.Module,
-    generator: torch.Generator | None = None, max_steps: int = 20,
+    worlds: Mapping[str, World], readers: Readers, reading: Encoder, starts: Sequence[Start],
+    scorer: nn.Module, generator: torch.Generator | None = None, max_steps: int = 20,
     device: torch.device | None = None,
 ) -> list[Rollout]:  # fmt: skip
     """Play ``starts``; actions are drawn by ``generator``, or the most probable if it is None."""
     live: list[_Live] = []
     for start in starts:
-        world = worlds[start.mode]
-        session, page = world.reset(goal=start.goal)
+        world = worlds[start.world]
+        session, page = world.reset(start.task)
         walk = readers.start(start.reader, world.instruction(session))
         live.append(_Live(world, walk, session, page, Rollout(start)))
     played = [one.rollout for one in live]
     for step in range(max_steps):
-        seen = [encode(one.walk.look(one.page), step) for one in live]
+        view = readers.resources.view
+        seen = [reading.encode(one.walk.look(one.page), step, view) for one in live]
         picks, logp = choose(scorer, seen, generator, device)
         for one, what, pick, chance in zip(live, seen, picks, logp, strict=True):
             if what.actions:
@@ -94,7 +94,7 @@ def roll(
                 one.rollout.logp.append(chance)
                 action = what.actions[pick]
             else:
-                action = WebShopActions().safe((), one.walk.instruction)
+                action = view.actions.safe((), one.walk.instruction)
             _take(one, action)
         live = [one for one in live if not one.rollout.done]
         if not live:

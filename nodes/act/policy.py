@@ -1,7 +1,9 @@
 """``policy``: a small learned scorer of every readable action, trained by ``stategate train actor``.
 
-It reads only the built context and the step number, as ``rule`` does: whatever a context builder
-drops, it does not know. A step costs a few milliseconds on one core.
+It plays any world: a checkpoint names the encoder that turns contexts into numbers for it. It reads
+only the built context and the step number: whatever a context builder drops, it does not know
+(which is why it does not read the recurrent state either). A step costs a few milliseconds on one
+core.
 """
 
 import random
@@ -10,12 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from envs.webshop.actions import WebShopActions
-from envs.webshop.prompt import read
-from nodes.act.shop.candidates import ENCODER, encode
+from envs.protocols import UNKNOWN, View, fill, takes_text
+from nodes.act.encoding import Encoder, encoder
+from nodes.act.simple import ASKED
 from nodes.models.small import load_trained, small_inference
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.resources import Resources
+from stores.errors import UserError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,7 +29,6 @@ class Policy(ActorParams):
 
     hint: ClassVar[str] = "a small learned scorer picks the likeliest action, in milliseconds"
     kind: Literal["policy"] = "policy"
-    worlds: ClassVar[tuple[str, ...]] = ("webshop",)
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
     temperature: float = Field(
         default=0.0,
@@ -44,16 +46,37 @@ class Policy(ActorParams):
         """Name the scorer."""
         return (self.weights,)
 
+    def misfit(self, env: EnvParams) -> str:
+        """Say which world the checkpoint was trained for, where it is another."""
+        from stores.assets.weights import read_meta
+
+        try:
+            world = str(read_meta(self.weights).get("world", ""))
+        except UserError:
+            return ""  # said where it is built
+        if not world or env.view().name in world.split(", "):
+            return ""
+        return (
+            f"checkpoint '{self.weights}' of actor.kind=policy was trained for {world}, not for "
+            f"{env.kind}: set actor.checkpoint to one that was (configs/{env.kind}.yaml)"
+        )
+
     def build(self, resources: Resources) -> Actor:
-        """Load the scorer. Raises ``UserError`` for a checkpoint of another encoder."""
-        scorer, _ = load_scorer(self.weights)
-        return PolicyActor(scorer, self.temperature, self.seed)
+        """Load the scorer. Raises ``UserError`` for a checkpoint of other features."""
+        scorer, meta = load_scorer(self.weights)
+        reader = encoder(str(meta["encoder"]))
+        return PolicyActor(scorer, reader, resources.view, self.temperature, self.seed)
 
 
 def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
     """Return (scorer, meta) of checkpoint ``name``. Raises ``UserError`` if it does not fit."""
+    from stores.assets.weights import require_match
+
     fix = "train it again for these features (stategate train actor)"
-    return load_trained(name, "policy", make_scorer, encoder=(ENCODER, fix), embedder=(None, fix))
+    scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, fix))
+    there = encoder(str(meta.get("encoder", ""))).name
+    require_match(name, meta, "encoder", there, fix)
+    return scorer, meta
 
 
 def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
@@ -92,18 +115,23 @@ def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
 class PolicyActor:
     """The policy at work. Pure: equal contexts, steps and seeds give equal decisions."""
 
-    def __init__(self, scorer: "nn.Module", temperature: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, scorer: "nn.Module", reader: Encoder, view: View, temperature: float = 0.0,
+        seed: int = 0,
+    ) -> None:  # fmt: skip
         self._scorer, self._temperature, self._seed = scorer, temperature, seed
+        self._encoder, self._view = reader, view
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
-        """Choose among ``context.actions``, queries in the place of a search bar."""
+        """Choose among ``context.actions``, texts that the encoder makes in the place of a slot."""
         import torch
 
-        seen = encode(context, step)
+        seen = self._encoder.encode(context, step, self._view)
         if not seen.actions:
-            instruction = read(context.text, context.actions, context.part).instruction
-            problem = "no action is readable" if not context.actions else "nothing to search for"
-            return Decision(WebShopActions().safe(context.actions, instruction), fallback=problem)
+            found = ASKED.search(context.part("instruction", "question"))
+            problem = "no action is readable" if not context.actions else "nothing to write"
+            safe = self._view.actions.safe(context.actions, found[1] if found else "")
+            return Decision(safe, fallback=problem)
         with small_inference():
             rows = torch.from_numpy(seen.rows).unsqueeze(0)
             absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
@@ -117,4 +145,8 @@ class PolicyActor:
             rng = random.Random(f"{self._seed} {step} {context.text}")
             pick = rng.choices(range(len(chances)), weights=chances.tolist())[0]
         told = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
-        return Decision(seen.actions[pick], probabilities=told)
+        action = seen.actions[pick]
+        if takes_text(action):  # a slot that this encoder does not know how to fill
+            found = ASKED.search(context.part("instruction", "question"))
+            action = fill(action, found[1] if found else UNKNOWN)
+        return Decision(action, probabilities=told)

@@ -1,17 +1,18 @@
-"""Reinforcement: the ``policy`` actor improves on the shop's own reward, in thousands of episodes.
+"""Reinforcement: the ``policy`` actor improves on the world's own reward, in thousands of episodes.
 
 Group-relative policy gradient (Shao et al. 2024, without their length term): each goal is played by a
 group of episodes that read through the same builder at the same budget, and an episode's advantage is
 its reward less the group's mean, over the iteration's standard deviation. Ratios are clipped as in PPO;
-an exact KL to the imitation policy and the entropy are part of the loss, and logged. Goals are those of
-training products (``trainers.webshop.goals``); every ``every`` iterations the greedy policy plays
-goals of products held out, and the best of those curves decides what is kept and when to stop.
+an exact KL to the imitation policy and the entropy are part of the loss, and logged. Which tasks
+are for training and which are held out, the world's ``course`` says; every ``every`` iterations the
+greedy policy plays those held out, and the best of those curves decides what is kept and when to stop.
 """
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,36 @@ import torch
 from torch import Generator, Tensor
 from torch.optim import Optimizer
 
-from nodes.act.shop.candidates import Encoded
-from nodes.act.shop.policy import load_scorer
-from nodes.observe.webshop import WebShopEnv
+from envs.protocols import World
+from nodes.act.encoding import Encoded, encoder
+from nodes.act.policy import load_scorer
+from nodes.protocols import EnvParams
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance, shown_config, with_errors
 from trainers.episodes import Readers, make_resources
 from trainers.fitting import Figures, descend, fit, pick_device
+from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
 from trainers.settings import ReinforceSettings, open_run
-from trainers.webshop.goals import MODES, load_shop, practice
-from trainers.webshop.rollout import Rollout, Start, collate, roll, sized_batches
 
-_EXAM = 80  # goals held out of each kind, real and made, that decide what is kept
+#: A task, and the name of the world that it is played in.
+Played = tuple[Mapping[str, Any], str]
+_EXAM = 80  # tasks held out, of each sort, that decide what is kept
 _PASSES = 2  # over an iteration's decisions
 _CLIP = 0.2  # how far from 1 a ratio counts
+
+
+@dataclass(frozen=True)
+class Course:
+    """What to train on.
+
+    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort.
+    """
+
+    env: EnvParams
+    fingerprint: str
+    worlds: Mapping[str, World]
+    training: Sequence[Mapping[str, Any]]
+    exams: Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -45,11 +62,12 @@ class Decided:
     advantage: float
 
 
-def decided(rollouts: Sequence[Rollout], group: int) -> list[Decided]:
+def decided(rollouts: Sequence[Rollout], group: int, discount: float = 1.0) -> list[Decided]:
     """Return the decisions of ``rollouts``, which come in groups; even groups teach nothing."""
     centred: list[float] = []
     for at in range(0, len(rollouts), group):
-        rewards = [one.reward for one in rollouts[at : at + group]]
+        part = rollouts[at : at + group]
+        rewards = [one.reward * discount**one.steps for one in part]
         centred += [reward - mean(rewards) for reward in rewards]
     scale = math.sqrt(mean([value**2 for value in centred])) + 1e-6
     return [
@@ -63,52 +81,52 @@ def decided(rollouts: Sequence[Rollout], group: int) -> list[Decided]:
 def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]:
     """Improve the policy, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    plans = {
-        mode: practice(load_shop(settings.data, mode), settings.seed, "train", "develop")
-        for mode in MODES
-    }
-    plan = plans[MODES[0]]
-    worlds = {mode: one.world for mode, one in plans.items()}
+    course: Course = import_module(settings.course).course(settings.data, settings.seed)
+    worlds, modes = course.worlds, sorted(course.worlds)
     scorer, meta = load_scorer(settings.start)
     before, _ = load_scorer(settings.start)
+    reading = encoder(str(meta["encoder"]))
     scorer.to(device)
     before.to(device).requires_grad_(False)
     # When to stop is no part of what a run is: the same one may be ended sooner or go on for longer.
     told = shown_config(settings.model_dump(exclude={"epochs", "patience"}))
-    data = {"sha256": plan.world.catalogue.fingerprint}
+    data = {"sha256": course.fingerprint}
     facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
     run = open_run(settings, command, facts)
-    resources = make_resources(settings.embedder, settings.updater, WebShopEnv())
-    readers = Readers(settings.builders, resources, low=100)
+    resources = make_resources(settings.embedder, settings.updater, course.env)
+    readers = Readers(
+        settings.builders, resources, max(settings.low, 100), settings.high, settings.memory
+    )
 
     def play(starts: Sequence[Start], generator: Generator | None) -> list[Rollout]:
         scorer.eval()
-        return roll(worlds, readers, starts, scorer, generator, settings.max_steps, device)
+        return roll(worlds, readers, reading, starts, scorer, generator, settings.max_steps, device)
 
     rng = random.Random(settings.seed)
-    real_exam, made_exam = (
-        rng.sample(goals, min(_EXAM, len(goals))) for goals in (plan.heldout, plan.made_heldout)
-    )
-    exam = [Start(goal, MODES[i % 2], readers.draw(rng))
-            for i, goal in enumerate((*real_exam, *made_exam))]  # fmt: skip
+    drawn = {s: rng.sample(list(t), min(_EXAM, len(t))) for s, t in course.exams.items()}
+    sorts = [sort for sort, tasks in drawn.items() for _ in tasks]
+    exam = [
+        Start(task, modes[i % len(modes)], readers.draw(rng))
+        for i, task in enumerate(task for tasks in drawn.values() for task in tasks)
+    ]
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         epoch_rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         for _ in range(settings.every):
-            goals = [epoch_rng.choice(plan.training) for _ in range(settings.groups)]
+            tasks = [epoch_rng.choice(course.training) for _ in range(settings.groups)]
             starts = [
                 start
-                for goal in goals
-                for start in [Start(goal, epoch_rng.choice(MODES), readers.draw(epoch_rng))]
+                for task in tasks
+                for start in [Start(task, epoch_rng.choice(modes), readers.draw(epoch_rng))]
                 * settings.group
             ]
             rollouts = play(starts, generator)
             yield {
                 "train_score": mean([one.reward for one in rollouts]),
                 "train_success": mean([float(one.reward == 1) for one in rollouts]),
-                "train_steps": mean([one.steps / 20 for one in rollouts]),
+                "train_steps": mean([one.steps / settings.max_steps for one in rollouts]),
             }
-            batch = decided(rollouts, settings.group)
+            batch = decided(rollouts, settings.group, settings.discount)
             for _ in range(_PASSES):
                 for places in sized_batches([d.seen for d in batch], settings.batch, generator):
                     part = [batch[i] for i in places]
@@ -116,16 +134,23 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
 
     def validate() -> dict[str, float]:
         rollouts = play(exam, None)
-        real, made = rollouts[: len(real_exam)], rollouts[len(real_exam) :]
         return {
             "heldout_score": mean([one.reward for one in rollouts]),
-            "heldout_success": mean([float(one.reward == 1) for one in real]),
-            "made_success": mean([float(one.reward == 1) for one in made]),
+            **{
+                f"{sort}_success": mean(
+                    [
+                        float(one.reward == 1)
+                        for one, of in zip(rollouts, sorts, strict=True)
+                        if of == sort
+                    ]
+                )
+                for sort in drawn
+            },
         }
 
     history = fit(scorer, settings, "heldout_score", train_epoch, validate, weight_decay=0.0)
     rows = [
-        _row(name, roll(worlds, readers, exam, one, None, settings.max_steps, device))
+        _row(name, roll(worlds, readers, reading, exam, one, None, settings.max_steps, device))
         for name, one in (("imitation", before), ("reinforced", scorer))
     ]
     described = {
@@ -172,4 +197,4 @@ def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
     }
     row: dict[str, Any] = {"agent": name, "n": len(rollouts), **with_errors(values)}
     row["steps"] = mean([one.steps for one in rollouts])
-    return {**row, "bought": mean([float(one.done) for one in rollouts])}
+    return {**row, "ended": mean([float(one.done) for one in rollouts])}

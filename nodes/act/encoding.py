@@ -1,0 +1,60 @@
+"""How the ``policy`` actor turns a built context into numbers: what an encoder is, and which there are.
+
+An encoder reads the context and nothing else. It comes by an entry point of the group
+``stategate.encoders``; a checkpoint names the one that it was trained for, with a hash of its features.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from envs.protocols import View
+from nodes.protocols import BuiltContext, Vector
+from stores.errors import UserError
+
+GROUP = "stategate.encoders"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """``rows`` (n, candidate features) and ``page`` (page features,), float32; equally many actions."""
+
+    actions: tuple[str, ...]
+    rows: Vector
+    page: Vector
+
+
+class Encoder(Protocol):
+    """One way to read a context. ``name`` holds a hash of the features: "general-1a2b3c4d"."""
+
+    name: str
+    row_features: Sequence[str]
+    page_features: Sequence[str]
+
+    def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
+        """Return the candidates as numbers (none where nothing is readable)."""
+        ...
+
+    def stands_for(self, action: str, candidates: Sequence[str]) -> int | None:
+        """Return the candidate that an expert's ``action`` comes to, None for none."""
+        ...
+
+    def is_mistake(self, action: str, agent: Mapping[str, Any]) -> bool:
+        """Say whether an expert did this on purpose to be seen, not to be imitated."""
+        ...
+
+    def sort_of(self, encoded: Encoded, index: int) -> str:
+        """Return what sort of action a candidate is, for reports."""
+        ...
+
+
+def encoder(name: str) -> Encoder:
+    """Return the encoder ``name``; a hash behind it is not looked at. Raises ``UserError``."""
+    wanted = name.partition("-")[0]
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if wanted not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise UserError(f"no encoder '{wanted}' of contexts: there are {known}")
+    loaded: Encoder = found[wanted].load()
+    return loaded

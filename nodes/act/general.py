@@ -1,0 +1,411 @@
+"""The general encoder of the ``policy`` actor: any world's commands as numbers, from the context alone.
+
+Of each readable command: which asked words it says (the clauses of the world's view), whether it was
+taken before, what came of earlier steps that name the same things, what else it competes with, and its
+words, hashed into buckets. No word of any world stands here: what a word is worth is learned.
+
+Names are what ties a command to earlier steps: a word with the number after it ("shelf 2"), or a word
+alone; those that most commands share ("go") weigh next to nothing. The few dozen sets that a page makes
+cost about a millisecond, which sentence embeddings of every command would not.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import log
+from typing import Any
+
+import numpy as np
+
+from envs.asking.request import read_request
+from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
+from nodes.act.encoding import Encoded
+from nodes.act.simple import ASKED
+from nodes.protocols import FRAME, BuiltContext, Vector
+from nodes.retrieval.past import ARROW, DONE
+from stores.text import one_line, overlap, stem, words_of
+
+_WORDS, _VERBS = 48, 16  # buckets of hashed words, of hashed verbs
+_RELATED = 0.6  # weight of shared names from which an earlier step is about the same things
+_LATEST = 40  # earlier steps that are read
+_NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
+_ACTED = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
+_AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
+_CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
+_SAID_THERE = 8  # place of "said thing there" among what the past tells
+_ENOUGH = 0.5  # shared words (Jaccard) for a text of ours to stand for an expert's
+_ASKED = ("thing", "value", "property", "any")
+_ROW = (
+    *(f"says {role}" for role in _ASKED), "all of thing", "all of value", "exact value",
+    "text says thing", "text says any", "best of kind", "behind best", "beyond limit",
+    "done", "times done", "marked", "just done", "since done", "related steps", "since related",
+    "last relation", "said thing there", "last said thing", "said value there", "last said value",
+    "answer names it", "said thing with it", "since named", "verb was done to asked",
+    "in status", "in page text", "carried words", "of its kind", "of its kind done",
+    "first fresh of kind",
+    "place in kind", "exhausted", "fresh", "of its verb", "takes text", "share of asked", "longer text",
+)  # fmt: skip
+_PAGE = (
+    "step", "late", "very late", "past steps", "cut history", "instruction known", "commands",
+    "page says thing", "page says value", "page says any", "status says thing", "status says any",
+    "has status", "things settled", "takes seen", "related to asked", "properties done",
+    "fresh commands", "just asked", "several", "asks property", "asked seen and not reached",
+    "property waits",
+)  # fmt: skip
+_BLOCKS = (
+    *(f"word {i}" for i in range(_WORDS)), *(f"verb {i}" for i in range(_VERBS)),
+    *(f"last verb {i}" for i in range(_VERBS)),
+)  # fmt: skip
+_PAGE_BLOCKS = (
+    *(f"asked {i}" for i in range(_WORDS)), *(f"page {i}" for i in range(_WORDS)),
+    *(f"last verb {i}" for i in range(_VERBS)), *(f"asked verb {i}" for i in range(_VERBS)),
+    *(f"status {i}" for i in range(_VERBS)),
+)  # fmt: skip
+ROW_FEATURES = (*_ROW, *_BLOCKS)
+PAGE_FEATURES = (*_PAGE, *_PAGE_BLOCKS)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """An earlier step as a line of the context tells it; ``age`` is 1 for the last."""
+
+    action: str
+    answer: str
+    age: int
+    names: frozenset[str]
+    answer_names: frozenset[str]
+
+
+@dataclass
+class _Asked:
+    """The stems that are asked, by the clause's role."""
+
+    instruction: str
+    thing: frozenset[str] = frozenset()
+    value: frozenset[str] = frozenset()
+    quality: frozenset[str] = frozenset()
+    values: tuple[frozenset[str], ...] = ()
+    clauses: Sequence[Clause] = field(default_factory=tuple)
+
+    @property
+    def any(self) -> frozenset[str]:
+        """All of them."""
+        return self.thing | self.value | self.quality
+
+
+class GeneralEncoder:
+    """See the module's docstring."""
+
+    row_features = ROW_FEATURES
+    page_features = PAGE_FEATURES
+    #: Checkpoints hold this: a scorer of other features is refused.
+    name = (
+        f"general-{hashlib.sha256('|'.join(ROW_FEATURES + PAGE_FEATURES).encode()).hexdigest()[:8]}"
+    )
+
+    def encode(self, context: BuiltContext, step: int, view: View) -> Encoded:
+        """Return the commands as numbers, texts made of what is asked in the place of a slot."""
+        return _Reading(context, step, view).encoded()
+
+    def stands_for(self, action: str, candidates: Sequence[str]) -> int | None:
+        """Return ``action`` itself, or the text with the same verb that is most like its own."""
+        if action in candidates:
+            return candidates.index(action)
+        verb, wanted = verb_of(action), {*words_of(target_of(action))}
+        made = {
+            i: {*words_of(target_of(text))}
+            for i, text in enumerate(candidates)
+            if verb_of(text) == verb and wanted and text.endswith("]")
+        }
+        alike = {i: len(w & wanted) / max(len(w | wanted), 1) for i, w in made.items()}
+        best = max(alike, key=alike.__getitem__, default=None)
+        return best if best is not None and alike[best] >= _ENOUGH else None
+
+    def is_mistake(self, action: str, agent: Mapping[str, Any]) -> bool:
+        """Say whether the episode marks this action as one that is not to be imitated."""
+        return action in agent.get("mistakes", ())
+
+    def sort_of(self, encoded: Encoded, index: int) -> str:
+        """Return the candidate's verb."""
+        return verb_of(encoded.actions[index])
+
+
+GENERAL = GeneralEncoder()
+
+
+class _Reading:
+    """One context, read."""
+
+    def __init__(self, context: BuiltContext, step: int, view: View) -> None:
+        self._step = step
+        found = ASKED.search(context.part("instruction", "question"))
+        self._asked = _asked_of(view, found[1] if found else "")
+        self._steps = _steps_of(context)
+        self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
+        self._page = " ".join(
+            p.text for p in context.pieces if p.kind not in FRAME and not p.actions
+        )
+        self._last = one_line(self._steps[-1].action) if self._steps else ""
+        self._candidates: list[tuple[str, str, bool]] = []  # action, the text beside it, is marked
+        for piece in context.pieces:
+            beside = one_line(piece.text) if len(piece.actions) == 1 else ""
+            marked = _marked(piece.text, piece.actions, view)
+            for action in piece.actions:
+                if takes_text(action):
+                    texts = _texts(self._asked)
+                    self._candidates += [(fill(action, text), "", False) for text in texts]
+                else:
+                    self._candidates.append((action, beside, action in marked))
+        seen: set[str] = set()
+        unique = [c for c in self._candidates if not (c[0] in seen or seen.add(c[0]))]  # type: ignore[func-returns-value]
+        self._candidates = unique
+        self._slots = {verb_of(a) for a in context.actions if takes_text(a)}
+
+    def encoded(self) -> Encoded:
+        """Return the numbers."""
+        actions = [action for action, _, _ in self._candidates]
+        names = [names_of(target_of(action)) for action in actions]
+        weights = _rarity(names)
+        kinds = [_kind(action) for action in actions]
+        done = Counter(one_line(step.action) for step in self._steps)
+        is_done = [done[one_line(a)] > 0 or m for a, _, m in self._candidates]
+        sizes, kinds_done = (
+            Counter(kinds),
+            Counter(k for k, d in zip(kinds, is_done, strict=True) if d),
+        )
+        verbs = Counter(verb_of(action) for action in actions)
+        texts = [_said(self._asked.any, text) for _, text, _ in self._candidates]
+        best = max(texts, default=0.0)
+        places: Counter[str] = Counter()
+        fresh: set[str] = set()
+        rows: list[list[float]] = []
+        to_asked = {verb_of(s.action) for s in self._steps if self._about(s)}
+        for i, (action, text, marked) in enumerate(self._candidates):
+            past = self._past(action, names[i], weights, done, marked, to_asked)
+            rows.append(
+                [
+                    *self._matches(action, text, texts[i], best), *past,
+                    *self._around(action, names[i]),
+                    min(sizes[kinds[i]], 10) / 10, kinds_done[kinds[i]] / sizes[kinds[i]],
+                    float(not is_done[i] and kinds[i] not in fresh), min(places[kinds[i]], 10) / 10,
+                    float(is_done[i] and not past[_SAID_THERE]), float(not is_done[i]),
+                    min(verbs[verb_of(action)], 20) / 20,
+                    *self._written(action),
+                    *_hashed(_words(action), _WORDS), *_hashed((verb_of(action),), _VERBS),
+                    *self._last_verb,
+                ]
+            )  # fmt: skip
+            places[kinds[i]] += 1
+            if not is_done[i]:
+                fresh.add(kinds[i])
+        table = np.asarray(rows, dtype=np.float32).reshape(len(rows), len(ROW_FEATURES))
+        return Encoded(tuple(actions), table, self._facts(len(actions), is_done))
+
+    def _matches(self, action: str, text: str, said: float, best: float) -> list[float]:
+        asked, own = self._asked, frozenset(_words(action))
+        roles = (asked.thing, asked.value, asked.quality, asked.any)
+        shares = [len(own & words) / len(own) if own else 0.0 for words in roles]
+        amounts = [float(x) for x in _AMOUNT.findall(text)]
+        limit = read_request(asked.instruction).limit if amounts and asked.instruction else None
+        return [
+            *shares,
+            _share(asked.thing, own), _share(asked.value, own), float(own in asked.values),
+            _said(asked.thing, text), said, float(said == best > 0), best - said if text else 0.0,
+            float(limit is not None and all(limit.excludes(x) for x in amounts)),
+        ]  # fmt: skip
+
+    def _past(
+        self, action: str, names: frozenset[str], weights: Mapping[str, float],
+        done: Mapping[str, int], marked: bool, to_asked: set[str],
+    ) -> list[float]:  # fmt: skip
+        """Say what earlier steps tell of a command."""
+        asked, line = self._asked, one_line(action)
+        times = done[line]
+        since = next((s.age for s in reversed(self._steps) if one_line(s.action) == line), 0)
+        related = [s for s in self._steps if _shared(names, s.names, weights) >= _RELATED]
+        naming = [s for s in self._steps if _shared(names, s.answer_names, weights) >= _RELATED]
+        last = related[-1] if related else None
+        self._last_verb = _hashed((verb_of(last.action),) if last else (), _VERBS)
+        things = [_said(asked.thing, s.answer) for s in related]
+        values = [_said(asked.value, s.answer) for s in related]
+        return [
+            float(times > 0), min(times, 3) / 3, float(marked), float(line == self._last),
+            1 / since if since else 0.0, min(len(related), 5) / 5, 1 / last.age if last else 0.0,
+            _shared(names, last.names, weights) if last else 0.0,
+            max(things, default=0.0), things[-1] if things else 0.0,
+            max(values, default=0.0), values[-1] if values else 0.0,
+            min(len(naming), 3) / 3,
+            max((_said(asked.thing, s.action + " " + s.answer) for s in naming), default=0.0),
+            1 / naming[-1].age if naming else 0.0,
+            float(verb_of(action) in to_asked),
+        ]  # fmt: skip
+
+    def _around(self, action: str, names: frozenset[str]) -> list[float]:
+        status, page = names_of(self._status), names_of(self._page)
+        size = max(len(names), 1)
+        carried = frozenset(_words(action)) & frozenset(words_of(self._status))
+        return [len(names & status) / size, len(names & page) / size, min(len(carried), 3) / 3]
+
+    def _written(self, action: str) -> list[float]:
+        is_text = verb_of(action) in self._slots and action.endswith("]")
+        own = frozenset(_words(action))
+        share = _share(self._asked.any, own) if is_text else 0.0
+        return [float(is_text), share, min(len(own), 12) / 12 if is_text else 0.0]
+
+    def _about(self, step: _Step) -> bool:
+        """Say whether a step was done to the thing that is asked."""
+        return bool(self._asked.thing & frozenset(_words(step.action)))
+
+    def _facts(self, count: int, is_done: Sequence[bool]) -> Vector:
+        asked, steps = self._asked, self._steps
+        to_asked = [s for s in steps if self._about(s)]
+        settled = [s for s in to_asked if asked.value & frozenset(_words(s.action))]
+        properties = {w for s in to_asked for w in _words(s.action)} & asked.quality
+        known = [
+            min(self._step, 50) / 25, float(self._step >= 15), float(self._step >= 30),
+            min(len(steps), 30) / 15, float(len(steps) < self._step), float(bool(asked.instruction)),
+            min(count, 60) / 30, _said(asked.thing, self._page), _said(asked.value, self._page),
+            _said(asked.any, self._page), _said(asked.thing, self._status),
+            _said(asked.any, self._status), float(bool(self._status)), min(len(settled), 3) / 2,
+            min(len(to_asked), 6) / 3,
+            min(sum(bool(_said(asked.thing, s.answer)) for s in steps), 4) / 2,
+            min(len(properties), 3) / 2, sum(not d for d in is_done) / max(count, 1),
+            float(bool(steps) and self._about(steps[-1])), float(len(asked.values) > 1),
+            float(bool(asked.quality)),
+            float(not to_asked and any(_said(asked.thing, s.answer) for s in steps)),
+            float(
+                bool(asked.quality and to_asked)
+                and len({verb_of(s.action) for s in to_asked}) < _CHANGED
+            ),
+        ]  # fmt: skip
+        last = (verb_of(steps[-1].action),) if steps else ()
+        blocks = (
+            _hashed(_stems(asked.instruction), _WORDS), _hashed(_stems(self._page), _WORDS),
+            _hashed(last, _VERBS), _hashed(tuple(verb_of(s.action) for s in to_asked), _VERBS),
+            _hashed(_stems(self._status), _VERBS),
+        )  # fmt: skip
+        return np.asarray([*known, *(x for block in blocks for x in block)], dtype=np.float32)
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Return the names in a text: words, each with the number that follows it, if any."""
+    return _names(one_line(text).lower())
+
+
+@lru_cache(maxsize=16384)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(found[0] for found in _NAMED.finditer(text) if words_of(found[0]))
+
+
+def _rarity(names: Sequence[frozenset[str]]) -> dict[str, float]:
+    """Return how much each name tells one command from another."""
+    counts = Counter(name for own in names for name in own)
+    return {name: log((len(names) + 1) / (n + 0.5)) + 0.05 for name, n in counts.items()}
+
+
+def _shared(own: frozenset[str], other: frozenset[str], weights: Mapping[str, float]) -> float:
+    """Return the weighed share of the names ``own`` that are among ``other``."""
+    if not own or own.isdisjoint(other):
+        return 0.0
+    total = sum(weights[name] for name in own)
+    return sum(weights[name] for name in own & other) / total if total else 0.0
+
+
+def _asked_of(view: View, instruction: str) -> _Asked:
+    clauses = view.clauses(instruction) if instruction else ()
+
+    def stems(*roles: str) -> frozenset[str]:
+        return frozenset(w for c in clauses if c.role in roles for w in words_of(c.text))
+
+    values = tuple(frozenset(words_of(c.text)) for c in clauses if c.role == "value")
+    return _Asked(
+        instruction, stems("thing"), stems("value"), stems("property"), values, tuple(clauses)
+    )
+
+
+def _steps_of(context: BuiltContext) -> list[_Step]:
+    """Return the earlier steps that the context's lines tell, oldest first."""
+    pairs: list[tuple[str, str]] = []
+    for piece in context.pieces:
+        if piece.kind == "event" and piece.text.strip():
+            line, _, answer = piece.text.strip().partition(ARROW)
+            number, dot, action = line.partition(". ")
+            if dot and number.isdigit():
+                pairs.append((action, answer))
+        elif piece.kind == "history":
+            pairs += [(found[2], "") for found in _ACTED.finditer(piece.text)]
+    pairs = pairs[-_LATEST:]
+    return [
+        _Step(action, answer, len(pairs) - i, names_of(target_of(action)), names_of(answer))
+        for i, (action, answer) in enumerate(pairs)
+    ]
+
+
+def _marked(text: str, actions: Sequence[str], view: View) -> set[str]:
+    """Return the actions that a prompt line marks as done before."""
+    if DONE not in text:
+        return set()
+    found, place, low = set(), 0, text.lower()
+    for action in actions:
+        label = one_line(view.actions.label(action)).lower()
+        at = low.find(label, place)
+        if at >= 0:
+            place = at + len(label)
+            if low[place : place + len(DONE)] == DONE:
+                found.add(action)
+    return found
+
+
+def _texts(asked: _Asked) -> list[str]:
+    """Return texts to write where text is wanted, of what is asked; the whole of it last."""
+    roles = ("thing", "property", "value")
+    parts = {role: [c.text for c in asked.clauses if c.role == role] for role in roles}
+    made = [
+        [*parts["thing"]], [*parts["property"], *parts["thing"]],
+        [*parts["thing"], *parts["value"]],
+        [*parts["property"], *parts["thing"], *parts["value"]],
+    ]  # fmt: skip
+    texts = [one_line(" ".join(words)).lower() for words in made]
+    texts.append(one_line(asked.instruction).lower())
+    clean = (re.sub(r"[\[\]]", " ", text).strip() for text in texts)
+    return list(dict.fromkeys(text for text in clean if text))
+
+
+@lru_cache(maxsize=16384)
+def _kind(action: str) -> str:
+    """Return a command without its numbers: what it has in common with its likes."""
+    return one_line(re.sub(r"\d+", "", action.lower()))
+
+
+@lru_cache(maxsize=16384)
+def _words(action: str) -> tuple[str, ...]:
+    """Return the stems of a command, numbers left out."""
+    return tuple(w for w in words_of(action) if not w[0].isdigit())
+
+
+@lru_cache(maxsize=4096)
+def _stems(text: str) -> tuple[str, ...]:
+    return tuple(w for w in words_of(text) if not w[0].isdigit())
+
+
+def _share(wanted: frozenset[str], own: frozenset[str]) -> float:
+    return len(wanted & own) / len(wanted) if wanted else 0.0
+
+
+def _said(wanted: frozenset[str], text: str) -> float:
+    return overlap(tuple(wanted), text) if wanted and text else 0.0
+
+
+@lru_cache(maxsize=16384)
+def _hashed(words: tuple[str, ...], size: int) -> tuple[float, ...]:
+    """Return signed counts of ``words`` in ``size`` buckets, scaled to length one."""
+    row = [0.0] * size
+    for word in words:
+        digest = hashlib.blake2b(stem(word).encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "little")
+        row[(number >> 1) % size] += 1.0 if number & 1 else -1.0
+    length = sum(x * x for x in row) ** 0.5
+    return tuple(x / length for x in row) if length else tuple(row)

@@ -1,0 +1,71 @@
+"""The general encoder of the policy actor: what it reads of any world's contexts."""
+
+import pytest
+import torch
+
+from envs.alfworld.view import AlfWorldView
+from nodes.act.encoding import encoder
+from nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
+from nodes.act.policy import Policy, make_scorer
+from nodes.build_context.baselines import Full, Window
+from nodes.build_context.compress import Compress
+from nodes.conformance import check_actor
+from nodes.models.embedders import Hashing
+from nodes.observe.webshop import WebShopEnv
+from nodes.resources import Resources
+from stores.assets.weights import save_weights
+from stores.errors import UserError
+from tests.nodes.test_past import moments, request  # noqa: F401 - a fixture
+
+VIEW = AlfWorldView()
+
+
+@pytest.fixture(scope="module")
+def resources():
+    return Resources(None, Hashing())
+
+
+def column(seen, name):
+    return dict(zip(seen.actions, seen.rows[:, ROW_FEATURES.index(name)].tolist(), strict=True))
+
+
+def test_what_was_done_is_known_from_the_lines_or_from_the_marks(moments, resources):  # noqa: F811
+    asked = request(moments[-1], resources, 3000)
+    done = {event.text for event in asked.events if event.kind == "ACT"}
+    there = done & set(asked.observation.actions)
+    assert there
+    full = GENERAL.encode(resources.get(Full())(asked), 9, VIEW)
+    assert {a for a, value in column(full, "done").items() if value} == there
+    compress = Compress(allocator="uniform", ratio=0.01)
+    marked = GENERAL.encode(resources.get(compress)(asked), 9, VIEW)
+    assert {a for a, value in column(marked, "marked").items() if value} == there
+    blind = GENERAL.encode(resources.get(Window(events=0))(asked), 9, VIEW)
+    assert not any(column(blind, "done").values())
+    cut = PAGE_FEATURES.index("cut history")
+    assert blind.page[cut] == 1
+    assert full.rows.shape == (len(full.actions), len(ROW_FEATURES))
+    assert full.page.shape == (len(PAGE_FEATURES),)
+
+
+def test_an_experts_action_is_found_among_the_candidates(moments, resources):  # noqa: F811
+    for moment in moments:
+        seen = GENERAL.encode(resources.get(Full())(request(moment, resources, 3000)), 0, VIEW)
+        assert seen.actions[GENERAL.stands_for(moment[3], seen.actions)] == moment[3]
+    texts = ["search[red scarf]", "search[wool]", "click[a]"]
+    assert GENERAL.stands_for("search[scarf red]", texts) == 0
+    assert GENERAL.stands_for("search[blue hat]", texts) is None
+
+
+def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
+    torch.manual_seed(0)
+    sizes = {"d_row": len(ROW_FEATURES), "d_page": len(PAGE_FEATURES), "hidden": 8}
+    meta = {"kind": "policy", "architecture": sizes, "encoder": GENERAL.name, "embedder": None}
+    scorer = make_scorer(**sizes)
+    save_weights(tmp_path / "any", scorer.state_dict(), meta, half=False)
+    check_actor(Policy(checkpoint=str(tmp_path / "any")))
+    save_weights(tmp_path / "rooms", scorer.state_dict(), meta | {"world": "alfworld"}, half=False)
+    assert "was trained for alfworld, not for webshop" in Policy(
+        checkpoint=str(tmp_path / "rooms")
+    ).misfit(WebShopEnv())
+    with pytest.raises(UserError, match="no encoder 'nobody'"):
+        encoder("nobody-1234")

@@ -1,0 +1,1 @@
+"""Trainers of the policy actor: by imitation of an expert, then by the world's own reward."""
