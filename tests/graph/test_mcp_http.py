@@ -78,7 +78,7 @@ def test_an_assistant_over_http_uses_every_tool(server: int) -> None:
 
     async def talk() -> tuple[list[str], list[str]]:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx2.AsyncClient(headers=headers, trust_env=False) as own:
+        async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=90) as own:
             transport: Any = streamable_http_client(
                 f"http://127.0.0.1:{server}/mcp", http_client=own
             )
