@@ -211,14 +211,19 @@ class LongTerm(Database):
 
     def timeline(self, namespace: Namespace) -> list[dict[str, Any]]:
         """Return every state, denial, and what was denied: of whom, what, from when to when."""
-        s = tables.statements.c
+        s, f = tables.statements.c, tables.facts.c
         columns = (
             s.subject, s.relation, s.value, s.negated, s.valid_from, s.valid_to, s.closed_by,
-            s.fact_id,
+            s.fact_id, f.trust,
         )  # fmt: skip
-        query = sa.select(*columns).where(
-            *within(tables.statements, namespace),
-            sa.or_(s.is_state, s.negated, s.closed_by.is_not(None)),
+        joined = tables.statements.join(tables.facts, f.id == s.fact_id)
+        query = (
+            sa.select(*columns)
+            .select_from(joined)
+            .where(
+                *within(tables.statements, namespace),
+                sa.or_(s.is_state, s.negated, s.closed_by.is_not(None)),
+            )
         )
         with self.transaction(namespace, writes=False) as db:
             rows = db.execute(query.order_by(s.subject, s.relation, s.valid_from, s.id))

@@ -112,6 +112,8 @@ def timeline(
     json_target: JsonFile = None,
 ) -> None:
     """Show what was stated of whom, from when to when, and which fact ended it."""
+    from stores.memory.records import TRUSTED
+
     place = _place(db, user, agent)
     rows = place.open().timeline(place.namespace)
     if wrote(json_target, rows):
@@ -122,6 +124,7 @@ def timeline(
     table = Table("of", "what", "value", "from", "until", "fact", box=None, pad_edge=False)
     for row in rows:
         value = f"{'not ' if row['negated'] else ''}{row['value']}"
+        value += " (unverified)" if row["trust"] < TRUSTED else ""
         until = (
             "holds" if row["valid_to"] is None else f"{_day(row['valid_to'])} ({row['closed_by']})"
         )
