@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stores.bank.places import bank_place
 from stores.errors import UserError
 from ui.cli.evaluating import Ray, Workers, crew_of
 from ui.cli.output import (
@@ -26,6 +25,14 @@ if TYPE_CHECKING:
     from trainers.bank.build import Built
     from trainers.bank.hindsight import Hindsight
 
+
+def _place(name: str | None, kind: str = "state") -> str | Path:
+    """Return where a bank is that is called by its name or folder (None: the default one)."""
+    from stores.bank.places import bank_place
+
+    return bank_place(name, kind)
+
+
 bank_app = command_group(
     "Make, look at, and tend banks of experience.",
     "stategate bank search state 'Find me a red wool scarf'",
@@ -40,9 +47,7 @@ _PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
 _Trust = Annotated[
     float, opt("Of who made them: 1 is yourself; advice needs 0.5 or more.", min=0, max=1)
 ]
-_Folder = Annotated[
-    Path, typer.Argument(metavar="BANK", help="Its name or folder.", parser=bank_place)
-]
+_Folder = Annotated[Path, typer.Argument(metavar="BANK", help="Its name or folder.", parser=_place)]
 
 
 @command(bank_app, "stategate bank build runs/p.sqlite --include-incorrect")
@@ -85,7 +90,7 @@ def build(
         captions = Captions(resources.llm, resources.llm_params.model_dump_json())
         episodes = [captions.caption(episode) for episode in episodes]
         _tell_problems(captions.problems, "without a caption")
-    place = bank_place(out, kind)
+    place = _place(out, kind)
     if kind == "trace":
         with working("building the bank"):
             built = build_trace_bank(place, episodes, resources, crew)
@@ -260,7 +265,7 @@ def prune(
 def merge(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="BANKS", help="Banks to put together.", parser=bank_place),
+        typer.Argument(metavar="BANKS", help="Banks to put together.", parser=_place),
     ],
     out: Annotated[str, opt("The bank they go to.", metavar="NAME|FOLDER")],
     trust: _Trust = 1.0,
@@ -269,7 +274,7 @@ def merge(
     from stores.bank import bank
 
     sources = [bank.open_bank(folder) for folder in folders]
-    place = bank_place(out)
+    place = _place(out)
     added = sum(bank.merge(source, place, trust) for source in sources)
     say(f"{added} new rows in {place}")
 

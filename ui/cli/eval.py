@@ -156,18 +156,14 @@ def experience(
 
 
 @evaluation(
-    eval_app,
-    "stategate eval poison --state-bank banks/s --goals 0-99 --out runs/p",
-    config="webshop-experience",
+    eval_app, "stategate eval poison --state-bank banks/s --out runs/p", config="webshop-experience"
 )
 def poison(
     run: Run,
     state_bank: Annotated[str, opt("Copied, and left as it is.", metavar="FOLDER")],
     goals: _Goals = "0-99",
     records: Annotated[int, opt("Planted records.", min=1)] = 10,
-    targeted: Annotated[
-        bool, opt("At the very states where the first goals begin.", "--targeted")
-    ] = False,
+    targeted: Annotated[bool, opt("Where the first goals begin.", "--targeted")] = False,
 ) -> Any:
     """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
     from evals.webshop.poison import run_poison
