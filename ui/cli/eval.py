@@ -291,12 +291,7 @@ def agents(
     return partial(run_agents, run.out, *what)
 
 
-@evaluation(
-    eval_app,
-    "stategate eval tools --config alfworld --player seeker --n 20 --out runs/tools",
-    without=("seed",),
-    config="files",
-)
+@evaluation(eval_app, "stategate eval tools --out runs/tools", without=("seed",), config="files")
 def tools(
     run: Run,
     player: Annotated[str, opt("'model', the configured one, or a kind of actor.")] = "model",
