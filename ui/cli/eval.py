@@ -460,11 +460,7 @@ def remembered(
     return partial(run_remembered, run.out, *how)
 
 
-@evaluation(
-    eval_app,
-    "stategate eval served --set env.data=official --set env.split=train --out runs/served",
-    config="alfworld", without=WORKERS,
-)  # fmt: skip
+@evaluation(eval_app, "stategate eval served --out runs/served", config="alfworld", without=WORKERS)
 def served(
     run: Run,
     users: Annotated[int, opt("Users, each in a scene of their own.", min=2)] = 20,
@@ -473,8 +469,9 @@ def served(
     """Play one task after another in one place, with and without what was seen there before."""
     from evals.memory.worlds import run_served
 
-    how = (run.config, run.overrides, users, tasks, run.seed, command_line())
-    return partial(run_served, run.out, *how)
+    return partial(
+        run_served, run.out, run.config, run.overrides, users, tasks, run.seed, command_line()
+    )
 
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")
