@@ -153,7 +153,8 @@ def _facts(args: Mapping[str, Any]) -> str:
         facts.append(f"goals {f'{goals[0]}–{goals[-1]}' if is_range else goals} (n = {len(goals)})")
     data = args.get("data")
     if isinstance(data, Mapping) and "name" in data:
-        facts.append(f"data `{data['name']}` (SHA-256 `{data['sha256'][:12]}…`)")
+        known = f" (SHA-256 `{data['sha256'][:12]}…`)" if "sha256" in data else ""
+        facts.append(f"data `{data['name']}`{known}")
     modes = _each((agent.get("env") or {}).get("observation") for agent in agents)
     facts += [f"observation {modes}"] if modes not in ("", "`None`") else []
     for key, words in (("max_steps", "at most {} steps"), ("seed", "seed {}")):
