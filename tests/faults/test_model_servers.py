@@ -171,7 +171,7 @@ def test_a_server_that_says_when_to_come_back_is_asked_again_then(server, call):
     url, plan, asked = server
     plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 429, retry_after="1")]
     plan += [lambda h: answer(h, GOOD)]
-    reply = call(resources(url))
+    reply = call(resources(url, timeout=30))
     assert reply.text == "ok"
     assert len(asked) == 2
     assert 0.9 <= asked[1] - asked[0] < 3
@@ -181,7 +181,7 @@ def test_a_server_that_wants_to_be_left_alone_for_an_hour_is_not_waited_for(serv
     url, plan, asked = server
     plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 429, retry_after="3600")]
     with pytest.raises(ModelUnavailable, match="wait 3600 s"):
-        call(resources(url))
+        call(resources(url, timeout=30))
     assert len(asked) == 1
 
 
@@ -189,7 +189,7 @@ def test_tries_end(server, call):
     url, plan, asked = server
     plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 503, retry_after="0")]
     with pytest.raises(ModelUnavailable):
-        call(resources(url))
+        call(resources(url, timeout=30))
     assert len(asked) == faults.TRIES
 
 
