@@ -124,6 +124,8 @@ class Session:
         self.graph = graph
         self.thread_id = thread_id
         self.overrides = overrides_of(context)
+        #: What is written into the metadata of every checkpoint from now on (see :attr:`kept`).
+        self.metadata: dict[str, str] = {}
         self._task: dict[str, Any] | None = None
         if task is not None:
             self.start(task)
@@ -131,7 +133,13 @@ class Session:
     @property
     def config(self) -> RunnableConfig:
         """The graph config of this thread."""
-        return {"configurable": {"thread_id": self.thread_id}}
+        named: RunnableConfig = {"configurable": {"thread_id": self.thread_id}}
+        return {**named, "metadata": dict(self.metadata)} if self.metadata else named
+
+    @property
+    def kept(self) -> Mapping[str, Any]:
+        """The metadata of the thread's last checkpoint ({} before the first step)."""
+        return cast(Mapping[str, Any], self.graph.get_state(self.config).metadata or {})
 
     @property
     def agent(self) -> Agent:

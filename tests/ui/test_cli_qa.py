@@ -7,6 +7,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from graph import load_config
+from nodes.build_context.rico.rankers import documents_of
+from stores.corpus.corpus import corpus_names
+from stores.corpus.documents import SUFFIXES
+from ui.app.agents import Agents
+from ui.app.web import make_app
 from ui.cli.main import app
 
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
@@ -152,3 +158,88 @@ def test_eval_qa_and_memory_write_run_directories_that_resume(tmp_path):
     call(*words, "--set", "embedder=hashing", "--json", tmp_path / "m.json")
     right = {r["agent"]: r["right"] for r in json.loads((tmp_path / "m.json").read_text())["rows"]}
     assert right == {"neither": 0.0, "stm": 0.0, "ltm": 1.0, "both": 1.0}
+
+
+def said(*words, stdin=None):
+    """Return what a command says on standard error."""
+    result = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout, result.stderr
+
+
+def test_a_thread_goes_on_with_its_corpus(notes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call("ask", "Where does the cat sleep?", "--corpus", "notes", "--thread", "a", *EXTRACT)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    for _ in range(2):
+        out, line = said("ask", "What is the boat called?", "--thread", "a", *EXTRACT)
+        assert "Albatros" in out
+        assert f"goes on with {notes}" in line
+    out, line = said("chat", "--thread", "a", *EXTRACT, stdin="What is the boat called?\n")
+    assert "Albatros" in out
+    assert f"goes on with {notes}" in line
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "ship.txt").write_text("The ship is called Halcyon.")
+    asked = ("ask", "What is the ship called?", "--thread", "a", *EXTRACT)
+    out, line = said(*asked, "--corpus", other)
+    assert "Halcyon" in out
+    assert f"answered from {notes}; from here on from {other}" in line
+    assert f"goes on with {other}" in said(*asked)[1]
+    assert "from here on from sample" in said(*asked, "--set", "env.corpus=sample")[1]
+    _, line = said("ask", "What is a moonbow?", "--thread", "b", *EXTRACT)
+    assert "this thread" not in line
+
+
+def test_what_is_empty_says_so(notes, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "no text" in said("ask", "What?", "--corpus", empty, *EXTRACT)[1]
+    assert "no text" in refused("rank", "What?", "--corpus", empty)
+    assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
+    assert corpus_names() == []
+    call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
+    assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)
+    assert corpus_names() == ["mine"]  # one that was there stays
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--embedder", "hashing", "--chunking", "nonsense"),
+        ("--embedder", "openai", "--set", "embedder.base_url=http://127.0.0.1:9/v1"),
+    ],
+)
+def test_an_ingest_that_fails_after_reading_leaves_nothing(wrong, notes):
+    refused_last("ingest", notes, "--corpus", "new", *wrong)
+    assert corpus_names() == []
+    call("ingest", notes, "--corpus", "old", "--embedder", "hashing")
+    refused_last("ingest", notes, "--corpus", "old", *wrong)
+    assert corpus_names() == ["old"]
+
+
+def refused_last(*words):
+    """Check a refusal that may come after lines of progress."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.strip().splitlines()[-1].startswith("stategate: ")
+
+
+def test_rank_ingest_and_upload_read_the_same_files(tmp_path):
+    folder = tmp_path / "all"
+    folder.mkdir()
+    pages = {".html": "<p>{}</p>", ".htm": "<p>{}</p>", ".jsonl": '{{"text": "{}"}}'}
+    pages[".json"] = pages[".jsonl"]
+    kinds = [suffix for suffix in SUFFIXES if suffix != ".pdf"]
+    for suffix in kinds:
+        text = pages.get(suffix, "{}").format(f"The file of kind {suffix[1:]} is here.")
+        (folder / f"{suffix[1:]}{suffix}").write_text(text)
+    told = json.loads(call("ingest", folder, "--corpus", "all", *EXTRACT, "--json", "-"))
+    assert (told["added"], told["skipped"]) == (len(kinds), [])
+    assert len(documents_of(str(folder))) == len(kinds)
+    config = load_config("webshop")
+    offered = make_app(config, Agents(config)).get_config_file()["components"]
+    (upload,) = (c["props"] for c in offered if c["props"].get("elem_id") == "sg-qa-upload")
+    assert upload["file_types"] == list(SUFFIXES)

@@ -2,6 +2,7 @@
 
 import uuid
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +20,9 @@ ASK_EXAMPLES = (
 CHAT_EXAMPLES = ("stategate chat --corpus notes --thread monday --config qa-stm",)
 _Corpus = Annotated[str | None, opt("A folder, or an ingested corpus.", metavar="FOLDER|NAME")]
 _Thread = Annotated[str | None, opt("A conversation to begin or to go on with.")]
-_User = Annotated[str | None, opt("Whose long-term memory is read and written.")]
+_User = Annotated[
+    str | None, opt("Whose long-term memory; without it, the one of this home's owner.")
+]
 
 
 def ask(
@@ -100,7 +103,42 @@ def open_session(
         raise UserError(f"config '{config}' is no conversation: use one whose env is qa")
     settled = of_user(settled, user) if user is not None else settled
     graph = build_graph(durable(settled) if is_kept else settled)
-    return Session(graph, thread_of(settled, thread))
+    session = Session(graph, thread_of(settled, thread))
+    names_corpus = any(
+        one.startswith(("env.corpus=", "env={")) for one in (*extra, *(overrides or ()))
+    )
+    return _with_corpus(session, names_corpus) if is_kept else session
+
+
+def _with_corpus(session: "Session", is_named: bool) -> "Session":
+    """Return the thread with the corpus that it answered from last, unless one was named now.
+
+    The corpus is kept in the checkpoints' metadata; which one it is, and a change, is said in a line.
+    """
+    from graph.build import build_graph
+    from graph.session import Session
+    from nodes.observe.qa import QaEnv
+    from stores.corpus.corpus import corpus_names
+
+    config = session.agent.config
+    if not isinstance(config.env, QaEnv):
+        return session
+    own, kept = config.env.corpus, session.kept.get("corpus")
+    if own not in (QaEnv().corpus, *corpus_names()) and Path(own).expanduser().exists():
+        own = str(Path(own).expanduser().resolve())  # found again from another folder
+    if kept is not None and kept != own:
+        # A preset that names no corpus of its own has the default one: nobody chose it.
+        if is_named or own != QaEnv().corpus:
+            output.say(f"this thread answered from {kept}; from here on from {own}", stderr=True)
+        else:
+            output.say(f"this thread goes on with {kept} (--corpus names another)", stderr=True)
+            own = str(kept)
+    if own != config.env.corpus:
+        env = config.env.model_copy(update={"corpus": own})
+        graph = build_graph(config.model_copy(update={"env": env}))
+        session = Session(graph, session.thread_id)
+    session.metadata = {"corpus": own}
+    return session
 
 
 def open_corpus(session: "Session") -> None:

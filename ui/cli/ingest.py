@@ -43,26 +43,28 @@ def ingest(
     from stores.corpus.chunking import Chunking
     from stores.corpus.corpus import Corpus, corpus_names, prepare, prepared_key, titled
     from stores.corpus.web_pages import is_web
+    from stores.errors import UserError
 
     crew = crew_of(workers, ray)
     chosen = [f"embedder.kind={embedder}", *(overrides or ())]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
+    env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)  # refuses before any work
     is_known = corpus in corpus_names()
     target = Corpus(corpus)
     try:
         with working("reading the documents"):
             changes = _read(target, sources, fresh, int(max_mb * 1e6), crew)
-    except BaseException:
-        if not is_known and target.is_new():  # a failed beginning leaves nothing behind
+        with working(f"indexing corpus {corpus}"):
+            if crew is not None:
+                cuts = Chunking.parse(chunking)
+                passages, _ = prepare(target, cuts, prepared_key(target, cuts))
+                embed_ahead(settled.embedder, [titled(passage) for passage in passages], crew)
+            index = env.index(Resources(None, settled.embedder))
+    except BaseException as error:
+        # A failed beginning leaves nothing behind; pages and vectors that it got are in the caches.
+        if not is_known and (isinstance(error, UserError) or target.is_new()):
             target.remove()
         raise
-    env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)
-    with working(f"indexing corpus {corpus}"):
-        if crew is not None:
-            cuts = Chunking.parse(chunking)
-            passages, _ = prepare(target, cuts, prepared_key(target, cuts))
-            embed_ahead(settled.embedder, [titled(passage) for passage in passages], crew)
-        index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     if json_target is not None:
         skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
@@ -83,7 +85,7 @@ def _read(
     from tqdm import tqdm
 
     from stores.corpus.corpus import Changes
-    from stores.corpus.documents import files_in, read_folder
+    from stores.corpus.documents import SUFFIXES, files_in, read_folder
     from stores.corpus.web_pages import is_web, read_web
     from stores.errors import UserError
 
@@ -109,4 +111,7 @@ def _read(
         first = total.skipped[0]
         why = f"{first.id}: {first.why} (check the name, or the network)"
         raise UserError(f"nothing could be read: {why}")
+    if not any((total.added, total.updated, total.unchanged, total.removed)):
+        kinds = " ".join(SUFFIXES)
+        raise UserError(f"nothing to read in {', '.join(sources)}: it takes files of {kinds}")
     return total

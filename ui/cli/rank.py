@@ -16,7 +16,7 @@ EXAMPLES = (
     """stategate rank "Which film is older?" --corpus films.json --answer --json -""",
 )
 _PARTNERS = ("bm25", "bm25_stem", "embedder")
-_CORPUS = "An ingested corpus, sample, or a folder or file of .txt, .md, .json, .jsonl."
+_CORPUS = "An ingested corpus, sample, or a folder or file, as `ingest` reads them."
 
 
 def rank(
@@ -46,6 +46,8 @@ def rank(
         raise UserError("the question is empty: ask something")
     check_target(json_target)
     documents = _first_stage(question, documents_of(corpus), candidates)
+    if not documents:
+        raise UserError(f"there is no text in '{corpus}': put a file into it, or name another")
     weigher = Weigher(
         DocumentMemory(lambda: shared_backend(model)),
         lambda: MiniLM().build(Resources()),

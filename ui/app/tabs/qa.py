@@ -8,6 +8,7 @@ import gradio as gr
 
 from nodes.registry import registry
 from stores.corpus.corpus import corpus_names
+from stores.corpus.documents import SUFFIXES
 from stores.errors import UserError
 from ui.app.conversation import Conversation, Conversations
 from ui.app.guard import seen
@@ -49,7 +50,7 @@ class QaTab:
         with gr.Row(elem_classes="sg-controls"):
             self.upload = gr.UploadButton(
                 "Add files to the corpus", file_count="multiple", size="md", min_width=170,
-                file_types=[".txt", ".md", ".html", ".pdf", ".json"], elem_id="sg-qa-upload", scale=0,
+                file_types=list(SUFFIXES), elem_id="sg-qa-upload", scale=0,
             )  # fmt: skip
             self.fresh = button("New conversation", "qa-new", 150)
             self.stop = button("Stop", "qa-stop", 84, variant="stop", visible=False)
