@@ -320,9 +320,14 @@ class Session:
             raise UserError("nothing to fork: start a task first")
         own = {"episode_id": uuid.uuid4().hex, "episodes": 1}
         last = snapshot.values["steps"] if step is None else step
-        heads = [known for number, known in self._boundaries().items() if number < last]
+        if step is not None:
+            self._boundary(step)  # a fork of what is gone is refused
+        heads = [known for number, known in self._boundaries().items() if number <= last]
         now = Boundary(cast(State, snapshot.values), (snapshot.next or ("observe",))[0])
-        for head in (*heads, now if step is None else self._boundary(step)):
+        # After a look, now is in the middle of a step: the copy has that step's beginning as well.
+        if step is None and (not heads or now.following != heads[-1].following):
+            heads.append(now)
+        for head in heads:
             write_head(self.graph, new.config, head.values, head.following, **own)
         for params in self.agent.config.memory:
             writer = self.agent.resources.get(params)

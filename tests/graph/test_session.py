@@ -67,6 +67,19 @@ def test_fork_goes_on_with_other_nodes_and_leaves_the_original_alone():
     assert rest[0].tokens > 80
 
 
+def test_a_fork_of_a_moment_that_was_looked_at_has_every_step():
+    here = session(scripted(*buys_goal()))
+    here.look({"context": {"kind": "window"}})
+    from_the_start = here.fork()
+    here.step()
+    here.look({"context": {"kind": "window"}})
+    fork = here.fork()
+    fork.run()
+    assert [result.step for result in fork.replay()] == list(range(fork.values["steps"]))
+    assert fork.back(fork.values["steps"]).values["steps"] == 0
+    assert from_the_start.run()[0].step == 0
+
+
 def test_a_fork_may_swap_the_actor_too():
     here = session()
     here.step()

@@ -157,7 +157,7 @@ def test_runs_open_filter_replay_and_compare(new_tab, runs):
     page.locator(".sg-run-name", has_text="narrow").wait_for()
     choose(page, "#sg-run-outcome", "errors")
     page.locator(".sg-episode", has_text="ModelUnavailable").wait_for()
-    page.wait_for_function("document.querySelectorAll('.sg-episode').length === 1")
+    page.wait_for_function("document.querySelectorAll('#sg-episodes .sg-episode').length === 1")
     box.fill(str(runs))
     box.press("Enter")
     page.locator("#sg-run-status .sg-note-bad", has_text="no run directory").wait_for()
@@ -251,8 +251,7 @@ def test_a_slow_model_shows_that_it_works_and_can_be_left(new_tab, fake_model):
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_tab_fits_and_can_be_read(new_tab, width, dark):
-    page = new_tab(width=width, dark=dark)
-    step(page)
+    page = new_tab(width=width, dark=dark)  # one step in, among what was found
     page.locator(".sg-cards").wait_for()
     for name in ("Episode", "Compare", "State", "Runs", "Settings"):
         show(page, name)
