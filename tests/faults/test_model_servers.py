@@ -31,6 +31,7 @@ def answer(handler, body, status=200, kind="application/json", **headers):
     handler.send_response(status)
     handler.send_header("content-type", kind)
     handler.send_header("content-length", str(len(raw)))
+    handler.send_header("connection", "close")  # it does close: a client must not ask on it again
     for name, value in headers.items():
         handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
