@@ -167,9 +167,7 @@ class EpisodeTab:
             with suppress(UserError):  # a world that must be asked: one starts by hand
                 if tasks:
                     workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
-                    if (
-                        workspace.acts_at_once
-                    ):  # one step in, memories have something to choose from
+                    if workspace.acts_at_once:  # one step in, memories have something to choose from
                         workspace.step()
         except Exception as raised:
             problem = raised
