@@ -167,8 +167,8 @@ class EpisodeTab:
             with suppress(UserError):  # a world that must be asked: one starts by hand
                 if tasks:
                     workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
-                    if workspace.acts_at_once:  # one step in, memories have something to choose from
-                        workspace.step()
+                    if workspace.acts_at_once:
+                        workspace.step()  # one step in, memories have something to choose from
         except Exception as raised:
             problem = raised
         since = time.monotonic()
