@@ -117,7 +117,9 @@ class _Ledger:
         self.carried = _numbered(names_of(status))
         self.verbs: dict[str, list[str]] = {}
         self.beside: dict[str, frozenset[str]] = {}
-        self.touched = 0  # age of the last step that did something to one of several numbered things
+        self.touched = (
+            0  # age of the last step that did something to one of several numbered things
+        )
         self.new = 0  # names that the last answer showed first
         for step in steps:
             acted, shown = _numbered(step.names), _numbered(step.answer_names)
@@ -130,7 +132,9 @@ class _Ledger:
                 self.beside[subject] = step.names - {subject}
             elif acted:
                 self.beside |= dict.fromkeys(shown - acted, step.names)
-        things = {n for n in {*self.beside, *self.verbs} if _stems_of(n) & asked.thing} - self.carried
+        things = {
+            n for n in {*self.beside, *self.verbs} if _stems_of(n) & asked.thing
+        } - self.carried
         self.settled = {
             n for n in things & self.verbs.keys()
             if any(_stems_of(m) & asked.value for m in self.beside.get(n, ()))
@@ -202,9 +206,7 @@ class _Reading:
         self._last = one_line(self._steps[-1].action) if self._steps else ""
         if self._steps and not self._steps[-1].answer:  # what came of the last step is the page
             answer = one_line(self._page)
-            self._steps[-1] = replace(
-                self._steps[-1], answer=answer, answer_names=names_of(answer)
-            )
+            self._steps[-1] = replace(self._steps[-1], answer=answer, answer_names=names_of(answer))
         self._ledger = _Ledger(self._steps, self._asked, self._status)
         self._candidates: list[tuple[str, str, bool]] = []  # action, the text beside it, is marked
         for piece in context.pieces:

@@ -1,4 +1,4 @@
-"""Imitation on the policy's own episodes (DAgger, Ross et al. 2011): the policy plays, a teacher answers.
+"""Imitation on the policy's own episodes (DAgger, Ross et al. 2011): it plays, a teacher answers.
 
 A teacher says at every step which commands are as good as any, and it may know what the policy cannot
 see: learning where it goes, the policy learns where things are likely. One good command is enough: the
@@ -41,9 +41,7 @@ def train(settings: DaggerSettings, command: Sequence[str]) -> dict[str, Any]:
     data = {"sha256": course.fingerprint}
     run = open_run(settings, command, {"data": data})
     resources = make_resources(settings.embedder, settings.updater, course.env)
-    readers = Readers(
-        settings.builders, resources, settings.low, settings.high, settings.memory
-    )
+    readers = Readers(settings.builders, resources, settings.low, settings.high, settings.memory)
     torch.manual_seed(settings.seed)
     sizes = {
         "d_row": len(reading.row_features), "d_page": len(reading.page_features),
@@ -77,9 +75,7 @@ def train(settings: DaggerSettings, command: Sequence[str]) -> dict[str, Any]:
         rollouts = play(starts, generator)
         yield {
             "train_success": mean([float(one.reward == 1) for one in rollouts]),
-            "agreement": mean(
-                [float(p in good) for one in rollouts for p, good in _taught(one)]
-            ),
+            "agreement": mean([float(p in good) for one in rollouts for p, good in _taught(one)]),
         }
         seen = [s for one in rollouts for s, good in zip(one.seen, one.good, strict=True) if good]
         good = [good for one in rollouts for good in one.good if good]
