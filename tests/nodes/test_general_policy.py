@@ -5,6 +5,7 @@ import torch
 
 from envs.alfworld.view import AlfWorldView
 from envs.protocols import Observation
+from graph import build_graph, load_config
 from nodes.act.encoding import encoder
 from nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
 from nodes.act.policy import Policy, make_scorer
@@ -103,3 +104,11 @@ def test_numbered_things_are_followed_from_step_to_step(resources):
     facts = dict(zip(PAGE_FEATURES, seen.page.tolist(), strict=True))
     assert (facts["carried asked"], facts["carried other"]) == (0, 1)
     assert (facts["open things"], facts["settled things"]) == pytest.approx((1 / 3, 1 / 3))
+
+
+def test_the_shipped_policy_plays_invented_rooms_that_it_never_saw():
+    choose = ["actor.kind=policy", "actor.checkpoint=policy-alfworld", "memory=[short_term]"]
+    graph = build_graph(load_config("alfworld", choose), checkpointer=False)
+    thread = {"configurable": {"thread_id": "t"}}
+    out = [graph.invoke({"task": {"game": i}}, thread) for i in range(6)]
+    assert sum(one["reward"] for one in out) >= 4
