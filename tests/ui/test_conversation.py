@@ -22,7 +22,9 @@ def open_server(tmp_path, monkeypatch):
     def open_():
         where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
         config = load_config("webshop", ["embedder.kind=hashing", "updater.kind=none", where])
-        return Conversations(Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs"))
+        return Conversations(
+            Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs.sqlite")
+        )
 
     return open_
 

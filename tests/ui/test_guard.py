@@ -138,7 +138,7 @@ def test_uploads_of_one_browser_are_another_ones_unknown_corpus(tmp_path, monkey
     from ui.app.tab_sessions import TabSessions
 
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    tabs = TabSessions(tmp_path / "tabs")
+    tabs = TabSessions(tmp_path / "tabs.sqlite")
     tabs.write("tab-a/owner", {"owner": owner_of(ANN)})
     tabs.write("tab-b/owner", {"owner": owner_of(BOB)})
     name = owned(owner_of(ANN), "uploads-1")
