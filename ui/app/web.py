@@ -94,7 +94,7 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
                 talks = Conversations(agents, lambda tab: app.of(tab).config, tabs)
                 QaTab(app, talks).wire(qa_tab)
             with gr.Tab("Memory", id="memory") as memory_tab:
-                memory = MemoryTab(app, talks, lambda: agents.resources.embedder, agents.places)
+                memory = MemoryTab(app, talks, agents)
                 memory.wire(memory_tab)
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
