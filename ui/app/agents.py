@@ -34,7 +34,8 @@ class Agents:
 
     def places(self) -> Places:
         """Return the stores that hold what was said here, to be cleared of what is forgotten."""
-        traces = next((str(p.path) for p in self.config.memory if getattr(p, "path", None)), None)
+        paths = (getattr(params, "path", None) for params in self.config.memory)
+        traces = next((str(path) for path in paths if path), None)
         return replace(Places.here(traces), checkpoints=None, saver=self.saver)
 
     def memory(self) -> LongTerm:
