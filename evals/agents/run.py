@@ -18,7 +18,6 @@ from evals.agents.reader import PlannedAgent, tools_of
 from evals.agents.tasks import AgentTask, families_of, make_task
 from evals.core.statistics import paired_tests, summary_row
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stores.runs import provenance
 from stores.tokens import count_tokens
 
 DEFAULT_ARMS = (
@@ -41,14 +40,13 @@ def run_agents(
     budget: int = 8000,
     families: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_agents",),
     lingua: str = "",
 ) -> dict[str, Any]:
     """Play ``n`` tasks of a split, as many of each family; return the summary."""
     names = list(families) or families_of(split)
     keys = [{"family": names[i % len(names)], "seed": seed + i // len(names)} for i in range(n)]
-    args = {
-        **provenance(command), "split": split, "n": n, "arms": arms_of(arms, lingua), "budget": budget,
+    args: dict[str, Any] = {
+        "split": split, "n": n, "arms": arms_of(arms, lingua), "budget": budget,
         "families": names, "seed": seed,
     }  # fmt: skip
 

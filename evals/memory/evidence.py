@@ -24,7 +24,7 @@ from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
 from evals.memory.published import Conversation, Question, read_locomo, read_longmemeval, text_of
 from evals.memory.rankers import PRESETS, Ranker, line_of, ranker_named
 from stores.errors import UserError
-from stores.runs import provenance, shown_path
+from stores.runs import shown_path
 from stores.tokens import count_tokens
 
 READERS: Mapping[str, Callable[[str | Path], list[Conversation]]] = {
@@ -57,7 +57,6 @@ def run_evidence(
     settings: Settings,
     out: str,
     answer: Callable[[str, Sequence[str]], str] | None = None,
-    command: Sequence[str] = ("run_evidence",),
 ) -> dict[str, Any]:
     """Rank every question's turns with every agent; return the summary. Resumes by conversation.
 
@@ -67,7 +66,6 @@ def run_evidence(
     conversations = READERS[settings.form](settings.file)[: settings.limit]
     digest = hashlib.sha256(text_of(settings.file).encode()).hexdigest()
     args = {
-        **provenance(command),
         "experiment": settings.form,
         "data": {
             "name": shown_path(settings.file),

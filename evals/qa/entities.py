@@ -25,7 +25,7 @@ from stores.corpus.documents import Document, read_folder
 from stores.errors import UserError
 from stores.memory.entities import Extractor
 from stores.memory.names import KINDS, NAMED
-from stores.runs import mean, provenance, with_errors
+from stores.runs import mean, with_errors
 from stores.traces import Event
 
 
@@ -36,7 +36,6 @@ def run_entities(
     split: str = "test",
     config: str = "qa",
     overrides: Sequence[str] = (),
-    command: Sequence[str] = ("run_entities",),
 ) -> dict[str, Any]:
     """Compare ``agents`` (extractors) and return the summary.
 
@@ -51,7 +50,6 @@ def run_entities(
             f"the extractors are rules, spacy and model: '{', '.join(unknown)}' is none"
         )
     args = {
-        **provenance(command),
         "data": {"name": data, "split": split, "sha256": sha256},
         "agents": list(agents),
         "config": config,

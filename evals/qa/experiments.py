@@ -23,7 +23,7 @@ from graph.config import Config, load_config
 from nodes.retrieval.corpus import Retrieval
 from stores.corpus.chunking import Chunking
 from stores.errors import UserError
-from stores.runs import provenance, shown_config
+from stores.runs import shown_config
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 AGENTS: dict[str, tuple[str, ...]] = {n: tuple(own) for n, own in _TABLE["agents"].items()}
@@ -46,7 +46,6 @@ def run_qa(
     limit: int | None = None,
     only: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_qa",),
 ) -> dict[str, Any]:
     """Run ``experiments`` and return the summary; resumes by question (D: by conversation set).
 
@@ -68,7 +67,6 @@ def run_qa(
     }
     skipped = {n: why for n, c in configs.items() if (why := _not_run(c))}
     args = {
-        **provenance(command),
         "experiment": "qa",
         "experiments": list(experiments),
         "data": {"name": chosen.name, "sha256": chosen.sha256},

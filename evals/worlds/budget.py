@@ -45,7 +45,7 @@ def sweep_agents(
 def run_budget(
     config: str | Mapping[str, Any], builders: Sequence[str], named: Sequence[str],
     budgets: Sequence[int], goals: Sequence[int] | str, out: str, overrides: Sequence[str] = (),
-    seed: int = 0, ratios: Sequence[float] = (), command: Sequence[str] = ("run_budget",),
+    seed: int = 0, ratios: Sequence[float] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Play the sweep (or what is missing of it), draw ``budget.png``; return the summary."""
     if not budgets or min(budgets) < 1:
@@ -53,7 +53,7 @@ def run_budget(
     if any(not 0 < ratio <= 1 for ratio in ratios):
         raise UserError("ratios are shares of a page, such as 0.3,0.5,0.8")
     agents = sweep_agents(builders, named, budgets, ratios)
-    summary = run_live(config, agents, goals, out, overrides, seed, command)
+    summary = run_live(config, agents, goals, out, overrides, seed)
     plot_sweep(summary["rows"], Path(out) / "budget.png")
     return summary
 

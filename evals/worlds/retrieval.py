@@ -24,7 +24,7 @@ from nodes.protocols import ContextRequest, Vector
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource, render
 from stores.errors import UserError
-from stores.runs import mean, provenance, shown_path
+from stores.runs import mean, shown_path
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
 
@@ -102,7 +102,6 @@ def run_retrieval(
     updater: str = "gru",
     config: str | Mapping[str, Any] = "webshop",
     seed: int = 0,
-    command: Sequence[str] = ("run",),
 ) -> dict[str, Any]:
     """Rank the candidates of every decision by every query; resumes. Returns the summary.
 
@@ -119,7 +118,7 @@ def run_retrieval(
         names = (f"state-{updater}", f"retriever-{updater}")
         hashes = {name: read_meta(name)["sha256"] for name in names}
     args = {
-        **provenance(command), "data": {"name": shown_path(data), "sha256": file_hash(data)},
+        "data": {"name": shown_path(data), "sha256": file_hash(data)},
         "updater": updater, "checkpoints": hashes, "seed": seed,
     }  # fmt: skip
     decisions = [one for each in trajectories for one in decisions_of(each, resources)]

@@ -27,7 +27,7 @@ from nodes.resources import Resources
 from nodes.retrieval.page import describe
 from nodes.retrieval.ranking import bm25
 from stores.errors import UserError
-from stores.runs import mean, provenance, shown_path
+from stores.runs import mean, shown_path
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
 
@@ -97,7 +97,7 @@ def rankers_of(resources: Resources) -> dict[str, Ranker]:
 
 def run_strangers(
     data: Sequence[str], out: str, config: str = "webshop", overrides: Sequence[str] = (),
-    limit: int | None = None, seed: int = 0, command: Sequence[str] = ("run_strangers",),
+    limit: int | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure the trained query and the state on the episodes of each file; resumes."""
     settled = load_config(config, overrides)
@@ -107,7 +107,7 @@ def run_strangers(
     rankers = rankers_of(resources)
     files = {Path(path).stem: read_trajectories(path)[:limit] for path in data}
     args = {
-        **provenance(command), "seed": seed, "limit": limit,
+        "seed": seed, "limit": limit,
         "data": {shown_path(path): file_hash(path) for path in data},
         "checkpoints": {
             **checkpoint_hashes([settled]),
