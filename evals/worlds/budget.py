@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.report import load_pyplot
 from evals.worlds.live import parse_agents, run_live
 from stores.errors import UserError
-from stores.files import replacing
+from stores.plots import new_plot, save_plot
 
 UNBOUNDED = 100_000
 
@@ -60,8 +59,7 @@ def run_budget(
 
 def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw success against the tokens that steps really had, a curve a builder; bands: one se."""
-    pyplot = load_pyplot()
-    figure, axis = pyplot.subplots(figsize=(8, 4.5), constrained_layout=True)
+    figure, axis = new_plot(figsize=(8, 4.5))
     curves: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
         success, error = 100 * row["success"], 100 * (row["success_se"] or 0.0)
@@ -82,9 +80,7 @@ def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     axis.set(xlabel="tokens a step, as measured", ylabel="success %")
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=120)
-    pyplot.close(figure)
+    save_plot(figure, path)
 
 
 def parse_budgets(text: str) -> list[int]:
