@@ -54,6 +54,16 @@ def interval(
     return _bootstrap(_summed(np.asarray(values, dtype=float), clusters, strata), seed)
 
 
+def with_interval(
+    metric: str, values: Sequence[float], seed: int = 0, clusters: Labels = None,
+    strata: Labels = None,
+) -> dict[str, float]:  # fmt: skip
+    """Return what a summary row says of a metric: mean, and ``METRIC_se``, ``_low`` and ``_high``."""
+    found = interval(values, seed, clusters, strata)
+    row = {metric: found.mean, f"{metric}_se": found.error}
+    return {**row, f"{metric}_low": found.low, f"{metric}_high": found.high}
+
+
 def paired(
     a: Sequence[float],
     b: Sequence[float],
