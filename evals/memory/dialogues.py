@@ -101,13 +101,7 @@ def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Sum
                 for metric in _RIGHT
                 if any(metric in unit for unit in own)
             }
-    tests = [
-        test
-        for a, b in _PAIRS
-        if a in agents and b in agents
-        for test in paired_tests(by_dialogue, a, b, _RIGHT, seed)
-    ]
-    return rows, tests
+    return rows, paired_tests(by_dialogue, _PAIRS, _RIGHT, seed)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:

@@ -92,7 +92,7 @@ def run_remembered(
                 for name in AGENTS
             }
             table = [summary_row(name, units[name], ("readable", "tokens")) for name in AGENTS]
-            return table, paired_tests(units, "stranger", "remembered", ("readable",), seed)
+            return table, paired_tests(units, [AGENTS[::-1]], ("readable",), seed)
 
         return run_task(Task(AGENTS, lambda _: samples, solver, scorer, "asked", "user"), out, args)
 
@@ -168,8 +168,7 @@ def run_served(
             own[row["user"], len(own)] = {name: float(row[name]) for name in metrics}
         table = [summary_row(name, units[name], metrics) for name in SERVED]
         pairs = (("nothing", "remembered"), ("stranger", "remembered"))
-        tests = [t for a, b in pairs for t in paired_tests(units, a, b, ("success", "steps"), seed)]
-        return table, tests
+        return table, paired_tests(units, pairs, ("success", "steps"), seed)
 
     return run_task(Task(SERVED, lambda _: samples, solver, scorer, "tasks", "user"), out, args)
 

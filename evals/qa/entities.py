@@ -172,11 +172,7 @@ def _score(rows: Sequence[Row]) -> Summary:
         }
         for agent in agents
     }
-    tests = [
-        test
-        for a, b in combinations(agents, 2)
-        for test in paired_tests(values, a, b, ["named_f1"])
-    ]
+    tests = paired_tests(values, combinations(agents, 2), ["named_f1"])
     return [_row(agent, [row for row in rows if row["agent"] == agent]) for agent in agents], tests
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from envs.qa.questions import Dialogue, DialogueTurn, Question
-from evals.core.statistics import Units, paired_tests, ranking_metrics, summary_row
+from evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.data import QuestionSet, load_set, relevant
 from evals.qa.player import POLICIES, Player
@@ -144,17 +144,7 @@ def summarise(
     names: Sequence[str] = tuple(AGENTS),
 ) -> Summary:
     """Return a row an experiment and agent, tests against its first agent."""
-    values: dict[str, Units] = {
-        name: {
-            row["number"]: {
-                **{metric: float(row.get(metric) or 0) for metric in METRICS},
-                "errors": float(row["error"] is not None),
-            }
-            for row in questions
-            if row["agent"] == name
-        }
-        for name in names
-    }
+    values = units_of(questions, names, ("number",), METRICS, 0.0)
     rows: list[Row] = []
     tests: list[Row] = []
     for experiment in experiments:
@@ -169,7 +159,6 @@ def summarise(
             for share in (50, 95):
                 row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
             rows.append({**head, **row})
-        for name in agents[1:]:
-            against_first = paired_tests(values, agents[0], name, _TESTED, seed)
-            tests += [{**head, **test} for test in against_first]
+        pairs = [(agents[0], name) for name in agents[1:]]
+        tests += [{**head, **test} for test in paired_tests(values, pairs, _TESTED, seed)]
     return rows, tests

@@ -71,5 +71,4 @@ def score(rows: Sequence[Row], agents: Sequence[str], world: Any, seed: int) -> 
             pairs.append((f"{actor}/full@{wording}", agent))
         if context == "full" and wording != TEMPLATE:
             pairs.append((f"{who}@{TEMPLATE}", agent))
-    tests = [t for a, b in pairs for t in paired_tests(values, a, b, _METRICS, seed, groups)]
-    return shown, tests
+    return shown, paired_tests(values, pairs, _METRICS, seed, groups)

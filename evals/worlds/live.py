@@ -219,12 +219,8 @@ def summarise(
         best = {goal: float(world.oracle(goal)) for goal in sorted(values[agents[0]])}
         units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
         rows.append(summary_row("oracle", units, METRICS, groups))
-    tests = [
-        test
-        for name in agents[1:]
-        for test in paired_tests(values, agents[0], name, tested, seed, groups)
-    ]
-    return rows, tests
+    pairs = [(agents[0], name) for name in agents[1:]]
+    return rows, paired_tests(values, pairs, tested, seed, groups)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.protocols import Observation, View
-from evals.core.statistics import paired_tests, summary_row
+from evals.core.statistics import paired_tests, summary_row, units_of
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.worlds.live import chosen_tasks
 from graph.build import Graph, build_graph
@@ -77,21 +77,9 @@ def run_retry(
 
     def scored(rows: Sequence[Row]) -> Summary:
         metrics = (*failure, "steps", "tokens", "trials")
-        values = {
-            name: {
-                row["goal"]: {m: float(row.get(m, 0)) for m in (*metrics, "errors")}
-                for row in rows
-                if row["agent"] == name
-            }
-            for name in names
-        }
-        tests = [
-            test
-            for name in configs
-            for test in paired_tests(
-                values, f"{name}{CONTROL}", name, (f"success@{trials}", "steps"), seed
-            )
-        ]
+        values = units_of(rows, names, ("goal",), metrics, 0.0)
+        pairs = [(f"{name}{CONTROL}", name) for name in configs]
+        tests = paired_tests(values, pairs, (f"success@{trials}", "steps"), seed)
         return [summary_row(name, units, metrics) for name, units in values.items()], tests
 
     return run_task(Task(names, lambda _: samples, solver, scored), out, args)
