@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
-from nodes.protocols import SLOTS, Params
+from nodes.protocols import SLOTS, ActorParams, ContextParams, Params
 from stores.errors import UserError
 
 GROUP = "stategate.nodes"
@@ -149,3 +149,12 @@ def _identity(cls: Any) -> tuple[str, str]:
 
 def _place(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _of(slot: str) -> Any:
+    return BeforeValidator(lambda value: registry().parse(slot, value))
+
+
+#: What a kind has as a field that wraps another one of its slot.
+InnerContext = Annotated[SerializeAsAny[ContextParams], _of("context")]
+InnerActor = Annotated[SerializeAsAny[ActorParams], _of("actor")]

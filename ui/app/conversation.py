@@ -141,10 +141,8 @@ class Conversation(Turns):
             path = Path(file)
             progress(f"reading {path.name}", number, len(files))
             origin = f"upload:{path.name}"
-            changes = corpus.sync(origin, read_documents(path, path.name, origin))
-            for field in ("added", "updated", "unchanged", "removed", "skipped"):
-                getattr(total, field).extend(getattr(changes, field))
-        if not (total.added or total.updated or total.unchanged):
+            total.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
+        if not total.read:
             why = "; ".join(f"{s.id}: {s.why}" for s in total.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
         count = self._index(corpus, progress)
