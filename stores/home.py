@@ -42,6 +42,13 @@ def cache() -> Path:
     return _folder(user_cache_path("stategate", appauthor=False), CACHE)
 
 
+def data_folder(data: str, world: str) -> str:
+    """Return where a world's ``data`` lies: "sample" itself, the "official" files, or a folder."""
+    if data == "official":
+        return str(home() / "data" / world)
+    return data if data == "sample" else str(Path(os.path.expandvars(data)).expanduser())
+
+
 def _folder(usual: Path, names: tuple[str, ...]) -> Path:
     if named := os.environ.get("STATEGATE_HOME"):
         folder = Path(named).expanduser()

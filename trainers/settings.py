@@ -212,9 +212,7 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
         raise UserError(f"'{path}': {' '.join(str(error).split())}") from None
 
 
-def open_run(
-    settings: Settings, command: Sequence[str], facts: dict[str, Any] | None = None
-) -> RunDirectory:
+def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDirectory:
     """Make or reopen the run directory; one of other settings is refused.
 
     ``facts`` are written beside the settings; by default the hashes of the episodes' files.
@@ -223,7 +221,7 @@ def open_run(
         files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
         facts = {"data": {name: hashes_of(path) for name, path in files.items() if path}}
     args = {"settings": shown_config(settings.model_dump()), "seed": settings.seed, **facts}
-    return RunDirectory(settings.run, {**provenance(command), **args})
+    return RunDirectory(settings.run, {**provenance(), **args})
 
 
 def files_of(files: Files) -> list[str]:
@@ -236,12 +234,10 @@ def hashes_of(files: Files) -> str | list[str]:
     return file_hash(files) if isinstance(files, str) else [file_hash(path) for path in files]
 
 
-def result(
-    settings: RecordedSettings, command: Sequence[str], epochs: int, metrics: dict[str, Any]
-) -> dict[str, Any]:
+def result(settings: RecordedSettings, epochs: int, metrics: dict[str, Any]) -> dict[str, Any]:
     """Return what every checkpoint made of recorded episodes says of its making."""
     names = [Path(path).name for path in files_of(settings.data)]
     name = names[0] if isinstance(settings.data, str) else names
     data = {"name": name, "sha256": hashes_of(settings.data)}
     made = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
-    return {**made, **provenance(command)}
+    return {**made, **provenance()}

@@ -124,8 +124,7 @@ def decide(
     are searched first. Without it one place of each kind is searched, then a second of each, and so on.
     """
     goal = goal_of(instruction)
-    commands = {action: command_of(action) for action in actions}
-    moment = _Moment(goal, known, commands, usual or {})
+    moment = _Moment(goal, known, actions, usual or {})
     if goal.is_light:
         return moment.light()
     if known.hand and kind_of(known.hand) == goal.thing:
@@ -149,12 +148,12 @@ class _Moment:
         self,
         goal: Goal,
         known: Knowledge,
-        commands: Mapping[str, "object"],
+        actions: Sequence[str],
         usual: Mapping[str, float],
     ) -> None:
         self._goal = goal
         self._known = known
-        self._commands = {action: command_of(action) for action in commands}
+        self._commands = {action: command_of(action) for action in actions}
         self._usual = usual
 
     def fetch(self) -> tuple[str, str]:

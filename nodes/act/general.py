@@ -24,7 +24,7 @@ import numpy as np
 
 from envs.asking.request import read_request
 from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
-from nodes.act.encoding import Encoded
+from nodes.act.encoding import Encoded, most_alike
 from nodes.act.simple import ASKED
 from nodes.protocols import FRAME, BuiltContext, Vector
 from nodes.retrieval.past import ARROW, DONE
@@ -38,7 +38,6 @@ _ACTED = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 _AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
 _SAID_THERE = 8  # place of "said thing there" among what the past tells
-_ENOUGH = 0.5  # shared words (Jaccard) for a text of ours to stand for an expert's
 _ASKED = ("thing", "value", "property", "any")
 _ROW = (
     *(f"says {role}" for role in _ASKED), "all of thing", "all of value", "exact value",
@@ -167,17 +166,7 @@ class GeneralEncoder:
 
     def stands_for(self, action: str, candidates: Sequence[str]) -> int | None:
         """Return ``action`` itself, or the text with the same verb that is most like its own."""
-        if action in candidates:
-            return candidates.index(action)
-        verb, wanted = verb_of(action), {*words_of(target_of(action))}
-        made = {
-            i: {*words_of(target_of(text))}
-            for i, text in enumerate(candidates)
-            if verb_of(text) == verb and wanted and text.endswith("]")
-        }
-        alike = {i: len(w & wanted) / max(len(w | wanted), 1) for i, w in made.items()}
-        best = max(alike, key=alike.__getitem__, default=None)
-        return best if best is not None and alike[best] >= _ENOUGH else None
+        return most_alike(action, candidates)
 
     def is_mistake(self, action: str, agent: Mapping[str, Any]) -> bool:
         """Say whether the episode marks this action as one that is not to be imitated."""
@@ -371,13 +360,13 @@ class _Reading:
             min(told.new, 6) / 6, min(pages, 4) / 4,
         ]  # fmt: skip
         last = (verb_of(steps[-1].action),) if steps else ()
-        quality = tuple(w for w in _stems(asked.instruction) if w in asked.quality)
+        quality = tuple(w for w in _words(asked.instruction) if w in asked.quality)
         blocks = (
             _hashed(tuple(sorted(asked.thing)), _WORDS), _hashed(tuple(sorted(asked.value)), _WORDS),
-            _hashed(quality, _VERBS), _hashed(_stems(self._page), _WORDS),
+            _hashed(quality, _VERBS), _hashed(_words(self._page), _WORDS),
             _hashed(told.carried_verbs, _VERBS),
             _hashed(last, _VERBS), _hashed(tuple(verb_of(s.action) for s in to_asked), _VERBS),
-            _hashed(_stems(self._status), _VERBS),
+            _hashed(_words(self._status), _VERBS),
         )  # fmt: skip
         return np.asarray([*known, *(x for block in blocks for x in block)], dtype=np.float32)
 
@@ -482,13 +471,8 @@ def _kind(action: str) -> str:
 
 
 @lru_cache(maxsize=16384)
-def _words(action: str) -> tuple[str, ...]:
-    """Return the stems of a command, numbers left out."""
-    return tuple(w for w in words_of(action) if not w[0].isdigit())
-
-
-@lru_cache(maxsize=4096)
-def _stems(text: str) -> tuple[str, ...]:
+def _words(text: str) -> tuple[str, ...]:
+    """Return the stems of a command or another text, numbers left out."""
     return tuple(w for w in words_of(text) if not w[0].isdigit())
 
 

@@ -80,7 +80,7 @@ def decided(rollouts: Sequence[Rollout], group: int, discount: float = 1.0) -> l
     ]
 
 
-def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: ReinforceSettings) -> dict[str, Any]:
     """Improve the policy, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     course: Course = import_module(settings.course).course(settings.data, settings.seed)
@@ -94,7 +94,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
     told = shown_config(settings.model_dump(exclude={"epochs", "patience"}))
     data = {"sha256": course.fingerprint}
     facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
-    run = open_run(settings, command, facts)
+    run = open_run(settings, facts)
     resources = make_resources(settings.embedder, settings.updater, course.env)
     readers = Readers(
         settings.builders, resources, max(settings.low, 100), settings.high, settings.memory
@@ -162,7 +162,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
         "builders": settings.builders, "metrics": rows[-1], "epochs": len(history) - 1,
         "episodes": settings.groups * settings.group * settings.every * (len(history) - 1),
         "data": {"name": Path(settings.data).name, **data},
-        "seed": settings.seed, **provenance(command),
+        "seed": settings.seed, **provenance(),
     }  # fmt: skip
     save_weights(settings.checkpoint, scorer.state_dict(), described, half=False)
     return run.summarise(rows, [])

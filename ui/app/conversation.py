@@ -39,9 +39,10 @@ class Conversation(Turns):
         self.tab, self._agents, self._models, self._tabs = tab, agents, models, tabs
         self.stopping = False
         self.last: StepResult | None = None
+        own = f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"  # memory of the tab's own
         self.settings: dict[str, Any] = {
             "corpus": agents.questions.env.corpus, "context": "recall", "actor": "extract",
-            "user": user_of(tab),
+            "user": own,
         }  # fmt: skip
         #: The account or the browser that this tab belongs to, "" where nobody said.
         self.owner = str(((tabs.read(f"{tab}/owner") if tabs else None) or {}).get("owner", ""))
@@ -143,10 +144,8 @@ class Conversation(Turns):
             path = Path(file)
             progress(f"reading {path.name}", number, len(files))
             origin = f"upload:{path.name}"
-            changes = corpus.sync(origin, read_documents(path, path.name, origin))
-            for field in ("added", "updated", "unchanged", "removed", "skipped"):
-                getattr(total, field).extend(getattr(changes, field))
-        if not (total.added or total.updated or total.unchanged):
+            total.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
+        if not total.read:
             why = "; ".join(f"{s.id}: {s.why}" for s in total.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
         count = self._index(corpus, progress)
@@ -179,8 +178,3 @@ class Conversations(OpenTabs[Conversation]):
         self, agents: Any, models: Callable[[str], Config], tabs: TabSessions | None = None
     ) -> None:
         super().__init__(lambda tab: Conversation(tab, agents, partial(models, tab), tabs))
-
-
-def user_of(tab: str) -> str:
-    """Return whose long-term memory a tab reads and writes at first: its own."""
-    return f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"
