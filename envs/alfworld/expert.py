@@ -138,7 +138,7 @@ def decide(
 
 def delivered(goal: Goal, known: Knowledge) -> set[str]:
     """Return the things that are where they are to go already."""
-    return _Moment(goal, known, {}, {}).delivered()
+    return _Moment(goal, known, (), {}).delivered()
 
 
 class _Moment:

@@ -51,17 +51,17 @@ def test_every_command_that_the_teacher_calls_good_wins_sooner_than_searching():
 
 
 def test_it_learns_resumes_and_says_what_it_is(tmp_path):
-    whole = dagger.train(settings(tmp_path / "a"), ["test"])
+    whole = dagger.train(settings(tmp_path / "a"))
     meta = read_meta(str(tmp_path / "a" / "policy"))
     assert (meta["world"], meta["episodes"], meta["kind"]) == ("alfworld", 12, "policy")
     assert whole["rows"][0]["n"] == 2
     weights = load_scorer(str(tmp_path / "a" / "policy"))[0].state_dict()
     (tmp_path / "a" / "policy.safetensors").unlink()
-    dagger.train(settings(tmp_path / "a"), ["test"])  # nothing is left to do
+    dagger.train(settings(tmp_path / "a"))  # nothing is left to do
     again = load_scorer(str(tmp_path / "a" / "policy"))[0].state_dict()
     assert all(torch.equal(weights[name], again[name]) for name in weights)
     with pytest.raises(UserError, match="no teacher"):
-        dagger.train(settings(tmp_path / "b", "course=trainers.webshop.course"), ["test"])
+        dagger.train(settings(tmp_path / "b", "course=trainers.webshop.course"))
 
 
 def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():

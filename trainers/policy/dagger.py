@@ -30,7 +30,7 @@ from trainers.settings import DaggerSettings, open_run
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
 
 
-def train(settings: DaggerSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     course: Course = import_module(settings.course).course(settings.data, settings.seed)
@@ -39,7 +39,7 @@ def train(settings: DaggerSettings, command: Sequence[str]) -> dict[str, Any]:
         raise UserError(f"{settings.course} has no teacher: train by imitation (train actor)")
     reading = encoder(settings.encoder)
     data = {"sha256": course.fingerprint}
-    run = open_run(settings, command, {"data": data})
+    run = open_run(settings, {"data": data})
     resources = make_resources(settings.embedder, settings.updater, course.env)
     readers = Readers(settings.builders, resources, settings.low, settings.high, settings.memory)
     torch.manual_seed(settings.seed)
@@ -105,7 +105,7 @@ def train(settings: DaggerSettings, command: Sequence[str]) -> dict[str, Any]:
         "builders": settings.builders, "metrics": row, "epochs": len(history) - 1,
         "episodes": settings.games * (len(history) - 1),
         "data": {"name": Path(settings.data).name, **data}, "seed": settings.seed,
-        **provenance(command),
+        **provenance(),
     }  # fmt: skip
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
     return run.summarise([row], [])
