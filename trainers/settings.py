@@ -126,10 +126,7 @@ class DaggerSettings(Settings, ReaderSettings):
     """
 
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
-    course: str = Field(
-        default="trainers.alfworld.course",
-        description="the module that names tasks, those held out, and the teacher",
-    )
+    course: str = Field(description="the module that names tasks, those held out, and the teacher")
     start: str = Field(default="", description="a checkpoint to go on from; '' for none")
     encoder: str = Field(default="general", description="what turns contexts into numbers")
     embedder: Named = Field(default="hashing", description="that of the builders")

@@ -132,15 +132,15 @@ class _Ledger:
             elif acted:
                 self.beside |= dict.fromkeys(shown - acted, step.names)
         things = {
-            n for n in {*self.beside, *self.verbs} if _stems_of(n) & asked.thing
+            n for n in {*self.beside, *self.verbs} if frozenset(_words(n)) & asked.thing
         } - self.carried
         self.settled = {
             n for n in things & self.verbs.keys()
-            if any(_stems_of(m) & asked.value for m in self.beside.get(n, ()))
+            if any(frozenset(_words(m)) & asked.value for m in self.beside.get(n, ()))
         }  # fmt: skip
         self.open = things - self.settled
-        self.values = {n for n in self.beside if _stems_of(n) & asked.value}
-        self.is_asked = any(_stems_of(n) & asked.thing for n in self.carried)
+        self.values = {n for n in self.beside if frozenset(_words(n)) & asked.value}
+        self.is_asked = any(frozenset(_words(n)) & asked.thing for n in self.carried)
         self.carried_verbs = tuple(
             dict.fromkeys(verb for n in sorted(self.carried) for verb in self.verbs.get(n, ()))
         )
@@ -225,7 +225,7 @@ class _Reading:
             Counter(k for k, d in zip(kinds, is_done, strict=True) if d),
         )
         verbs = Counter(verb_of(action) for action in actions)
-        texts = [_said(self._asked.any, text) for _, text, _ in self._candidates]
+        texts = [_share(self._asked.any, _bag(text)) for _, text, _ in self._candidates]
         best = max(texts, default=0.0)
         places: Counter[str] = Counter()
         fresh: set[str] = set()
@@ -261,7 +261,8 @@ class _Reading:
         return [
             *shares,
             _share(asked.thing, own), _share(asked.value, own), float(own in asked.values),
-            _said(asked.thing, text), said, float(said == best > 0), best - said if text else 0.0,
+            _share(asked.thing, _bag(text)), said, float(said == best > 0),
+            best - said if text else 0.0,
             float(limit is not None and all(limit.excludes(x) for x in amounts)),
         ]  # fmt: skip
 
@@ -277,8 +278,8 @@ class _Reading:
         naming = [s for s in self._steps if _shared(names, s.answer_names, weights) >= _RELATED]
         last = related[-1] if related else None
         self._last_verb = _hashed((verb_of(last.action),) if last else (), _VERBS)
-        things = [_said(asked.thing, s.answer) for s in related]
-        values = [_said(asked.value, s.answer) for s in related]
+        things = [_share(asked.thing, _bag(s.answer)) for s in related]
+        values = [_share(asked.value, _bag(s.answer)) for s in related]
         return [
             float(times > 0), min(times, 3) / 3, float(marked), float(line == self._last),
             1 / since if since else 0.0, min(len(related), 5) / 5, 1 / last.age if last else 0.0,
@@ -286,7 +287,7 @@ class _Reading:
             max(things, default=0.0), things[-1] if things else 0.0,
             max(values, default=0.0), values[-1] if values else 0.0,
             min(len(naming), 3) / 3,
-            max((_said(asked.thing, s.action + " " + s.answer) for s in naming), default=0.0),
+            max((_share(asked.thing, _bag(s.action + " " + s.answer)) for s in naming), default=0.0),
             1 / naming[-1].age if naming else 0.0,
             float(verb_of(action) in to_asked),
         ]  # fmt: skip
@@ -341,15 +342,16 @@ class _Reading:
         known = [
             min(self._step, 50) / 25, float(self._step >= 15), float(self._step >= 30),
             min(len(steps), 30) / 15, float(len(steps) < self._step), float(bool(asked.instruction)),
-            min(count, 60) / 30, _said(asked.thing, self._page), _said(asked.value, self._page),
-            _said(asked.any, self._page), _said(asked.thing, self._status),
-            _said(asked.any, self._status), float(bool(self._status)), min(len(settled), 3) / 2,
+            min(count, 60) / 30, _share(asked.thing, _bag(self._page)),
+            _share(asked.value, _bag(self._page)),
+            _share(asked.any, _bag(self._page)), _share(asked.thing, _bag(self._status)),
+            _share(asked.any, _bag(self._status)), float(bool(self._status)), min(len(settled), 3) / 2,
             min(len(to_asked), 6) / 3,
-            min(sum(bool(_said(asked.thing, s.answer)) for s in steps), 4) / 2,
+            min(sum(bool(_share(asked.thing, _bag(s.answer))) for s in steps), 4) / 2,
             min(len(properties), 3) / 2, sum(not d for d in is_done) / max(count, 1),
             float(bool(steps) and self._about(steps[-1])), float(len(asked.values) > 1),
             float(bool(asked.quality)),
-            float(not to_asked and any(_said(asked.thing, s.answer) for s in steps)),
+            float(not to_asked and any(_share(asked.thing, _bag(s.answer)) for s in steps)),
             float(
                 bool(asked.quality and to_asked)
                 and len({verb_of(s.action) for s in to_asked}) < _CHANGED
@@ -480,19 +482,9 @@ def _share(wanted: frozenset[str], own: frozenset[str]) -> float:
     return len(wanted & own) / len(wanted) if wanted else 0.0
 
 
-def _said(wanted: frozenset[str], text: str) -> float:
-    return len(wanted & _bag(text)) / len(wanted) if wanted and text else 0.0
-
-
 @lru_cache(maxsize=4096)
 def _bag(text: str) -> frozenset[str]:
     return frozenset(words_of(text))
-
-
-@lru_cache(maxsize=4096)
-def _stems_of(name: str) -> frozenset[str]:
-    """Return the stems of a name, its number left out."""
-    return frozenset(_words(name))
 
 
 @lru_cache(maxsize=16384)
