@@ -67,10 +67,10 @@ class Rollout:
     seen: list[Encoded] = field(default_factory=list)
     picks: list[int] = field(default_factory=list)
     logp: list[float] = field(default_factory=list)
-    good: list[tuple[int, ...]] = field(default_factory=list)
     reward: float = 0.0
     steps: int = 0
     done: bool = False
+    good: list[tuple[int, ...]] = field(default_factory=list)
 
 
 @dataclass
