@@ -39,10 +39,11 @@ class Conversation(Turns):
         self.stopping = False
         self.last: StepResult | None = None
         self.settings: dict[str, Any] = {
-            "corpus": "sample", "context": "recall", "actor": "extract", "user": user_of(tab),
+            "corpus": "sample", "context": "recall", "actor": "extract",
         }  # fmt: skip
         #: The account or the browser that this tab belongs to, "" where nobody said.
         self.owner = str(((tabs.read(f"{tab}/owner") if tabs else None) or {}).get("owner", ""))
+        self.settings["user"] = "me" if self.owner else user_of(tab)
         self.thread = new_thread("ui-qa")
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None
         if kept is not None:
@@ -182,5 +183,5 @@ class Conversations(OpenTabs[Conversation]):
 
 
 def user_of(tab: str) -> str:
-    """Return whose long-term memory a tab reads and writes at first: its own."""
+    """Return whose long-term memory a tab reads and writes at first, where no browser is known."""
     return f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"
