@@ -118,7 +118,7 @@ def test_what_was_kept_before_users_were_told_apart_is_named():
     call("memory", "remember", "My boat is called Pelican.", *where)
     result = CliRunner().invoke(app, ["memory", "list"])
     assert "default: name one with --user" in result.stderr
-    assert "Pelican" in call("memory", "list", "--user", "default").stdout
+    assert "Pelican" in call("memory", "list", "--user", "default")
 
 
 @pytest.mark.parametrize(
