@@ -1,4 +1,4 @@
-"""What kind of thing a question asks for, and whether a sentence holds one: a price, an age, a person.
+"""What kind of thing a question asks for, and whether a sentence holds one: an age, a day, a person.
 
 Questions name it by closed classes of words ("how old", "what does it cost", "who"); sentences hold it
 as numbers with units, days, names. A sentence that shares all words of a question and holds nothing of
@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 
 from envs.asking.text import content
-from stores.memory.names import CALENDAR
+from stores.memory.names import CALENDAR, word_list
 
 _NUMBER = (
     r"(?:\d[\d.,:/]*|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
@@ -47,7 +47,7 @@ _KINDS = tuple(
     for name, ask, look in (
         (
             "money",
-            r"\b(?:costs?|prices?|fees?|fare|rent|salary|wage|paid|pays?|expensive|worth|charged?)\b",
+            rf"\b(?:{'|'.join(word_list('words_asking_for_money'))})\b",
             rf"[€$£¥]|\bfree\b|\b{_NUMBER} (?:\w+ )?{_MONEY}\b|{_MONEY}\b.*\b\d",
         ),
         (
