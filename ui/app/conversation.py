@@ -39,13 +39,12 @@ class Conversation(Turns):
         self.tab, self._agents, self._models, self._tabs = tab, agents, models, tabs
         self.stopping = False
         self.last: StepResult | None = None
-        own = f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"  # memory of the tab's own
         self.settings: dict[str, Any] = {
             "corpus": agents.questions.env.corpus, "context": "recall", "actor": "extract",
-            "user": own,
         }  # fmt: skip
         #: The account or the browser that this tab belongs to, "" where nobody said.
         self.owner = str(((tabs.read(f"{tab}/owner") if tabs else None) or {}).get("owner", ""))
+        self.settings["user"] = "me" if self.owner else user_of(tab)
         self.thread = new_thread("ui-qa")
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None
         if kept is not None:
@@ -178,3 +177,8 @@ class Conversations(OpenTabs[Conversation]):
         self, agents: Any, models: Callable[[str], Config], tabs: TabSessions | None = None
     ) -> None:
         super().__init__(lambda tab: Conversation(tab, agents, partial(models, tab), tabs))
+
+
+def user_of(tab: str) -> str:
+    """Return whose long-term memory a tab reads and writes at first, where no browser is known."""
+    return f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"
