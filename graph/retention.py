@@ -40,7 +40,7 @@ def threads(saver: Any) -> list[Thread]:
         f"select thread_id, count(*), sum({size}({body})), max(checkpoint_id)"  # noqa: S608 - ours
         " from checkpoints group by thread_id",
     )
-    more = dict(_blobs(saver, size))
+    more = _blobs(saver, size)
     found = [
         Thread(name, int(count), int(bytes_ or 0) + more.get(name, 0), written_at(last))
         for name, count, bytes_, last in own
@@ -115,26 +115,20 @@ def _prune_thread(saver: Any, thread: str, keep: int) -> int:
             f" and checkpoint_id < {mark}"
             for table in tables
         ]
-        done = [(statement, (thread, space, oldest_kept)) for statement in statements]
-        _execute(saver, done, thread)
+        _execute(saver, statements, (thread, space, oldest_kept), thread)
         if not isinstance(saver, SqliteCheckpoints):
-            _execute(
-                saver,
-                [
-                    (
-                        "delete from checkpoint_blobs b where b.thread_id = %s and b.checkpoint_ns = %s"
-                        " and not exists (select 1 from checkpoints c where c.thread_id = b.thread_id"
-                        " and c.checkpoint_ns = b.checkpoint_ns"
-                        " and c.checkpoint->'channel_versions'->>b.channel = b.version)",
-                        (thread, space),
-                    )
-                ],
+            unneeded = (
+                "delete from checkpoint_blobs b where b.thread_id = %s and b.checkpoint_ns = %s"
+                " and not exists (select 1 from checkpoints c where c.thread_id = b.thread_id"
+                " and c.checkpoint_ns = b.checkpoint_ns"
+                " and c.checkpoint->'channel_versions'->>b.channel = b.version)"
             )
+            _execute(saver, [unneeded], (thread, space))
         gone += len(ids) - keep
     return gone
 
 
-def _blobs(saver: Any, size: str) -> list[tuple[str, int]]:
+def _blobs(saver: Any, size: str) -> dict[str, int]:
     """Return the bytes beside the checkpoints themselves, by thread."""
     tables = [("writes", "value"), ("parts", "body")]
     if not isinstance(saver, SqliteCheckpoints):
@@ -144,7 +138,7 @@ def _blobs(saver: Any, size: str) -> list[tuple[str, int]]:
         query = f"select thread_id, sum({size}({column})) from {table} group by thread_id"  # noqa: S608
         for name, count in _rows(saver, query):
             total[name] = total.get(name, 0) + int(count or 0)
-    return list(total.items())
+    return total
 
 
 def _rows(saver: Any, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -160,16 +154,16 @@ def _rows(saver: Any, query: str, values: Sequence[Any] = ()) -> list[tuple[Any,
 
 
 def _execute(
-    saver: Any, statements: Sequence[tuple[str, Sequence[Any]]], thread: str | None = None
+    saver: Any, statements: Sequence[str], values: Sequence[Any], thread: str | None = None
 ) -> None:
     """Run statements in one transaction; what ``thread`` then needs no more goes with them."""
     if isinstance(saver, SqliteCheckpoints):
         with saver.lock, saver.conn:
-            for query, values in statements:
+            for query in statements:
                 saver.conn.execute(query, tuple(values))
             if thread is not None:
                 sweep(saver.conn, saver.serde, thread)
         return
     with saver._cursor() as cursor, cursor.connection.transaction():
-        for query, values in statements:
+        for query in statements:
             cursor.execute(query, tuple(values))

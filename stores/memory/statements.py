@@ -10,6 +10,7 @@ from stores.memory import database as tables
 from stores.memory.database import among, within
 from stores.memory.names import word_list
 from stores.memory.records import TRUSTED, Namespace, Turn
+from stores.memory.stated import ENDINGS
 from stores.memory.times import spans
 
 _DISLIKE = tuple(word_list("verbs_of_disliking"))
@@ -18,8 +19,6 @@ _FAMILIES = (
     tuple(word_list("verbs_of_having")),
     (*word_list("verbs_of_liking"), *_DISLIKE),
 )
-#: Verbs that say that what one had or did is over.
-_ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
 _ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
 
 
@@ -161,7 +160,7 @@ def _ends(new: Mapping[str, Any], old: Any) -> bool:
             return False
         if not given:
             return same_relation
-        if new["relation"] in _ENDINGS:  # whatever one had of it
+        if new["relation"] in ENDINGS:  # whatever one had of it
             return given <= value or bool(value and value <= given)
         return (same_relation and given <= value) or bool(old.is_state and same_value)
     if _denies(_mapping(old)):
