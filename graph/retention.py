@@ -15,6 +15,7 @@ from typing import Any
 
 from graph.checkpoint_parts import sweep
 from graph.checkpoints import SqliteCheckpoints
+from graph.postgres_parts import LOCK, SWEEP
 from stores.errors import UserError
 
 #: Seconds between the calendar of UUIDs (1582) and that of clocks (1970).
@@ -115,15 +116,10 @@ def _prune_thread(saver: Any, thread: str, keep: int) -> int:
             f" and checkpoint_id < {mark}"
             for table in tables
         ]
-        _execute(saver, statements, (thread, space, oldest_kept), thread)
+        done = [(statement, (thread, space, oldest_kept)) for statement in statements]
+        _execute(saver, done, thread)
         if not isinstance(saver, SqliteCheckpoints):
-            unneeded = (
-                "delete from checkpoint_blobs b where b.thread_id = %s and b.checkpoint_ns = %s"
-                " and not exists (select 1 from checkpoints c where c.thread_id = b.thread_id"
-                " and c.checkpoint_ns = b.checkpoint_ns"
-                " and c.checkpoint->'channel_versions'->>b.channel = b.version)"
-            )
-            _execute(saver, [unneeded], (thread, space))
+            _execute(saver, [(LOCK, ()), *((query, (thread, space)) for query in SWEEP)])
         gone += len(ids) - keep
     return gone
 
@@ -154,16 +150,16 @@ def _rows(saver: Any, query: str, values: Sequence[Any] = ()) -> list[tuple[Any,
 
 
 def _execute(
-    saver: Any, statements: Sequence[str], values: Sequence[Any], thread: str | None = None
+    saver: Any, statements: Sequence[tuple[str, Sequence[Any]]], thread: str | None = None
 ) -> None:
     """Run statements in one transaction; what ``thread`` then needs no more goes with them."""
     if isinstance(saver, SqliteCheckpoints):
         with saver.lock, saver.conn:
-            for query in statements:
+            for query, values in statements:
                 saver.conn.execute(query, tuple(values))
             if thread is not None:
                 sweep(saver.conn, saver.serde, thread)
         return
     with saver._cursor() as cursor, cursor.connection.transaction():
-        for query in statements:
+        for query, values in statements:
             cursor.execute(query, tuple(values))

@@ -102,7 +102,8 @@ def first_problem(error: ValidationError, known: Iterable[str] = ()) -> str:
         return _unknown_name(str(problem["loc"][0]), known)
     where = ".".join(str(part) for part in problem["loc"]) or "value"
     shown = repr(problem.get("input"))
-    got = f" (got {shown[:60]})" if problem["type"] != "missing" else ""
+    is_told = problem["type"] != "missing" and not where.endswith("key_env")  # it may be the key
+    got = f" (got {shown[:60]})" if is_told else ""
     return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
 
 

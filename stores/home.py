@@ -1,5 +1,6 @@
 """Where Stategate keeps things: one folder for what is the user's, one for what can be made again."""
 
+import getpass
 import os
 import shutil
 import sys
@@ -47,6 +48,14 @@ def data_folder(data: str, world: str) -> str:
     if data == "official":
         return str(home() / "data" / world)
     return data if data == "sample" else str(Path(os.path.expandvars(data)).expanduser())
+
+
+def this_user() -> str:
+    """Return the name of the system's user who runs this."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's number without a name
+        return f"user-{os.getuid()}"
 
 
 def _folder(usual: Path, names: tuple[str, ...]) -> Path:

@@ -119,6 +119,24 @@ class ActorSettings(RecordedSettings, ReaderSettings):
     encoder: str = Field(default="lexical", description="what turns contexts into numbers")
 
 
+class DaggerSettings(Settings, ReaderSettings):
+    """The ``policy`` actor plays, and learns what a teacher would have done.
+
+    An epoch is ``games`` episodes, ``passes`` over their decisions and one held-out play.
+    """
+
+    data: str = Field(description="'sample', 'official' or a folder of the world's files")
+    course: str = Field(description="the module that names tasks, those held out, and the teacher")
+    start: str = Field(default="", description="a checkpoint to go on from; '' for none")
+    encoder: str = Field(default="general", description="what turns contexts into numbers")
+    embedder: Named = Field(default="hashing", description="that of the builders")
+    hidden: int = Field(default=128, ge=8)
+    games: int = Field(default=300, ge=1, description="episodes an epoch")
+    passes: int = Field(default=3, ge=1, description="over an epoch's decisions")
+    exam: int = Field(default=100, ge=1, description="tasks held out that decide what is kept")
+    max_steps: int = Field(default=20, ge=1)
+
+
 class ReinforceSettings(Settings, ReaderSettings):
     """The ``policy`` actor improves on the world's own reward.
 
@@ -161,6 +179,7 @@ TRAINERS: dict[str, type[Settings]] = {
     "allocator": AllocatorSettings,
     "gates": GatesSettings,
     "actor": ActorSettings,
+    "dagger": DaggerSettings,
     "reinforce": ReinforceSettings,
 }
 S = TypeVar("S", bound=Settings)

@@ -136,6 +136,11 @@ def decide(
     return moment.fetch()
 
 
+def delivered(goal: Goal, known: Knowledge) -> set[str]:
+    """Return the things that are where they are to go already."""
+    return _Moment(goal, known, (), {}).delivered()
+
+
 class _Moment:
     """The choices of one moment."""
 
@@ -154,7 +159,7 @@ class _Moment:
     def fetch(self) -> tuple[str, str]:
         """Take what is asked, go where it was seen, or search."""
         goal, known = self._goal, self._known
-        done = self._delivered()
+        done = self.delivered()
         for action, command in self._commands.items():
             is_asked = command.verb == "take" and kind_of(command.thing) == goal.thing
             if is_asked and command.thing not in done:
@@ -221,7 +226,7 @@ class _Moment:
                 return self._reach(place, f"{thing} was seen there")
         return self._search()
 
-    def _delivered(self) -> set[str]:
+    def delivered(self) -> set[str]:
         """Return the things that are where they are to go already."""
         goal, known = self._goal, self._known
         if goal.is_light:

@@ -34,7 +34,8 @@ _MODELS = "qa"  # the preset that names the model where no world is played
 _ALL = {"kind": "full", "budget": 10**6}  # an actor reads what the middleware left
 TOOL_ARMS = ("nothing", "last", "clear", "compress")
 _SYSTEM = (
-    "You solve the task with the tools. Make one call at a time, and wait for its result. "
+    "You solve the task with the tools. Make one call at a time, and wait for its result. Where "
+    "actions are listed, copy one of them, and another where that did not help. "
     "When you know the answer or the task is over, say it without a call."
 )
 _FAILED = {"success": 0.0, "errors": 1}

@@ -6,9 +6,9 @@ many values each has (datasets): the estimate is then the mean of their means, a
 again within each.
 """
 
+import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -156,7 +156,7 @@ def paired_tests(
     flip them.
     """
     tests = []
-    for (a, b), metric in product(pairs, metrics):
+    for (a, b), metric in itertools.product(pairs, metrics):
         ours, theirs = (values.get(name, {}) for name in (a, b))
         shared = sorted(u for u in ours if metric in ours[u] and metric in theirs.get(u, {}))
         if shared:

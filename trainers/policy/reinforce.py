@@ -28,7 +28,7 @@ from stores.assets.weights import save_weights
 from stores.runs import mean, provenance, shown_config, with_errors
 from trainers.episodes import Readers, make_resources
 from trainers.fitting import Figures, descend, fit, pick_device
-from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
+from trainers.policy.rollout import Rollout, Start, Teacher, collate, roll, sized_batches
 from trainers.settings import ReinforceSettings, open_run
 
 #: A task, and the name of the world that it is played in.
@@ -42,7 +42,8 @@ _CLIP = 0.2  # how far from 1 a ratio counts
 class Course:
     """What to train on.
 
-    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort.
+    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort;
+    ``teacher``, where there is one, says which commands are good.
     """
 
     env: EnvParams
@@ -50,6 +51,7 @@ class Course:
     worlds: Mapping[str, World]
     training: Sequence[Mapping[str, Any]]
     exams: Mapping[str, Sequence[Mapping[str, Any]]]
+    teacher: Teacher | None = None
 
 
 @dataclass(frozen=True)

@@ -58,13 +58,14 @@ def run(
         if is_wrong:
             raise UserError(why)
     from graph.config import load_config
+    from ui.memory import of_user
 
     shortcuts = {
         "actor.kind": actor, "llm.model": model, "context.budget": budget, "max_steps": max_steps,
     }  # fmt: skip
     # ``--set`` comes after the shortcuts and so wins.
     words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
-    settled = load_config(config, [*words, *(overrides or ())])
+    settled = of_user(load_config(config, [*words, *(overrides or ())]), None)
     if episodes is None:
         play(settled, goal, task or (), json_target, thread, resume, show)
         return

@@ -24,6 +24,7 @@ _TRAINERS = {
     "allocator": ("trainers.state.allocator", "The shares of compress; after state and retriever."),
     "gates": ("trainers.state.gates", "Which earlier steps compress shows; after state."),
     "actor": ("trainers.policy.imitation", "The policy actor, by imitation of an expert."),
+    "dagger": ("trainers.policy.dagger", "The policy actor, by a teacher's word on its own play."),
     "reinforce": ("trainers.policy.reinforce", "The policy actor further, by the world's reward."),
 }
 train_app = command_group(
