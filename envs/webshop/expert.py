@@ -8,6 +8,10 @@ that one's price already rules it out, it reads its features before it returns. 
 reads the features of the next product too. It chooses the wanted options in page order; in some
 episodes a wrong value first, corrected at once. Then it buys.
 
+A *verifying* expert shops for what it was told instead: it opens a few others in the shop's order, leaves those
+that lack a value, reads the features of the rest, and buys the first that has all that is asked; what it
+knows beside the pages is only whether a product does.
+
 Which episodes hold a detour is drawn from ``Rates`` by the episode's own seed; everything else follows
 from what the expert has seen, so that a learner of its behaviour can in principle know it.
 """
@@ -22,11 +26,14 @@ from envs.protocols import Observation, Session, target_of
 from envs.webshop import WebShop
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
 from envs.webshop.pages import PER_PAGE
+from envs.webshop.reward import score
+from envs.webshop.wanted import Wanted
 from stores.text import overlap, words_of
 from stores.traces import Event
 
 MAX_STEPS = 30
 _LAST_PAGE = 5
+_OTHERS, _VERIFIED_PAGES = 3, 2  # products that a verifying expert opens beside, and pages it looks at
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Rates:
     wrong_product: float = 0.3
     wrong_option: float = 0.3
     careful: float = 0.0
+    verifies: float = 0.0
 
 
 @dataclass
@@ -109,10 +117,13 @@ class _Expert:
         self._wrong_product = rng.random() < rates.wrong_product
         self._wrong_option = rng.random() < rates.wrong_option
         self._careful = rates.careful > 0 and rng.random() < rates.careful
+        self._verifies = rates.verifies > 0 and rng.random() < rates.verifies
         self._rng = rng
 
     def moves(self) -> _Moves:
         """Yield actions; is sent (session, observation) after each."""
+        if self._verifies:
+            yield from self._verify()
         asin = self._goal["asin"].lower()
         query = _plain(self._goal["query"]) if self._short else self._query()
         seen = yield f"search[{query}]"
@@ -156,6 +167,70 @@ class _Expert:
         yield from self._choose(seen)
         while True:  # where buying was refused, nothing sensible is left
             yield BUY
+
+    def _verify(self) -> _Moves:
+        """Look at others until the first that is right; returns where a few pages do not show it."""
+        query = Wanted.of(self._goal["instruction_text"]).searched("search") or self._query()
+        others = self._rng.randint(0, _OTHERS)
+        seen = yield f"search[{query}]"
+        for page in range(1, _VERIFIED_PAGES + 1):
+            tried: set[str] = set()
+            while True:
+                asin = self._next(seen[1], tried, others)
+                if asin is None:
+                    break
+                tried.add(asin)
+                others -= asin != self._goal["asin"]
+                seen = yield f"click[{asin.lower()}]"
+                if not self._offered(asin):
+                    self._detours.append("value missing")
+                    seen = yield PREV
+                    continue
+                is_right = self._is_right(asin)
+                if not (is_right and self._told(asin)):
+                    self._detours.append("details read")
+                    yield FEATURES
+                    if not is_right:
+                        yield BACK
+                        seen = yield f"search[{query}]"
+                        for _ in range(page - 1):
+                            seen = yield NEXT
+                        continue
+                    seen = yield PREV
+                yield from self._choose(seen)
+                while True:
+                    yield BUY
+            self._detours.append("next page")
+            seen = yield NEXT
+        yield BACK
+
+    def _next(self, page: Observation, tried: set[str], others: int) -> str | None:
+        """Return the product to open: another one in the shop's order, or the one that is wanted."""
+        listed = [target_of(action).upper() for action in page.actions]
+        limit = float(self._goal["price_upper"])
+        fits = [
+            a for a in listed
+            if a in self._world.products and a not in tried and self._world.prices[a] <= limit
+        ]  # fmt: skip
+        wanted = self._goal["asin"]
+        if others > 0:
+            return next((a for a in fits if a != wanted), wanted if wanted in fits else None)
+        return wanted if wanted in fits else None
+
+    def _offered(self, asin: str) -> bool:
+        """Say whether a product offers every value that is asked."""
+        offered = {k.lower(): {str(v).lower() for v in values}
+                   for k, values in self._world.products[asin].options.items()}  # fmt: skip
+        wanted = dict(self._goal["goal_options"])
+        return all(str(v).lower() in offered.get(k.lower(), ()) for k, v in wanted.items())
+
+    def _is_right(self, asin: str) -> bool:
+        """Say whether a product that offers all values has all properties too, and is of the kind."""
+        product, price = self._world.products[asin], self._world.prices[asin]
+        wanted = {k.lower(): str(v) for k, v in dict(self._goal["goal_options"]).items()}
+        chosen = {k: wanted[k.lower()] for k in product.options if k.lower() in wanted}
+        reward, _ = score(product, self._goal, price, chosen)
+        return reward == 1 or asin == self._goal["asin"]
 
     def _choose(self, seen: _Seen) -> _Moves:
         product = self._world.products[seen[0]["asin"]]

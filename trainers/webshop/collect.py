@@ -39,6 +39,7 @@ SHOPPERS: Mapping[str, Rates] = {
     "hasty": Rates(short_search=0.6, wrong_product=0.1, wrong_option=0.1),
 }
 PRACTICE = SHOPPERS["careful"]
+VERIFIER = Rates(wrong_option=0.1, verifies=1.0)
 #: A split's name, its goals, how many episodes, and whether products (else goals) come evenly.
 Part = tuple[str, Sequence[int], int, bool]
 
@@ -173,8 +174,9 @@ def collect_practice(
 ) -> dict[str, Any]:  # fmt: skip
     """Play practice goals in many wordings, the observation modes in turn.
 
-    Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
-    its episodes only those are kept that succeed. Returns what ``collect.json`` says.
+    Three experts take turns: one that knows the goal, one that verifies what it opens, and the rule
+    actor, which knows what it reads; of its episodes only those are kept that succeed. Returns what
+    ``collect.json`` says.
     """
     worlds, plan = _worlds(data, modes, seed, is_reworded=False)
     parts: list[Part] = [
@@ -186,9 +188,11 @@ def collect_practice(
     for i, (name, goals, count, by_product) in enumerate(parts):
         drawn = draw(goals, count, seed + i, shop, by="asin" if by_product else "index")
         jobs += _expert(worlds, drawn, name, name, PRACTICE, 10_000 * (i + 1) + seed)
+        jobs += _expert(worlds, drawn, name, f"{name}/verifier", VERIFIER, 20_000 * (i + 1) + seed)
         jobs += _acting(worlds, drawn, name, "rule")
     start = partial(_serve, data, tuple(modes), seed, False)
-    return _written(out, _played(worlds, jobs, start, crew), seed, shop, vars(PRACTICE))
+    rates = {"careful": vars(PRACTICE), "verifier": vars(VERIFIER)}
+    return _written(out, _played(worlds, jobs, start, crew), seed, shop, rates)
 
 
 def _written(

@@ -21,7 +21,7 @@ from envs.webshop.prompt import Reading, Trail, read, title_scores
 from envs.webshop.wanted import Wanted, is_excluded
 from nodes.act.encoding import Encoded
 from nodes.act.shop.option_features import OPTION, option_features, pending
-from nodes.act.shop.product_features import PRODUCT, product_features
+from nodes.act.shop.product_features import PRODUCT, best_two, product_features
 from nodes.protocols import BuiltContext, Vector
 from stores.text import words_of
 
@@ -40,6 +40,8 @@ _PAGE_FACTS = (
     "meets", "missing", "waiting", "waiting share", "open", "unlike", "named attributes", "groups",
     "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
     "instruction known", "buy readable", "prev readable", "back readable",
+    "rejected", "left", "since the search", "lead of the best", "close to the best", "unsaid",
+    "was rejected", "was left",
 )  # fmt: skip
 _LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
 PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
@@ -51,6 +53,7 @@ ENCODER = (
 )
 _ENOUGH = 0.5  # shared words (Jaccard) for a query of ours to stand for an expert's
 _TOLD = 0.95  # share of words from which a text says them all
+_CLOSE = 0.1  # of the best title's score, below which another is as good
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
 
@@ -185,6 +188,8 @@ class _Facts:
             "buy readable": float("click[buy now]" in page.actions),
             "prev readable": float("click[< prev]" in page.actions),
             "back readable": float("click[back to search]" in page.actions),
+            "rejected": min(len(set(trail.rejected)), 6) / 3, "left": min(len(set(trail.left)), 6) / 3,
+            "since the search": min(_since_search(page.history), 6) / 3,
         }  # fmt: skip
         self.values = values
         if page.page == "item":
@@ -209,6 +214,9 @@ class _Facts:
             "revisit": min(trail.opened.count(trail.item or "") - 1, 3) / 2 if trail.item else 0.0,
             "read here": float(trail.item in trail.read), "clicked here": min(len(clicked), 4) / 2,
             "price known": float(price is not None), "groups": len(wanted.choices) / 2,
+            "was rejected": float(trail.item in trail.rejected),
+            "was left": float(trail.item in trail.left),
+            "unsaid": min(wanted.unsaid(page.title), 6) / 3,
             "told": float(told and bool(page.title)), "meets": wanted.meets(),
             "missing": min(wanted.missing(), 4) / 2,
             "waiting": min(waiting, 4) / 2, "waiting share": float(waiting > 0),
@@ -226,9 +234,12 @@ class _Facts:
         fresh = [p for p in page.products if p.asin not in tried]
         fits = [p for p in fresh if not is_excluded(page.wanted, p.price)]
         shares = title_scores(page)
+        best, second = best_two(shares[p.asin] for p in fits)
         self.values |= {
+            "lead of the best": best - second,
+            "close to the best": sum(shares[p.asin] > best - _CLOSE for p in fits) / 5,
             "fresh": len(fresh) / 10, "fresh fits": len(fits) / 10,
-            "best fresh": max((shares[p.asin] for p in fits), default=0.0),
+            "best fresh": best,
             "best known": max((shares[a] for a in trail.read if a in shares), default=0.0),
             "result rows": len(page.products) / 10,
         }  # fmt: skip
@@ -238,6 +249,7 @@ class _Facts:
         shares = page.wanted.phrase_shares(page.detail, "property")
         self.values |= {
             "detail known": float(bool(page.detail)),
+            "unsaid": min(page.wanted.unsaid(page.detail), 6) / 3,
             "detail least": min(shares, default=0.0),
         }
         if page.detail:
@@ -254,6 +266,16 @@ def _agreement(lead: str, wanted: Wanted, text: str) -> dict[str, float]:
         f"{lead} whole attributes": sum(s > _TOLD for s in shares) / max(len(shares), 1),
         f"{lead} kind": kind,
     }
+
+
+def _since_search(history: Sequence[str]) -> int:
+    """Return how many products were opened since the last visible search."""
+    opened = 0
+    for action in reversed(history):
+        if action.startswith("search["):
+            break
+        opened += bool(OPENED.fullmatch(action))
+    return opened
 
 
 def _last(history: Sequence[str]) -> str:
