@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
 from langgraph.prebuilt import InjectedState
 
-from envs.protocols import Observation, Session, View, World, tasks_of
+from envs.protocols import Observation, Session, View, World, takes_text, tasks_of, verb_of
 from nodes.act.replies import parse
 from nodes.protocols import EnvParams
 from nodes.registry import registry
@@ -96,7 +96,7 @@ class _Tools:
             state: Annotated[Any, InjectedState],
             tool_call_id: Annotated[str, InjectedToolCallId],
         ) -> tuple[str, dict[str, Any] | None]:
-            return self._replayed(state, tool_call_id, ("step", action))
+            return self._replayed(state, tool_call_id, ("step", {"action": action}))
 
         which = "the task" if self._task is not None else "task number `task` (from 0)"
         about = {
@@ -121,7 +121,8 @@ class _Tools:
         """
         messages = _messages_of(state)
         at = standing(messages, self._lead.removesuffix("_"))
-        for verb, argument in self._calls_before(messages, call_id):
+        *before, own = self._calls_until(messages, call_id) or [own]
+        for verb, argument in before:
             _, at = self._done(verb, argument, at)
         said, at = self._done(*own, at)
         kept = None if at is None else {
@@ -132,16 +133,17 @@ class _Tools:
         }  # fmt: skip
         return said, kept
 
-    def _calls_before(self, messages: Sequence[BaseMessage], call_id: str) -> list[tuple[str, Any]]:
+    def _calls_until(self, messages: Sequence[BaseMessage], call_id: str) -> list[tuple[str, Any]]:
+        """Return this world's calls of the last message up to ``call_id``, [] where it has none."""
         last = next((m for m in reversed(messages) if isinstance(m, AIMessage)), None)
         calls: list[tuple[str, Any]] = []
         for call in last.tool_calls if last is not None else ():
-            if call["id"] == call_id:
-                return calls
             verb = call["name"].removeprefix(self._lead)
             if call["name"] == self._lead + verb and verb in ("reset", "step"):
-                key, default = ("task", 0) if verb == "reset" else ("action", "")
-                calls.append((verb, call["args"].get(key, default)))
+                args = call["args"]
+                calls.append((verb, args.get("task", 0) if verb == "reset" else args))
+            if call["id"] == call_id:
+                return calls
         return []
 
     def _done(self, verb: str, argument: Any, at: Standing | None) -> tuple[str, Standing | None]:
@@ -153,9 +155,15 @@ class _Tools:
         page = self._world.observe(at.session)
         if at.done:
             return f"the task is over: {self._lead}reset begins another", at
-        action = parse(str(argument), page.actions) or str(argument).strip()
+        action = str(argument.get("action", "")).strip()
+        # Small models give an action's free words an argument of their own.
+        words = [text for key, text in argument.items() if key != "action" and text]
+        ways = (action, *(f"{action}[{text}]" for text in words))
+        action = next(filter(None, (parse(way, page.actions) for way in ways)), action)
         if not self._view.actions.accepts(action, page):
-            return f"'{one_line(action)[:80]}' cannot be done here.\n\n{shown(page)}", at
+            free = next((a for a in page.actions if takes_text(a) and verb_of(a) == action), None)
+            hint = f": write {free} with words of your own" if free else ""
+            return f"'{one_line(action)[:80]}' cannot be done here{hint}.\n\n{shown(page)}", at
         session, after = self._world.step(at.session, action)
         return shown(after), Standing(session, after.reward, after.done, at.steps + 1)
 

@@ -75,6 +75,8 @@ def tools_over(folder: Path) -> list[BaseTool]:
     def read_file(name: str) -> str:
         """Return a file of the folder."""
         path = (root / name).resolve()
+        if not path.suffix:
+            path = path.with_suffix(".md")
         if not path.is_relative_to(root) or not path.is_file():
             return f"there is no file '{name}': list_files names them"
         return path.read_text("utf-8")

@@ -125,7 +125,7 @@ def _page(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 class WrittenCalls(AgentMiddleware[Any, Any, Any]):
-    """Take JSON objects ``{"name": …, "arguments": …}`` in a reply for the calls that they spell."""
+    """Take a JSON object ``{"name": …, "arguments": …}`` in a reply for the call that it spells."""
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """Call the model, and read its reply."""
@@ -137,16 +137,18 @@ class WrittenCalls(AgentMiddleware[Any, Any, Any]):
 
 
 def read_calls(message: BaseMessage, known: Collection[str], lead: str) -> BaseMessage:
-    """Return ``message`` with the calls that its text spells, as it is where it spells none."""
+    """Return ``message`` with the first call that its text spells, as it is where it spells none.
+
+    Small models write on, and make up what the calls come to: what stands after the first is left out.
+    """
     if not isinstance(message, AIMessage) or message.tool_calls:
         return message
-    calls: list[dict[str, Any]] = []
     for spelled in objects_in(text_of(message)):
         args = spelled.get("arguments", spelled.get("parameters", {}))
         if spelled.get("name") in known and isinstance(args, dict):
-            call = {"name": spelled["name"], "args": args, "id": f"{lead}_{len(calls)}"}
-            calls.append({**call, "type": "tool_call"})
-    return message.model_copy(update={"tool_calls": calls}) if calls else message
+            call = {"name": spelled["name"], "args": args, "id": lead, "type": "tool_call"}
+            return message.model_copy(update={"content": "", "tool_calls": [call]})
+    return message
 
 
 class Metered(AgentMiddleware[Any, Any, Any]):

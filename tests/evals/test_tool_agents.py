@@ -37,8 +37,9 @@ def test_a_model_that_writes_its_calls_solves_a_task_of_files(tmp_path: Path) ->
     first, second = list(task.files)[:2]
     says = [
         '```json\n{"name": "list_files", "arguments": {}}\n```',
-        f'I read both. {{"name": "read_file", "arguments": {{"name": "{first}"}}}}\n'
-        f'{{"name": "read_file", "arguments": {{"name": "{second}"}}}}',
+        f'I read it. {{"name": "read_file", "arguments": {{"name": "{first}"}}}}\n'
+        '{"name": "calculator", "arguments": {"expression": "made up before it was read"}}',
+        f'{{{{"name": "read_file", "arguments": {{"name": "{Path(second).stem}"}}}}}}',
         '{"name": "search", "arguments": {"words": "barrels"}}',
         '{"name": "calculator", "arguments": {"expression": "3 * (4 + 5)"}}',
         f"They keep {task.answer} together.",
@@ -52,7 +53,7 @@ def test_a_model_that_writes_its_calls_solves_a_task_of_files(tmp_path: Path) ->
     assert results[-1] == "27"
     assert task.is_right(messages[-1].text)
     assert not task.is_right("I do not know: 3 files.")
-    assert row["calls"] == 5
+    assert row["calls"] == 6
     assert row["orphans"] == 0
 
 

@@ -102,6 +102,15 @@ def test_built_in_worlds_and_the_middleware(kind: str) -> None:
     assert standing(out["messages"]) is not None
 
 
+def test_free_words_may_have_an_argument_of_their_own() -> None:
+    search = {"action": "search"}
+    calls = [("reset", {}), ("step", search), ("step", {**search, "query": "red lamp"})]
+    agent = create_agent(Scripted.of(calls, "done"), world_tools("webshop"))
+    told = texts(agent.invoke(ASK))
+    assert "'search' cannot be done here: write search[<query>]" in told[1]
+    assert "Page 1" in told[2]
+
+
 def test_wrong_worlds_are_told() -> None:
     with pytest.raises(UserError, match="known kinds"):
         world_tools("nowhere")
