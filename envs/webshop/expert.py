@@ -33,7 +33,10 @@ from stores.traces import Event
 
 MAX_STEPS = 30
 _LAST_PAGE = 5
-_OTHERS, _VERIFIED_PAGES = 3, 2  # products that a verifying expert opens beside, and pages it looks at
+_OTHERS, _VERIFIED_PAGES = (
+    3,
+    2,
+)  # products that a verifying expert opens beside, and pages it looks at
 
 
 @dataclass(frozen=True)

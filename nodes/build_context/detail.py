@@ -101,7 +101,9 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
                 parts.append(_Part(line, unit=len(units)))
                 units.append(Unit(len(units), -1, _cost(line)))
             elif chunk.role == "entry":
-                groups = _segments(chunk, replace(fragment, text=line), parts, units, asked, said, groups)
+                groups = _segments(
+                    chunk, replace(fragment, text=line), parts, units, asked, said, groups
+                )
             else:
                 _line(chunk, replace(fragment, text=line), parts, units, asked, said, groups)
     if parts and not parts[-1].text.endswith("\n"):

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from envs.webshop import WebShop
+from envs.webshop.actions import OPENED
+from envs.webshop.expert import Rates, play
 from graph import build_graph, load_config
 from nodes.act.policy import Policy, load_scorer, make_scorer
 from nodes.act.shop.candidates import LEXICAL, match
@@ -180,6 +182,22 @@ def test_a_group_s_advantage_is_over_its_mean_and_even_groups_teach_nothing():
     data = decided(rollouts, 2)
     assert [d.pick for d in data] == [0, 1, 0, 1]
     assert data[0].advantage == data[1].advantage == -data[2].advantage > 0
+    near = [Rollout(start, [seen], [0], [-1.0], reward) for reward in (0.5, 0.9)]
+    assert decided(near, 2)
+    assert not decided(near, 2, success=1.0)  # neither is a whole one
+
+
+def test_a_verifying_expert_leaves_what_lacks_a_value_and_buys_what_it_has_read(shop):
+    rewards, detours = [], set()
+    for goal in range(40):
+        episode = play(shop, goal, 0, Rates(wrong_option=0.0, verifies=1.0))
+        rewards.append(episode.reward)
+        detours.update(episode.detours)
+        acts = [e.text for e in episode.events if e.kind == "ACT"]
+        opened = [i for i, a in enumerate(acts) if OPENED.fullmatch(a)]
+        assert all(acts[i + 1] != "click[buy now]" for i in opened[:-1])
+    assert {"value missing", "details read"} <= detours
+    assert sum(rewards) / len(rewards) > 0.8
 
 
 def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imitated, folder):

@@ -30,8 +30,10 @@ def course(data: str, seed: int) -> Course:
             for _ in range(1 + len(plan.world.goals[goal]["goal_options"]))  # the harder, the oftener
         ],
         {
-            "heldout": [{"goal": goal} for goal in plan.heldout],
-            "made": [{"goal": goal} for goal in plan.made_heldout],
-            "developing": [{"goal": goal} for goal in shown],
+            sort: [{"goal": goal} for goal in goals]
+            for sort, goals in (
+                ("heldout", plan.heldout), ("made", plan.made_heldout), ("developing", shown),
+            )
+            if goals
         },
     )  # fmt: skip

@@ -5,9 +5,9 @@ Goals 0 to 499 are for live tests and are never played to learn from. Held-out e
 the bounds shrink in proportion.
 
 The real training goals sit on products with few goals, because those have few options. So goals with
-options are made, in the shop's own form, for products that no goal names at all: some of the product's
-attributes, further properties that its texts say, its kind, a value of each option and a price limit.
-No product of a test goal is the aim.
+options are made, in the shop's own form, for all products that no goal below the first training goal
+names, the more the more options they have: some of the product's attributes, further properties that its
+texts say, its kind, a value of each option and a price limit.
 """
 
 import copy
@@ -27,6 +27,7 @@ from stores.runs import parse_numbers
 MODES: tuple[str, ...] = ("rich", "text")
 _PLAIN = 0.15  # share of goals that keep the template's words
 _HELD_OUT = 0.4  # share of the training goals' products
+_MADE = (1, 4, 12)  # goals that are made for a product without options, with one, with more
 _FURTHER = 4  # properties at most that are asked beside a product's listed ones
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
@@ -85,8 +86,7 @@ def practice(
 ) -> Practice:
     """Split the training goals of ``shop`` by product, two fifths held out; add made goals.
 
-    A product without any goal gets four of them (one where it has no options). Training goals are said
-    in ``wording``, those held out in ``exam``; some of them stay as the template says them.
+    A product gets up to twelve of them (one where it has no options). Training goals are said in ``wording``, those held out in ``exam``; some of them stay as the template says them.
     """
     rng = random.Random(seed)
     real = splits(shop)["train"]
@@ -98,15 +98,18 @@ def practice(
     world = copy.copy(shop)
     world.goals = list(shop.goals)
     made_heldout: list[int] = []
-    named = {goal["asin"] for goal in shop.goals}
-    further = _properties(shop)
+    tested = {goal["asin"] for goal in shop.goals} - set(products)
+    further = _properties(shop, tested)
     for product in shop.products.values():
         is_bare = not product.query or product.attributes in ((), ("DUMMY_ATTR",))
-        if product.asin in named or is_bare:
+        if product.asin in tested or is_bare:
             continue
-        side = made_heldout if rng.random() < _HELD_OUT / 2 else training
+        is_held = (
+            rng.random() < _HELD_OUT / 2 if product.asin not in products else product.asin in held
+        )
+        side = made_heldout if is_held else training
         said = [text for text in further if text not in product.attributes and _says(product, text)]
-        for lap in range(4 if product.options else 1):
+        for lap in range(_MADE[min(len(product.options), 2)]):
             own = random.Random(f"{seed} {product.asin} {lap}")
             also = own.sample(said, min(len(said), own.randint(0, _FURTHER)))
             side.append(len(world.goals))
@@ -127,9 +130,8 @@ def load_shop(data: str, mode: str) -> WebShop:
     return WebShop.load(folder, observation="text" if mode == "text" else "rich")
 
 
-def _properties(shop: WebShop) -> list[str]:
-    """Return the attributes that several products list which no goal below the first training goal names."""
-    tested = {goal["asin"] for goal in shop.goals} - {shop.goals[i]["asin"] for i in splits(shop)["train"]}
+def _properties(shop: WebShop, tested: set[str]) -> list[str]:
+    """Return the attributes that several products list, those ``tested`` left out."""
     listed = Counter(
         text for p in shop.products.values() if p.asin not in tested for text in p.attributes
     )
@@ -137,7 +139,9 @@ def _properties(shop: WebShop) -> list[str]:
 
 
 def _says(product: Product, text: str) -> bool:
-    return any(text in part.lower() for part in (product.name, *product.bullets, product.description))
+    return any(
+        text in part.lower() for part in (product.name, *product.bullets, product.description)
+    )
 
 
 def make_goal(
