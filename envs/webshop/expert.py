@@ -8,9 +8,8 @@ that one's price already rules it out, it reads its features before it returns. 
 reads the features of the next product too. It chooses the wanted options in page order; in some
 episodes a wrong value first, corrected at once. Then it buys.
 
-A *verifying* expert shops for what it was told instead: it opens a few others in the shop's order, leaves those
-that lack a value, reads the features of the rest, and buys the first that has all that is asked; what it
-knows beside the pages is only whether a product does.
+A *verifying* expert looks at others first: it opens a few in the shop's order, leaves those that lack a
+value, reads the features of the rest, and buys the first that has all that is asked.
 
 Which episodes hold a detour is drawn from ``Rates`` by the episode's own seed; everything else follows
 from what the expert has seen, so that a learner of its behaviour can in principle know it.

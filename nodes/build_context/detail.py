@@ -9,8 +9,8 @@ is shown already.
     -1  leads, without which nobody can tell what the commands after them are; what is settled; the
         last two actions, without which nobody can tell what the page was opened for
     0  amounts beyond the limit
-    1  asked words, where entries compete those first (1.1) that tell most of them apart; the few stretches
-        that name what is asked; where entries are listed, the actions before the last two
+    1  asked words, where entries compete those first (1.1) that tell most of them apart; the few
+        stretches that name what is asked; where entries are listed, the actions before the last two
     2  asked words of entries that are out of question, stretches that repeat asked words, other older
         actions, those that only repeat what is asked
     3  everything else, talk in the instruction too
@@ -212,11 +212,11 @@ def _line(
     else:
         is_title = fragment.role == "title"
         for stretch in _WORD.findall(rest) if is_title else stretches(rest.rstrip("\n")):
-            tier = (
+            own = (
                 asked.title_tier(chunk, stretch, said) if is_title else asked.stretch_tier(stretch)
             )
             parts.append(_Part(stretch, unit=len(units), group=group))
-            units.append(Unit(len(units), tier, _cost(stretch) + lead))
+            units.append(Unit(len(units), own, _cost(stretch) + lead))
     if line.endswith("\n"):
         parts.append(_Part("\n", group=group))
 

@@ -128,11 +128,11 @@ def entry_scores(request: Request, titles: Sequence[str]) -> list[float]:
 
 
 def word_weights(request: Request, titles: Sequence[str]) -> NDArray[np.float32]:
-    """Return how much each token of the instruction tells of a title: one that few of them say tells more."""
+    """Return how much each token of the instruction tells of a title; one that few say tells more."""
     said = np.array([covered(request, title) for title in titles], dtype=np.float32)
     holders = (said.reshape(len(titles), len(request.tokens)) > _SAID).sum(axis=0)
     rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
-    return np.asarray(matters(request), dtype=np.float32) * rarity
+    return np.asarray(np.asarray(matters(request)) * rarity, dtype=np.float32)
 
 
 def title_of(view: View, chunk: Chunk) -> str:
@@ -200,8 +200,9 @@ class Focus:
     """What decides how soon words are shown: asked ones, and which entries compete.
 
     ``rivals`` are the entries among which a choice is to be made, by chunk id; ``worth`` says of each
-    token of the instruction how far it tells their titles apart. ``telling`` are the stretches of the page's running text that
-    together name all asked words that it holds. Without a ``request`` every word is as good as another.
+    token of the instruction how far it tells their titles apart. ``telling`` are the stretches of the
+    page's running text that together name all asked words that it holds. Without a ``request`` every
+    word is as good as another.
     """
 
     request: Request | None = None
@@ -222,8 +223,8 @@ class Focus:
     def title_tier(self, chunk: Chunk, word: str, said: set[int]) -> float:
         """Return the tier of a word of a title, and add what it says to ``said``.
 
-        What a title says twice need not be shown twice. Of entries, the words come first that tell most,
-        in all of them alike: they can be compared by what is shown.
+        What a title says twice need not be shown twice. Of entries, the words come first that tell
+        most, in all of them alike: they can be compared by what is shown.
         """
         if self.request is None:
             return self.tier(word)

@@ -63,7 +63,7 @@ class Decided:
 
 
 def worth(reward: float, success: float) -> float:
-    """Return what a reward counts where the weight ``success`` is on a whole one, the rest on its size."""
+    """Return what a reward counts with the weight ``success`` on a whole one, the rest on its size."""
     return (1 - success) * reward + success * float(reward == 1)
 
 

@@ -9,8 +9,11 @@ _SHOWN = 110  # goals to develop with
 
 
 def course(data: str, seed: int) -> Course:
-    """Return the goals of training products; held out are real and made ones of other products, and goals
-    to develop with, whose products have many look-alikes."""
+    """Return the goals of training products.
+
+    Held out are real and made ones of other products, and goals to develop with, whose products have
+    many look-alikes.
+    """
     plans = {
         mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in sorted(MODES)
     }

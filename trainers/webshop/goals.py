@@ -6,8 +6,8 @@ the bounds shrink in proportion.
 
 The real training goals sit on products with few goals, because those have few options. So goals with
 options are made, in the shop's own form, for all products that no goal below the first training goal
-names, the more the more options they have: some of the product's attributes, further properties that its
-texts say, its kind, a value of each option and a price limit.
+names, the more the more options they have: some of the product's attributes, further properties that
+its texts say, its kind, a value of each option and a price limit.
 """
 
 import copy
@@ -86,7 +86,8 @@ def practice(
 ) -> Practice:
     """Split the training goals of ``shop`` by product, two fifths held out; add made goals.
 
-    A product gets up to twelve of them (one where it has no options). Training goals are said in ``wording``, those held out in ``exam``; some of them stay as the template says them.
+    A product gets up to twelve of them (one where it has no options). Training goals are said in
+    ``wording``, those held out in ``exam``; some of them stay as the template says them.
     """
     rng = random.Random(seed)
     real = splits(shop)["train"]
@@ -108,10 +109,10 @@ def practice(
             rng.random() < _HELD_OUT / 2 if product.asin not in products else product.asin in held
         )
         side = made_heldout if is_held else training
-        said = [text for text in further if text not in product.attributes and _says(product, text)]
+        more = [text for text in further if text not in product.attributes and _says(product, text)]
         for lap in range(_MADE[min(len(product.options), 2)]):
             own = random.Random(f"{seed} {product.asin} {lap}")
-            also = own.sample(said, min(len(said), own.randint(0, _FURTHER)))
+            also = own.sample(more, min(len(more), own.randint(0, _FURTHER)))
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng, also))
     for words, goals in ((wording, training), (exam, (*heldout, *made_heldout))):
@@ -147,7 +148,7 @@ def _says(product: Product, text: str) -> bool:
 def make_goal(
     product: Product, price: float, rng: random.Random, also: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a goal for ``product`` in the form of ``envs.webshop.goals``; ``also`` is asked in any case."""
+    """Return a goal for ``product`` in the form of ``envs.webshop.goals``, which asks ``also``, too."""
     wanted = rng.sample(product.attributes, min(len(product.attributes), rng.randint(1, 5)))
     joints = rng.choice(_JOINTS)
     parts: dict[str, list[str]] = {joint: [] for joint in joints}
