@@ -9,7 +9,7 @@ reads the features of the next product too. It chooses the wanted options in pag
 episodes a wrong value first, corrected at once. Then it buys.
 
 A *verifying* expert looks at others first: it opens a few in the shop's order, leaves those that lack a
-value, reads the features of the rest, and buys the first that has all that is asked.
+value, reads the features of the rest, and buys the first that has all that is asked, late the best.
 
 Which episodes hold a detour is drawn from ``Rates`` by the episode's own seed; everything else follows
 from what the expert has seen, so that a learner of its behaviour can in principle know it.
@@ -17,7 +17,7 @@ from what the expert has seen, so that a learner of its behaviour can in princip
 
 import random
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,10 +32,8 @@ from stores.traces import Event
 
 MAX_STEPS = 30
 _LAST_PAGE = 5
-_OTHERS, _VERIFIED_PAGES = (
-    3,
-    2,
-)  # products that a verifying expert opens beside, and pages it looks at
+#: Of a verifying expert: other products that it opens, pages it looks at, the step from which it settles.
+_OTHERS, _VERIFIED_PAGES, _LATE = 6, 2, 12
 
 
 @dataclass(frozen=True)
@@ -171,28 +169,35 @@ class _Expert:
             yield BUY
 
     def _verify(self) -> _Moves:
-        """Look at others until the first that is right; returns where a few pages do not show it."""
+        """Look at others until the first that is right, or until it is late: then the best will do.
+
+        Returns where a few pages do not show it.
+        """
         query = Wanted.of(self._goal["instruction_text"]).searched("search") or self._query()
         others = self._rng.randint(0, _OTHERS)
+        used = 1
         seen = yield f"search[{query}]"
         for page in range(1, _VERIFIED_PAGES + 1):
-            tried: set[str] = set()
-            while True:
-                asin = self._next(seen[1], tried, others)
-                if asin is None:
-                    break
-                tried.add(asin)
+            tried: list[str] = []
+            while asin := self._next(seen[1], tried, others):
+                is_late = used >= _LATE and bool(tried)
+                if is_late:
+                    asin = max(tried, key=self._worth)
+                    self._detours.append("settled")
+                tried.append(asin)
                 others -= asin != self._goal["asin"]
+                used += 2
                 seen = yield f"click[{asin.lower()}]"
-                if not self._offered(asin):
+                worth = self._worth(asin)
+                if not is_late and not self._offered(asin):
                     self._detours.append("value missing")
                     seen = yield PREV
                     continue
-                is_right = self._is_right(asin)
-                if not (is_right and self._told(asin)):
+                if not is_late and not (worth == 1 and self._told(asin)):
                     self._detours.append("details read")
+                    used += 2
                     yield FEATURES
-                    if not is_right:
+                    if worth < 1:
                         yield BACK
                         seen = yield f"search[{query}]"
                         for _ in range(page - 1):
@@ -203,10 +208,11 @@ class _Expert:
                 while True:
                     yield BUY
             self._detours.append("next page")
+            used += 1
             seen = yield NEXT
         yield BACK
 
-    def _next(self, page: Observation, tried: set[str], others: int) -> str | None:
+    def _next(self, page: Observation, tried: Sequence[str], others: int) -> str | None:
         """Return the product to open: another one in the shop's order, or the one that is wanted."""
         listed = [target_of(action).upper() for action in page.actions]
         limit = float(self._goal["price_upper"])
@@ -226,13 +232,12 @@ class _Expert:
         wanted = dict(self._goal["goal_options"])
         return all(str(v).lower() in offered.get(k.lower(), ()) for k, v in wanted.items())
 
-    def _is_right(self, asin: str) -> bool:
-        """Say whether a product that offers all values has all properties too, and is of the kind."""
+    def _worth(self, asin: str) -> float:
+        """Return the reward of a product with all the asked values that it offers; 1 for the wanted one."""
         product, price = self._world.products[asin], self._world.prices[asin]
         wanted = {k.lower(): str(v) for k, v in dict(self._goal["goal_options"]).items()}
         chosen = {k: wanted[k.lower()] for k in product.options if k.lower() in wanted}
-        reward, _ = score(product, self._goal, price, chosen)
-        return reward == 1 or asin == self._goal["asin"]
+        return 1.0 if asin == self._goal["asin"] else score(product, self._goal, price, chosen)[0]
 
     def _choose(self, seen: _Seen) -> _Moves:
         product = self._world.products[seen[0]["asin"]]

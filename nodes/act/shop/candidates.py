@@ -41,7 +41,7 @@ _PAGE_FACTS = (
     "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
     "instruction known", "buy readable", "prev readable", "back readable",
     "rejected", "left", "since the search", "lead of the best", "close to the best", "unsaid",
-    "was rejected", "was left",
+    "was rejected", "was left", "last steps",
 )  # fmt: skip
 _LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
 PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
@@ -177,6 +177,7 @@ class _Facts:
         wanted = page.wanted
         values |= {
             "step": min(step, 20) / 10, "late": float(step >= 9), "very late": float(step >= 13),
+            "last steps": float(step >= 16),
             "page number": min(page.number, 5) / 3, "opened": min(len(set(trail.opened)), 6) / 3,
             "read": min(len(set(trail.read)), 6) / 3, "searches": min(trail.searches, 4) / 2,
             "blind": float(step > 0 and not page.history),
