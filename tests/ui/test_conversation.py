@@ -4,6 +4,7 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
+from stores.home import this_user
 from stores.memory.long_term import open_long_term
 from stores.memory.records import Namespace
 from ui.app.agents import Agents
@@ -22,7 +23,9 @@ def open_server(tmp_path, monkeypatch):
     def open_():
         where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
         config = load_config("webshop", ["embedder.kind=hashing", "updater.kind=none", where])
-        return Conversations(Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs"))
+        return Conversations(
+            Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs.sqlite")
+        )
 
     return open_
 
@@ -72,6 +75,16 @@ def test_tabs_have_memories_of_their_own(talk, open_server):
     memory = open_long_term()
     assert len(memory.facts(Namespace(talk.settings["user"]))) == 1
     assert memory.facts(Namespace(other.settings["user"])) == []
+
+
+def test_tabs_of_one_browser_share_a_memory_and_two_browsers_none(open_server, tmp_path):
+    server = open_server()
+    owners = {"one": "a", "two": "a", "three": "b"}
+    for tab, owner in owners.items():
+        TabSessions(tmp_path / "tabs").write(f"{tab}/owner", {"owner": owner})
+    whose = [server.of(tab).config.memory[1].place.user for tab in owners]
+    assert whose[0] == whose[1] != whose[2]
+    assert this_user() not in whose
 
 
 def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
@@ -164,3 +177,24 @@ def test_a_graphs_layout_is_inside_and_the_same_each_time(count):
     assert len(first) == count
     assert all(0 <= x <= 600 and 0 <= y <= 400 for x, y in first)
     assert len(set(first)) == count
+
+
+def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    memory, traces = str(tmp_path / "m.sqlite"), str(tmp_path / "t.sqlite")
+    config = load_config(
+        "cluster",
+        [
+            "embedder.kind=hashing", "env.vectors=null", f"checkpoints={tmp_path / 'c.sqlite'}",
+            f"context.memory.place.url={memory}",
+            f"memory=[conversation, {{kind: long_term, place: {{url: '{memory}'}}}},"
+            f" {{kind: trace, path: '{traces}'}}]",
+        ],
+    )  # fmt: skip
+    agents = Agents(config)
+    talk = Conversations(agents, lambda tab: config, None).of("one")
+    talk.ask("Which lake turned red?")
+    (fact,) = agents.memory().facts(Namespace(talk.settings["user"]))
+    assert fact.question == "Which lake turned red?"
+    assert str(agents.places().traces) == traces
+    assert not (tmp_path / "home" / "long_term.sqlite").exists()
