@@ -8,16 +8,13 @@ that one's price already rules it out, it reads its features before it returns. 
 reads the features of the next product too. It chooses the wanted options in page order; in some
 episodes a wrong value first, corrected at once. Then it buys.
 
-A *verifying* expert looks at others first: it opens a few in the shop's order, leaves those that lack a
-value, reads the features of the rest, and buys the first that has all that is asked, late the best.
-
 Which episodes hold a detour is drawn from ``Rates`` by the episode's own seed; everything else follows
 from what the expert has seen, so that a learner of its behaviour can in principle know it.
 """
 
 import random
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,15 +22,11 @@ from envs.protocols import Observation, Session, target_of
 from envs.webshop import WebShop
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV
 from envs.webshop.pages import PER_PAGE
-from envs.webshop.reward import score
-from envs.webshop.wanted import Wanted
 from stores.text import overlap, words_of
 from stores.traces import Event
 
 MAX_STEPS = 30
 _LAST_PAGE = 5
-#: Of a verifying expert: other products that it opens, pages it looks at, the step from which it settles.
-_OTHERS, _VERIFIED_PAGES, _LATE = 6, 2, 12
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,6 @@ class Rates:
     wrong_product: float = 0.3
     wrong_option: float = 0.3
     careful: float = 0.0
-    verifies: float = 0.0
 
 
 @dataclass
@@ -117,13 +109,10 @@ class _Expert:
         self._wrong_product = rng.random() < rates.wrong_product
         self._wrong_option = rng.random() < rates.wrong_option
         self._careful = rates.careful > 0 and rng.random() < rates.careful
-        self._verifies = rates.verifies > 0 and rng.random() < rates.verifies
         self._rng = rng
 
     def moves(self) -> _Moves:
         """Yield actions; is sent (session, observation) after each."""
-        if self._verifies:
-            yield from self._verify()
         asin = self._goal["asin"].lower()
         query = _plain(self._goal["query"]) if self._short else self._query()
         seen = yield f"search[{query}]"
@@ -167,77 +156,6 @@ class _Expert:
         yield from self._choose(seen)
         while True:  # where buying was refused, nothing sensible is left
             yield BUY
-
-    def _verify(self) -> _Moves:
-        """Look at others until the first that is right, or until it is late: then the best will do.
-
-        Returns where a few pages do not show it.
-        """
-        query = Wanted.of(self._goal["instruction_text"]).searched("search") or self._query()
-        others = self._rng.randint(0, _OTHERS)
-        used = 1
-        seen = yield f"search[{query}]"
-        for page in range(1, _VERIFIED_PAGES + 1):
-            tried: list[str] = []
-            while asin := self._next(seen[1], tried, others):
-                is_late = used >= _LATE and bool(tried)
-                if is_late:
-                    asin = max(tried, key=self._worth)
-                    self._detours.append("settled")
-                tried.append(asin)
-                others -= asin != self._goal["asin"]
-                used += 2
-                seen = yield f"click[{asin.lower()}]"
-                worth = self._worth(asin)
-                if not is_late and not self._offered(asin):
-                    self._detours.append("value missing")
-                    seen = yield PREV
-                    continue
-                if not is_late and not (worth == 1 and self._told(asin)):
-                    self._detours.append("details read")
-                    used += 2
-                    yield FEATURES
-                    if worth < 1:
-                        yield BACK
-                        seen = yield f"search[{query}]"
-                        for _ in range(page - 1):
-                            seen = yield NEXT
-                        continue
-                    seen = yield PREV
-                yield from self._choose(seen)
-                while True:
-                    yield BUY
-            self._detours.append("next page")
-            used += 1
-            seen = yield NEXT
-        yield BACK
-
-    def _next(self, page: Observation, tried: Sequence[str], others: int) -> str | None:
-        """Return the product to open: another one in the shop's order, or the one that is wanted."""
-        listed = [target_of(action).upper() for action in page.actions]
-        limit = float(self._goal["price_upper"])
-        fits = [
-            a for a in listed
-            if a in self._world.products and a not in tried and self._world.prices[a] <= limit
-        ]  # fmt: skip
-        wanted = self._goal["asin"]
-        if others > 0:
-            return next((a for a in fits if a != wanted), wanted if wanted in fits else None)
-        return wanted if wanted in fits else None
-
-    def _offered(self, asin: str) -> bool:
-        """Say whether a product offers every value that is asked."""
-        offered = {k.lower(): {str(v).lower() for v in values}
-                   for k, values in self._world.products[asin].options.items()}  # fmt: skip
-        wanted = dict(self._goal["goal_options"])
-        return all(str(v).lower() in offered.get(k.lower(), ()) for k, v in wanted.items())
-
-    def _worth(self, asin: str) -> float:
-        """Return the reward of a product with all the asked values that it offers; 1 for the wanted one."""
-        product, price = self._world.products[asin], self._world.prices[asin]
-        wanted = {k.lower(): str(v) for k, v in dict(self._goal["goal_options"]).items()}
-        chosen = {k: wanted[k.lower()] for k in product.options if k.lower() in wanted}
-        return 1.0 if asin == self._goal["asin"] else score(product, self._goal, price, chosen)[0]
 
     def _choose(self, seen: _Seen) -> _Moves:
         product = self._world.products[seen[0]["asin"]]

@@ -38,7 +38,6 @@ SHOPPERS: Mapping[str, Rates] = {
     "hasty": Rates(short_search=0.6, wrong_product=0.1, wrong_option=0.1),
 }
 PRACTICE = SHOPPERS["careful"]
-VERIFIER = Rates(wrong_option=0.1, verifies=1.0)
 #: A split's name, its goals, how many episodes, and whether products (else goals) come evenly.
 Part = tuple[str, Sequence[int], int, bool]
 
@@ -152,9 +151,8 @@ def collect_practice(
 ) -> dict[str, Any]:  # fmt: skip
     """Play practice goals in many wordings, the observation modes in turn.
 
-    Three experts take turns: one that knows the goal, one that verifies what it opens, and the rule
-    actor, which knows what it reads; of its episodes only those are kept that succeed. Returns what
-    ``collect.json`` says.
+    Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
+    its episodes only those are kept that succeed. Returns what ``collect.json`` says.
     """
     how = (data, tuple(modes), seed, False)
     worlds, plan = _worlds(*how)
@@ -162,13 +160,11 @@ def collect_practice(
     parts = (("train", plan.training, n), ("heldout", plan.heldout + plan.made_heldout, heldout))
     jobs: list[Job] = []
     for i, (name, goals, count) in enumerate(parts):
-        drawn, first = draw(goals, count, seed + i, shop, by="index"), 10_000 * (i + 1) + seed
-        jobs += _jobs(worlds, drawn, name, name, first, rates=PRACTICE)
-        jobs += _jobs(worlds, drawn, name, f"{name}/verifier", first + 500, rates=VERIFIER)
+        drawn = draw(goals, count, seed + i, shop, by="index")
+        jobs += _jobs(worlds, drawn, name, name, 10_000 * (i + 1) + seed, rates=PRACTICE)
         jobs += _jobs(worlds, drawn, name, f"{name}-rule", actor="rule")
     played = _played(jobs, partial(_serve, *how), crew)
-    rates = {"careful": vars(PRACTICE), "verifier": vars(VERIFIER)}
-    return _written(out, played, seed, shop, rates)
+    return _written(out, played, seed, shop, vars(PRACTICE))
 
 
 def _written(

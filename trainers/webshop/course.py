@@ -4,6 +4,7 @@ from envs.webshop.wordings import reworded
 from nodes.observe.webshop import WebShopEnv
 from trainers.policy.reinforce import Course
 from trainers.webshop.goals import MODES, draw, load_shop, practice
+from trainers.webshop.teacher import good_actions
 
 _SHOWN = 110  # goals to develop with
 
@@ -39,4 +40,5 @@ def course(data: str, seed: int) -> Course:
             )
             if goals
         },
+        good_actions,
     )  # fmt: skip
