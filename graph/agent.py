@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime, get_runtime
 from envs.protocols import Observation, World
 from graph.config import Config
 from graph.observed import observed
-from graph.owners import caller_of, for_user, require_no_places
+from graph.owners import caller_of, for_user, owner_of, require_no_places
 from graph.state import (
     State,
     asked,
@@ -29,6 +29,7 @@ from graph.state import (
 from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
 from nodes.resources import Resources
+from nodes.retrieval.memory import owned_by
 from nodes.retrieval.page import PageSource
 from nodes.retrieval.past import candidates
 from stores.errors import MissingExtra, UserError
@@ -75,7 +76,7 @@ class Agent:
         if caller is not None:
             require_no_places(runtime.context)
         thread, episode = named.get("thread_id"), named.get("episode_id")
-        return self.bound(runtime.context, runtime, thread, episode, caller)
+        return self.bound(runtime.context, runtime, thread, episode, caller, owner_of(named))
 
     def bound(
         self,
@@ -84,10 +85,12 @@ class Agent:
         thread: Any = None,
         episode: Any = None,
         caller: str | None = None,
+        owner: str = "",
     ) -> "BoundAgent":
         """Return the agent with ``overrides`` (an ``AgentContext`` or None, as most have) applied.
 
-        ``caller`` is the account whose long-term memory it is, where a server has accounts.
+        ``caller`` is the account whose long-term memory it is, where a server has accounts; ``owner``
+        has those memories that name nobody (see ``graph.owners``).
         """
         changes = {slot: getattr(overrides, slot, None) for slot in SLOTS}
         changes = {slot: params for slot, params in changes.items() if params is not None}
@@ -98,7 +101,7 @@ class Agent:
             resources = resources.with_models(*config.models)
         if caller is not None:
             config = for_user(config, caller)
-        return BoundAgent(config, resources, runtime, thread, episode)
+        return BoundAgent(config, resources, runtime, thread, episode, owner)
 
 
 class BoundAgent:
@@ -111,12 +114,14 @@ class BoundAgent:
         runtime: Runtime[Any] | None,
         thread: Any,
         episode: Any,
+        owner: str,
     ) -> None:
         self.config = config
         self.resources = resources
         self._runtime = runtime
         self.thread = thread
         self._episode = episode
+        self._owner = owner
 
     @property
     def world(self) -> World:
@@ -229,7 +234,8 @@ class BoundAgent:
         record = self.record(state)
         events = read_events(state)
         for params in self.config.memory:
-            recent = self.resources.get(params)(record)
+            with owned_by(self._owner):
+                recent = self.resources.get(params)(record)
             events = events if recent is None else tuple(recent)
         self._tell("write_memory", state, reward=state["reward"], done=state["done"])
         said = spoken(record, state) if self.config.env.conversational else {}
@@ -279,7 +285,8 @@ class BoundAgent:
             self.world.instruction(state["session"]), observation, source, read_events(state),
             self.config.context.budget, unpack_vector(state.get("recurrent")), resources.view,
         )  # fmt: skip
-        context: BuiltContext = resources.get(self.config.context)(request)
+        with owned_by(self._owner):
+            context: BuiltContext = resources.get(self.config.context)(request)
         return context
 
     def accepts(self, action: str, observation: Observation) -> bool:

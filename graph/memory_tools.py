@@ -7,13 +7,15 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool
 
+from graph.owners import owner_of
 from nodes.models.embedders import MiniLM
 from nodes.observe.retriever import CorpusRetriever
 from nodes.protocols import EmbedderParams
 from nodes.resources import Resources
-from nodes.retrieval.memory import MemoryPlace
+from nodes.retrieval.memory import MemoryPlace, owned_by
 from stores.text import one_line
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ def memory_tools(
 ) -> list[BaseTool]:
     """Return ``memory_search`` and, if it ``may_write``, ``memory_write``.
 
-    ``where`` are fields of :class:`MemoryPlace` (url, user, agent). Raises ``UserError`` where the
-    memory cannot be opened.
+    ``where`` are fields of :class:`MemoryPlace` (url, user, agent); without a user it is that of the
+    call's ``user_id``, else its thread's. Raises ``UserError`` where the memory cannot be opened.
     """
     place = place or MemoryPlace(**where)
     store = place.open()
@@ -42,7 +44,9 @@ def memory_tools(
         """Find what is remembered from earlier conversations about these words."""
         model = resources.embedder
         vector = model.embed([words])[0]
-        facts = store.search(place.namespace, vector, model.name, min(max(k, 1), _MOST), 0.0)
+        with owned_by(owner_of(ensure_config()["configurable"])):
+            namespace = place.namespace
+        facts = store.search(namespace, vector, model.name, min(max(k, 1), _MOST), 0.0)
         return "\n".join(map(_told, facts)) or "nothing is remembered"
 
     def memory_write(question: str, answer: str) -> str:
@@ -56,7 +60,8 @@ def memory_tools(
         turn = Turn(
             "tools", name, 0, question, answer, vectors[0], vectors[1], model.name, source="agent"
         )
-        is_new = store.write(place.namespace, turn) is not None
+        with owned_by(owner_of(ensure_config()["configurable"])):
+            is_new = store.write(place.namespace, turn) is not None
         return "remembered" if is_new else "this was remembered already"
 
     tools: list[BaseTool] = [StructuredTool.from_function(memory_search)]

@@ -1,9 +1,11 @@
 """Whose a served call is: its long-term memory is the caller's, and it names no places of the server.
 
-A server that knows its callers (``graph.serving``) says who asks in the run's config. What a caller may
+A server that knows its callers (``graph.serving``) says who asks in the run's config; without one it is
+the ``user_id`` of the config, or the thread alone. What a caller may
 swap for one call are nodes and their settings, not files, databases or other servers.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -16,12 +18,26 @@ from stores.errors import UserError
 
 #: The caller of a server without accounts: this machine's own user.
 LOCAL = "local"
+_LONGEST = 190  # letters of a thread's name that a user's has room for
 
 
 def caller_of(configurable: Mapping[str, Any]) -> str | None:
     """Return the account that asks, None where there are no accounts."""
     user = configurable.get("langgraph_auth_user_id")
     return None if user in (None, LOCAL) else str(user)
+
+
+def owner_of(configurable: Mapping[str, Any]) -> str:
+    """Return whose memory it is where the config names nobody: the ``user_id``'s, else the thread's.
+
+    So that two threads share nothing unless their caller says that they are one user's.
+    """
+    if user := configurable.get("user_id"):
+        return str(user)
+    thread = str(configurable.get("thread_id") or "")
+    if len(thread) > _LONGEST:
+        thread = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()
+    return f"thread {thread}" if thread else ""
 
 
 def require_no_places(overrides: Any) -> None:

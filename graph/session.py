@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from envs.protocols import Observation, takes_text
 from graph.agent import Agent
 from graph.build import NODES, Graph
+from graph.owners import owner_of
 from graph.state import State, overrides_of, validated
 from nodes.protocols import BuiltContext, Decision
 from stores.errors import UserError
@@ -363,7 +364,9 @@ class Session:
         return self._bound_with()
 
     def _bound_with(self, context: Mapping[str, Any] | None = None) -> Any:
-        return self.agent.bound(validated({**self.overrides, **overrides_of(context)}))
+        named = self.config["configurable"]
+        changed = validated({**self.overrides, **overrides_of(context)})
+        return self.agent.bound(changed, thread=self.thread_id, owner=owner_of(named))
 
     def _to_act(self) -> None:
         """Run up to, not into, the actor."""

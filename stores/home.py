@@ -1,5 +1,6 @@
 """Where Stategate keeps things: one folder for what is the user's, one for what can be made again."""
 
+import getpass
 import os
 import shutil
 import sys
@@ -40,6 +41,21 @@ def cache() -> Path:
     from platformdirs import user_cache_path
 
     return _folder(user_cache_path("stategate", appauthor=False), CACHE)
+
+
+def data_folder(data: str, world: str) -> str:
+    """Return where a world's ``data`` lies: "sample" itself, the "official" files, or a folder."""
+    if data == "official":
+        return str(home() / "data" / world)
+    return data if data == "sample" else str(Path(os.path.expandvars(data)).expanduser())
+
+
+def this_user() -> str:
+    """Return the name of the system's user who runs this."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's number without a name
+        return f"user-{os.getuid()}"
 
 
 def _folder(usual: Path, names: tuple[str, ...]) -> Path:

@@ -15,15 +15,20 @@ from stores.bank.bank import open_bank
 from stores.bank.state_bank import StateBank
 from stores.bank.trace_bank import TraceBank
 from stores.errors import UserError
+from stores.home import this_user
 
 
-def of_user(config: Config, user: str) -> Config:
-    """Return ``config`` with the long-term memory of ``user`` in its reader and its writers."""
+def of_user(config: Config, user: str | None) -> Config:
+    """Return ``config`` with the long-term memory of ``user`` in its reader and its writers.
+
+    Without a name those that name nobody are this system's user's: who types commands is one person.
+    """
     values: dict[str, Any] = config.model_dump(mode="json")
-    for item in (values["context"].get("memory"), *values["memory"]):
-        if item is not None and "place" in item:
-            item["place"]["user"] = user
-    return load_config(values)
+    items = (values["context"].get("memory"), *values["memory"])
+    places = [item["place"] for item in items if item is not None and "place" in item]
+    for place in places:
+        place["user"] = user or place["user"] or this_user()
+    return load_config(values) if places else config
 
 
 def thread_of(config: Config, thread: str) -> str:
@@ -31,8 +36,8 @@ def thread_of(config: Config, thread: str) -> str:
     place = next((p.place for p in config.memory if hasattr(p, "place")), None)
     reader = getattr(config.context, "memory", None)
     place = reader.place if place is None and reader is not None else place
-    user = place.user if place is not None else "default"
-    if user == "default" and not thread.startswith("user="):
+    user = (place.user if place is not None else None) or this_user()
+    if user == this_user() and not thread.startswith("user="):
         return thread
     return f"user={quote(user, safe='')}/{thread}"
 

@@ -8,8 +8,9 @@
 *Statements*: a marked one is found if one that was read has the same subject, shares at least half of
 the value's words (F1 of content words), and agrees on whether it is denied; with its time also the
 first day. *Merging*: pairs said by one speaker; ``done_wrongly`` is the share merged of those that must
-stay apart. *Gate*: likewise for what is refused. The marks were made by whoever wrote the rules, in one
-sitting, before the test half was run.
+stay apart. *Gate*: likewise for what is refused. *Changes*: likewise for first turns that second ones
+end; ``new_holds`` is how often what a correction says holds from then on. The marks were made by
+whoever wrote the rules, in one sitting, before the test half was run.
 """
 
 import tempfile
@@ -26,14 +27,19 @@ from nodes.resources import Resources
 from nodes.retrieval.remember import Memory
 from nodes.retrieval.statements import ModelStatements, State, statements_of
 from stores.errors import UserError
+from stores.memory.changes import CHANGES
 from stores.memory.records import Statement
 from stores.memory.times import spans
-from stores.runs import provenance, with_errors
+from stores.runs import with_errors
 from stores.text import words_of
 
 _FOLDER = Path(__file__).parent / "marked"
 #: Readers of times.
 TIMERS = ("times", "dateparser")
+#: What is counted by writing turns into a memory, and the mark of those where it is to be done.
+WRITTEN = {"merge": "same", "gate": "refuse", "changes": "ends"}
+_FILES = {"merge": "duplicates", "gate": "small_talk", "changes": "changes"}
+_PAIR = 2  # turns; what comes after them is what has to hold then
 SPEAKER, SAID = "Ana", datetime(2024, 5, 16, 12, tzinfo=UTC).timestamp()
 _ENOUGH = 0.5  # F1 of a value's words
 
@@ -79,9 +85,11 @@ def _turn(line: str) -> MarkedTurn:
     return MarkedTurn(text.strip(), tuple(found))
 
 
-def pairs(name: str) -> list[list[str]]:
-    """Return the rows of ``duplicates`` or ``small_talk``."""
-    lines = (line for line in _read(name).splitlines() if "|" in line and not line.startswith("#"))
+def pairs(name: str, split: str = "all") -> list[list[str]]:
+    """Return the rows of ``duplicates``, ``small_talk`` or ``changes`` (its part by split)."""
+    dev, _, test = _read(name).partition("[test]\n")
+    part = _read(name) if not test or split == "all" else dev if split == "dev" else test
+    lines = (line for line in part.splitlines() if "|" in line and not line.startswith("#"))
     return [[part.strip() for part in line.split("|")] for line in lines]
 
 
@@ -135,11 +143,10 @@ def run_statements(
     split: str = "test",
     embedder: Embedder | None = None,
     resources: Callable[[], Resources] | None = None,
-    command: Sequence[str] = ("run_statements",),
 ) -> dict[str, Any]:
     """Measure readers of statements, merging and the gate; return the summary."""
     turns = marked_turns(split)
-    args = {**provenance(command), "experiment": "statements", "split": split, "turns": len(turns)}
+    args = {"experiment": "statements", "split": split, "turns": len(turns)}
     nothing = {"read": 0, "hits": 0, "timed": 0}
     times = [
         Sample({"item": row[0]}, row, [{"marked": bool(row[1]), "right": False}])
@@ -155,13 +162,12 @@ def run_statements(
             ]
             for name in agents
         },
-        "merge": [_pair(f"{a} / {b}", mark, a, b) for mark, a, b in pairs("duplicates")],
-        "gate": [_pair(text, mark, text) for mark, text in pairs("small_talk")],
+        **{name: [_pair(row) for row in pairs(_FILES[name], split)] for name in WRITTEN},
     }
 
     def solver(name: str) -> Solver:
-        if name in ("merge", "gate"):
-            return _merging(embedder) if name == "merge" else _gating(embedder)
+        if name in WRITTEN:
+            return _writing(name, embedder)
         if name in TIMERS:
             return _timing(name)
         state = statements_of(
@@ -169,21 +175,20 @@ def run_statements(
         )
         return _reading(state)
 
-    task = Task(
-        [*agents, "merge", "gate"], lambda name: samples[name], solver, _summary, "turns", "turn"
-    )
+    task = Task([*agents, *WRITTEN], lambda name: samples[name], solver, _summary, "turns", "turn")
     return run_task(task, out, args)
 
 
-def _pair(item: str, mark: str, *texts: str) -> Sample:
-    return Sample({"item": item}, (mark, *texts), [{"mark": mark, "done": False}])
+def _pair(row: Sequence[str]) -> Sample:
+    return Sample({"item": " / ".join(row[1:3])}, row, [{"mark": row[0], "done": False}])
 
 
 def _reading(state: State) -> Solver:
     def solve(sample: Sample, attempt: Attempt) -> None:
         turn: MarkedTurn = sample.data
         before = _spent(state)
-        read = list(state(turn.text, SPEAKER, SAID))
+        # What only changes what was said before is none, and kept only where it changed something.
+        read = [s for s in state(turn.text, SPEAKER, SAID) if s.relation not in CHANGES]
         hits, timed, used = 0, 0, set()
         for marked in turn.statements:
             place = next(
@@ -247,25 +252,26 @@ def _iso(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
 
 
-def _merging(embedder: Embedder | None) -> Solver:
+def _writing(name: str, embedder: Embedder | None) -> Solver:
+    """Write one or two turns into a memory of their own, and say whether it did what is counted."""
+
     def solve(sample: Sample, attempt: Attempt) -> None:
-        mark, a, b = sample.data
+        mark, *texts = sample.data
+        new = texts.pop() if len(texts) > _PAIR else ""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            memory = Memory(f"{folder}/m.sqlite", embedder=embedder, gated=False)
-            memory.remember(a, speaker=SPEAKER, at=SAID)
-            is_merged = memory.remember(b, speaker=SPEAKER, at=SAID).outcome == "merged"
-        attempt.rows[0] |= {"mark": mark, "done": is_merged}
-
-    return solve
-
-
-def _gating(embedder: Embedder | None) -> Solver:
-    def solve(sample: Sample, attempt: Attempt) -> None:
-        mark, text = sample.data
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            memory = Memory(f"{folder}/m.sqlite", embedder=embedder)
-            is_refused = memory.remember(text, speaker=SPEAKER, at=SAID).outcome == "refused"
-        attempt.rows[0] |= {"mark": mark, "done": is_refused}
+            memory = Memory(f"{folder}/m.sqlite", embedder=embedder, gated=name == "gate")
+            first, *_, last = [
+                memory.remember(text, speaker=SPEAKER, at=SAID) for text in texts
+            ] * 2
+            rows = memory.store.timeline(memory.namespace) if new else []
+        done = {
+            "gate": last.outcome == "refused", "merge": last.outcome == "merged",
+            "changes": first.fact in last.closed,
+        }  # fmt: skip
+        attempt.rows[0] |= {"mark": mark, "done": done[name]}
+        if new:
+            holds = [r["value"] for r in rows if r["fact_id"] == last.fact and not r["valid_to"]]
+            attempt.rows[0]["holds"] = any(new.lower() in value.lower() for value in holds)
 
     return solve
 
@@ -274,11 +280,13 @@ def _summary(rows: Sequence[Row]) -> Summary:
     table = []
     for name in dict.fromkeys(row["agent"] for row in rows):
         own = [row for row in rows if row["agent"] == name]
-        if name in ("merge", "gate"):
-            wanted = "same" if name == "merge" else "refuse"
-            right = [float(r["done"]) for r in own if r["mark"] == wanted]
-            wrong = [float(r["done"]) for r in own if r["mark"] != wanted]
-            figures = with_errors({"done_rightly": right, "done_wrongly": wrong})
+        if name in WRITTEN:
+            parts = {
+                "done_rightly": [float(r["done"]) for r in own if r["mark"] == WRITTEN[name]],
+                "done_wrongly": [float(r["done"]) for r in own if r["mark"] != WRITTEN[name]],
+                "new_holds": [float(r["holds"]) for r in own if "holds" in r],
+            }
+            figures = with_errors({key: values for key, values in parts.items() if values})
             table.append({"agent": name, "n": len(own), **figures})
             continue
         if name in TIMERS:

@@ -7,7 +7,8 @@
 The held-out questions (``marked/answerable.yaml``) are asked through the graph, each on a thread of its
 own without long-term memory. The chance is fitted on other questions: multi-hop ones that others marked
 and those of the sample corpus, each put twice, with the documents that bear the evidence and without
-them. The label is whether the sentence that would be quoted holds the answer.
+them, and those of six corpora of our own (``marked/answerable_dev.yaml``). The label is whether the
+sentence that would be quoted holds the answer.
 """
 
 import hashlib
@@ -64,7 +65,6 @@ def run_answers(
     config: str = "qa",
     overrides: Sequence[str] = (),
     limit: int | None = None,
-    command: Sequence[str] = ("run_answers",),
 ) -> dict[str, Any]:
     """Ask the held-out questions and return the summary; ``limit`` is of each corpus and kind."""
     asked, corpora, sha256 = held_out()
@@ -79,7 +79,6 @@ def run_answers(
         for one in chosen
     ]
     args = {
-        **provenance(command),
         "data": {"name": "answerable", "sha256": sha256},
         "config": config,
         "overrides": list(overrides),
@@ -185,6 +184,14 @@ def _development(data: str | None) -> Iterator[tuple[str, str, list[str], list[s
             titles = [d.title or d.id for d in kept_documents]
             texts = [d.text for d in kept_documents]
             yield f"sample-{number}", asked.question, titles, texts, [p.lower() for p in held]
+    raw = files("evals.qa").joinpath("marked", "answerable_dev.yaml").read_text("utf-8")
+    for part in yaml.safe_load(raw):
+        heads = [text.strip().partition("\n") for text in part["documents"].values()]
+        titles, texts = [h[0].lstrip("# ") for h in heads], [" ".join(h[2].split()) for h in heads]
+        for line in (*part["answered"], *part["same"]):
+            question, _, right = line.partition(" :: ")
+            found = [word.lower() for word in right.split("|") if word]
+            yield part["corpus"], question, titles, texts, found
 
 
 def fit(out: str, data: str | None = None) -> dict[str, Any]:
@@ -239,7 +246,7 @@ def fit(out: str, data: str | None = None) -> dict[str, Any]:
         "right_kept": round(float((chances >= 0.5)[y == 1].mean()), 3),
         "wrong_kept": round(float((chances >= 0.5)[y == 0].mean()), 3),
     }
-    args = {**provenance(sys.argv), "data": {"name": "multihop dev, sample"}, "seed": 0}
+    args = {**provenance(), "data": {"name": "multihop dev, sample"}, "seed": 0}
     write_json(Path(out) / "args.json", args, indent=1)
     tests = {"rows": [{"agent": "chance", **{k: table[k] for k in list(table)[4:]}}], "tests": []}
     write_json(Path(out) / "summary.json", tests, indent=1)

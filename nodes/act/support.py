@@ -15,6 +15,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from nodes.act.asked import holds
 from nodes.protocols import BuiltContext, Embedder, Vector
 from nodes.retrieval.quoting import unquote
 from stores.corpus.lexical import words
@@ -123,24 +124,6 @@ def sources_of(text: str, quotable: Sequence[Quotable], embedder: Embedder) -> s
     return f"sentences from {'; '.join(cited)}"
 
 
-#: What is asked for, by the question's words, and how a sentence that holds it looks.
-_WANTS = (
-    (re.compile(r"\b(?:when|what (?:year|date|day|month|time)|since|until)\b", re.I),
-     re.compile(r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|"
-                r"december|monday|tuesday|wednesday|thursday|friday|saturday|sunday|century|noon|"
-                r"midnight|spring|summer|autumn|winter|every (?:day|week|month|year))\b", re.I)),
-    (re.compile(r"\b(?:how (?:many|much|long|old|far|high|deep|tall|big|large|often|fast|hot|heavy)|"
-                r"what (?:number|share|percentage|amount|size|height|depth|length|total))\b", re.I),
-     re.compile(r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|forty|"
-                r"fifty|sixty|hundred|thousand|million|half|third|quarter|dozen|once|twice|daily|weekly|"
-                r"monthly|yearly)\b", re.I)),
-    (re.compile(r"\b(?:who|whose|whom|which (?:person|man|woman|author|company|team))\b", re.I),
-     re.compile(r"\b[A-Z][\w'-]+")),
-    (re.compile(r"\b(?:where|which (?:city|town|country|place)|what (?:city|country|place))\b", re.I),
-     re.compile(r"\b[A-Z][\w'-]+|\b(?:in|at|on|near|under|behind|beside) the\b")),
-    (re.compile(r"\bwhy\b", re.I),
-     re.compile(r"\b(?:because|since|so|due|cause[sd]?|reason|why|makes?|to)\b", re.I)),
-)  # fmt: skip
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][\w'-]+")
 
 
@@ -190,8 +173,6 @@ def features(
     total = sum(rarity.values()) or 1.0
     names = {stem for name in _NAME.findall(question) for stem in words(name)}
     everywhere = set().union(*holders)
-    wanted = [look for ask, look in _WANTS if ask.search(question)]
-    novel = " ".join(w for w in one.text.split() if not set(words(w)) & set(asked))
     others = [float(s) for s, o in zip(scores, quotable, strict=True) if o.title != one.title]
     return [
         float(scores[best]),
@@ -200,7 +181,7 @@ def features(
         float(sum(rarity[w] for w in asked if w in own) / total),
         len(names - own) / max(len(names), 1),
         float(bool(names - everywhere)),
-        float(all(look.search(novel) for look in wanted)) if wanted else 0.5,
+        holds(question, one.text),
         float(scores[best]) - max(others, default=0.0),
         float(sum(rarity[w] for w in asked if w in everywhere) / total),
     ]

@@ -1,9 +1,13 @@
 """Which long-term memory, and whose part of it; shared by its writer and its reader."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stores.home import this_user
 from stores.loopback import from_environment
 
 if TYPE_CHECKING:
@@ -23,7 +27,10 @@ class MemoryPlace(BaseModel):
     url: str | None = Field(
         default=None, description="file, sqlite:/// or postgresql:// URL; by default this machine's"
     )
-    user: str = Field(default="default", min_length=1, max_length=200)
+    user: str | None = Field(
+        default=None, min_length=1, max_length=200,
+        description="whose; by default the call's user_id, else the conversation's own",
+    )  # fmt: skip
     agent: str = Field(default="stategate", min_length=1, max_length=200)
 
     def open(self) -> "LongTerm":
@@ -37,4 +44,17 @@ class MemoryPlace(BaseModel):
         """The part of the memory that is read and written."""
         from stores.memory.records import Namespace
 
-        return Namespace(self.user, self.agent)
+        return Namespace(self.user or _OWNER.get() or this_user(), self.agent)
+
+
+_OWNER: ContextVar[str] = ContextVar("owner", default="")
+
+
+@contextmanager
+def owned_by(owner: str) -> Iterator[None]:
+    """Let memories that name no user be ``owner``'s; without one they are this system's user's."""
+    token = _OWNER.set(owner)
+    try:
+        yield
+    finally:
+        _OWNER.reset(token)

@@ -37,14 +37,15 @@ class Memory:
         embedder: Embedder | None = None,
         extract: Extractor | None = None,
         state: State = stated,
-        user: str = "default",
+        user: str | None = None,
         agent: str = "stategate",
         gated: bool = True,
         most: int | None = MOST,
     ) -> None:
-        """Open it. ``extract`` reads entities (none by default), ``state`` what turns state.
+        """Open it: ``user``'s, without a name that of the system's user.
 
-        ``gated`` refuses small talk; above ``most`` facts those go that are missed least.
+        ``extract`` reads entities (none by default), ``state`` what turns state. ``gated`` refuses
+        small talk; above ``most`` facts those go that are missed least.
         """
         place = MemoryPlace(url=url, user=user, agent=agent)
         self.store: LongTerm = place.open()

@@ -55,6 +55,16 @@ class Changes:
     removed: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
+    @property
+    def read(self) -> list[str]:
+        """The documents that are there now."""
+        return [*self.added, *self.updated, *self.unchanged]
+
+    def extend(self, more: "Changes") -> None:
+        """Add what another ingest did."""
+        for name, items in vars(more).items():
+            getattr(self, name).extend(items)
+
 
 class Corpus:
     """Documents by name, or by a place of shared tables (``$STATEGATE_POSTGRES#notes``).

@@ -170,9 +170,29 @@ def _end_of_name(words: Sequence[str], start: int) -> int:
             if not _takes_of(words, start, end):
                 break
             end += 3
+        elif word == "and" and (shared := _end_of_pair(words, start, end)):
+            return shared
         else:
             break
     return end
+
+
+def _end_of_pair(words: Sequence[str], start: int, end: int) -> int:
+    """Return where a name of two with one head ends, 0 where these are two names.
+
+    "the Victoria and Albert Museum" is one: "the" stands before a single word, and the head, one
+    institution or thing, behind the second. In "the Louvre and the British Museum", "Ada Holt and Bern
+    University" and "the Nobel and Pulitzer Prizes" two are named.
+    """
+    first = start + (words[start] == "The")
+    has_article = first > start or (start > 0 and words[start - 1].lower() == "the")
+    if not has_article or end != first + 1 or words[first].lower() in _INSTITUTIONS:
+        return 0
+    last = end + 1
+    while last < len(words) and _is_capital(words[last]):
+        last += 1
+    is_head = last > end + 2 and words[last - 1].lower() in _INSTITUTIONS | _THINGS | _LEGAL
+    return last if is_head else 0
 
 
 def _ends_possessive(first: str, before: str, word: str) -> bool:

@@ -63,6 +63,8 @@ class Statement:
     """What a turn says of somebody, and for which time (Unix seconds).
 
     ``is_state`` says that a newer value replaces it (where one lives); an event only happens.
+    ``corrects`` are the words that the value stands in place of (see ``stores.memory.changes``); it is
+    looked at when the turn is written, and not kept.
     """
 
     subject: str
@@ -72,6 +74,7 @@ class Statement:
     is_state: bool = False
     valid_from: float | None = None
     valid_to: float | None = None
+    corrects: str = ""
 
 
 @dataclass(frozen=True)

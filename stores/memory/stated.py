@@ -7,7 +7,9 @@ people take one back. The chat model's extractor (``nodes.retrieval.statements``
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from stores.memory.changes import ALIKE, CORRECTED, FORMER, Change, change_of, is_retirement, joined
 from stores.memory.names import FUNCTION_WORDS, LETTERS, sentences, word_list
 from stores.memory.records import Statement
 from stores.memory.times import Span, spans
@@ -44,7 +46,7 @@ _STATES = {
     ("change", "to"): "uses",
 }  # fmt: skip
 #: Verbs of which the first person says that something has ended.
-_ENDS = frozenset("leave quit give stop sell cancel drop abandon".split())
+ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
 #: Verbs that stand alone where the subject goes without saying: "gave up coffee", "and works as ...".
 _SUBJECTLESS = frozenset(
     "gave started moved joined switched sold left quit works work lives live studies".split()
@@ -86,19 +88,50 @@ _LONGEST = 14  # words of a value
 def stated(text: str, speaker: str, at: float) -> list[Statement]:
     """Return what ``speaker`` states in ``text``, said at ``at`` (Unix seconds), in order."""
     found: list[Statement] = []
-    for sentence in sentences(text[:LETTERS]):
-        if sentence.rstrip().endswith("?"):
-            continue
-        subject = ""
-        for clause in filter(None, map(str.strip, filter(None, _SPLIT.split(sentence)))):
-            first = clause.split()[0].lower()
-            if subject and (first in _SUBJECTLESS or _looks_finite(first)):
-                clause = f"{subject} {clause}"
-            elif not subject and first in _SUBJECTLESS:
-                clause = f"I {clause}"
-            found += _of_clause(clause, speaker or "user", at)
-            subject = _subject_of(clause) or subject
+    for sentence in sentences(joined(text[:LETTERS])):
+        if not sentence.rstrip().endswith("?"):
+            found += _of_sentence(sentence, speaker or "user", at)
     return list(dict.fromkeys(found))
+
+
+def _of_sentence(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
+    change = change_of(sentence)
+    told = list(_of_clauses(change.rest, speaker, at))
+    if change.is_denied:
+        told = [replace(s, negated=not s.negated, is_state=False) for s in told]
+    elif change.standing:
+        told = [replace(s, corrects=_stands_for(change, s, speaker)) for s in told]
+    yield from told
+    is_told = any(s.negated and _key_words(change.what) <= _key_words(s.value) for s in told)
+    if change.kind and not is_told:
+        corrects = change.what if change.kind == CORRECTED else ""
+        yield Statement(speaker, change.kind, change.new or change.what, corrects=corrects)
+    if is_retirement(sentence):
+        yield from (_statement(speaker, r, "", (), negated=True) for r in ("works at", "works as"))
+
+
+def _stands_for(change: Change, statement: Statement, speaker: str) -> str:
+    """Return what a statement stands in place of; of others' affairs one is thought to be told once."""
+    if change.what and not change.kind:
+        return change.what
+    is_own = statement.subject == speaker
+    return FORMER if change.standing == ALIKE and not is_own else change.standing
+
+
+def _key_words(text: str) -> set[str]:
+    return set(text.lower().split())
+
+
+def _of_clauses(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
+    subject = ""
+    for clause in filter(None, map(str.strip, filter(None, _SPLIT.split(sentence)))):
+        first = clause.split()[0].lower()
+        if subject and (first in _SUBJECTLESS or _looks_finite(first)):
+            clause = f"{subject} {clause}"
+        elif not subject and first in _SUBJECTLESS:
+            clause = f"I {clause}"
+        yield from _of_clause(clause, speaker, at)
+        subject = _subject_of(clause) or subject
 
 
 def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
@@ -113,7 +146,6 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
         yield _statement(speaker, "uses", _value(switch["old"]), when, negated=True)
         yield _statement(speaker, "uses", _value(switch["new"]), when, is_state=True)
         return
-    is_over = bool(re.search(r"\b(?:any ?more|any longer|no longer|after all)\b", clause, re.I))
     tokens = [match[0] for match in _TOKEN.finditer(bare)]
     start = next((i for i, t in enumerate(tokens) if _is_subject(tokens, i)), None)
     if start is None:
@@ -123,7 +155,7 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
     verb, place, denied, was_be = _verb(tokens, end)
     if verb is None:
         return
-    denied = denied or (is_over and denied) or bool(re.search(r"\bno longer\b", clause, re.I))
+    denied = denied or bool(re.search(r"\bno longer\b", clause, re.I))
     rest = tokens[place:]
     yield from _read(speaker, subject, verb, rest, was_be, denied, when)
 
@@ -192,7 +224,7 @@ def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, boo
     is_participle = word.endswith("ing") or word.endswith("ed") or word in _IRREGULAR
     if was_be and not is_participle:
         return "be", place, denied, True
-    return _base(word), place + 1, denied, was_be
+    return base_of(word), place + 1, denied, was_be
 
 
 def _is_contracted(tokens: Sequence[str], place: int) -> bool:
@@ -244,7 +276,7 @@ def _read(
     value = _value(words)
     preposition, _, after = value.partition(" ")
     preposition = preposition.lower()
-    if first in _PRONOUNS and verb in _ENDS and not denied:
+    if first in _PRONOUNS and verb in ENDINGS and not denied:
         if verb == "give" and preposition != "up":
             yield _statement(speaker, verb, value, when)
             return
@@ -255,7 +287,7 @@ def _read(
         doing, _, what = ended.partition(" ")
         yield _statement(speaker, verb, ended, when, negated=True)
         if verb in ("stop", "quit", "give") and doing.endswith("ing") and what:
-            yield _statement(speaker, _base(doing.lower()), what, when, negated=True)
+            yield _statement(speaker, base_of(doing.lower()), what, when, negated=True)
         return
     if first in _PRONOUNS and verb == "hand" and "notice" in value:
         place = value.rpartition(" at ")[2] if " at " in value else ""
@@ -310,7 +342,21 @@ def _value(text: str) -> str:
     return re.sub(r"\s+([.,!?])", r"\1", " ".join(words))
 
 
-def _base(verb: str) -> str:
+def is_past(relation: str, text: str) -> bool:
+    """Say whether ``text`` has the verb ``relation`` in the past alone: "lent", but not "is called"."""
+    words = re.findall(r"[\w'’]+", text.lower())
+    before = ["", *words]
+    return any(
+        (word in _IRREGULAR or word.endswith("ed"))
+        and base_of(word) == relation
+        and not before[i].endswith(
+            ("is", "am", "are", "been", "'s", "'m", "'re", "’s", "’m", "’re")
+        )
+        for i, word in enumerate(words)
+    )
+
+
+def base_of(verb: str) -> str:
     """Return the base form of a verb, near enough to compare."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]

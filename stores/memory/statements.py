@@ -7,10 +7,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from stores.memory import database as tables
+from stores.memory.changes import ALIKE, CHANGES, CORRECTED, FORMER, OFF, OVER, RETRACTED, SAME_KIND
 from stores.memory.database import among, within
 from stores.memory.names import word_list
 from stores.memory.records import TRUSTED, Namespace, Turn
+from stores.memory.stated import is_past
 from stores.memory.times import spans
+from stores.text import words_of
 
 _DISLIKE = tuple(word_list("verbs_of_disliking"))
 #: Relations of which one denies what another said.
@@ -20,6 +23,7 @@ _FAMILIES = (
 )
 #: Verbs that say that what one had or did is over.
 _ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
+_NAME = re.compile(r"\b[A-Z][\w'’-]+")
 _ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
 
 
@@ -44,12 +48,20 @@ def write_statements(
             **vars(statement), "subject": _key(statement.subject), "valid_from": start,
             "relation": _key(statement.relation), "value_key": _value_key(statement.value),
         }  # fmt: skip
+        corrects = row.pop("corrects")
+        changed = _changed(db, namespace, row, corrects, turn, fact, trust)
+        if not changed and row["relation"] in CHANGES:
+            continue
+        for other in changed:
+            _close(db, other, min(start, now), fact)
+            closed.append(int(other.fact_id))
+        if changed and row["relation"] == CORRECTED:
+            row |= _corrected(changed[0], statement.value, corrects)
+        row["is_state"] = statement.is_state or bool(changed and corrects)
         known = [other for other in _known(db, namespace, row, trust) if other.fact_id != fact]
         ended = [o for o in known if _starts(o) <= start and o.closed_by is None and _ends(row, o)]
         for other in ended:
-            change = {"valid_to": start, "closed_by": fact}
-            here = tables.statements.c.id == other.id
-            db.execute(tables.statements.update().where(here).values(**change))
+            _close(db, other, start, fact)
             closed.append(int(other.fact_id))
         later = [o for o in known if _starts(o) > start and _ends(_mapping(o), _Row(row))]
         if later and statement.is_state and statement.valid_to is None:
@@ -60,6 +72,126 @@ def write_statements(
             )
         )
     return list(dict.fromkeys(closed))
+
+
+def _close(db: sa.Connection, other: Any, at: float, fact: int) -> None:
+    change = {"valid_to": at, "closed_by": fact}
+    here = tables.statements.c.id == other.id
+    db.execute(tables.statements.update().where(here).values(**change))
+
+
+def _changed(
+    db: sa.Connection,
+    namespace: Namespace,
+    row: Mapping[str, Any],
+    corrects: str,
+    turn: Turn,
+    fact: int,
+    trust: float,
+) -> list[Any]:
+    """Return the open statements that ``row`` says to be over, taken back or wrong, the newest first.
+
+    They are found by words, whatever relation they were said by. What one takes back or corrects is
+    one's own; whose end is told has to be named, or be of the one who tells it.
+    """
+    kind = row["relation"]
+    if not corrects and kind not in (OVER, OFF, RETRACTED):
+        return []
+    s, f, t = tables.statements.c, tables.facts.c, tables.turns.c
+    query = (
+        sa.select(
+            s.id, s.fact_id, s.subject, s.relation, s.value, s.is_state, s.valid_from,
+            f.question, f.speaker, t.thread_id,
+        )
+        .select_from(
+            tables.statements.join(tables.facts, f.id == s.fact_id).join(
+                tables.turns, t.id == s.turn_id
+            )
+        )
+        .where(
+            *within(tables.statements, namespace), s.fact_id != fact, s.closed_by.is_(None),
+            s.negated.is_(False), s.relation.not_in(CHANGES),
+        )
+        .order_by(s.at.desc(), s.id.desc())
+    )  # fmt: skip
+    if trust < TRUSTED:
+        query = query.where(f.trust < TRUSTED)
+    if corrects in (FORMER, ALIKE):
+        query = query.where(s.subject == row["subject"], s.relation.in_(_related(row["relation"])))
+        every = list(db.execute(query))
+        near = [o for o in every if _alike(o.value, row["value"])]
+        is_one = row["relation"] not in {word for family in _FAMILIES for word in family}
+        return near[:1] or (every[:1] if corrects == FORMER and is_one else [])
+    if kind in (OVER, OFF):
+        return [o for o in db.execute(query) if _is_over(row, o)]
+    said = db.execute(query.where(f.speaker == turn.speaker))
+    if kind == RETRACTED and row["value"]:
+        given = _stems(row["value"])
+        return [o for o in said if given and given <= _stems(f"{o.subject} {o.value} {o.question}")]
+    if corrects == SAME_KIND or kind == RETRACTED:
+        last = [o for o in said if o.thread_id == turn.thread_id]
+        last = [o for o in last if o.fact_id == last[0].fact_id]  # the newest of this talk
+        return (
+            last if kind == RETRACTED else [o for o in last if _place_of(o, row["value"], "")][:1]
+        )
+    others = list(said)
+    words = _words(corrects)
+    return (
+        [o for o in others if words <= _words(o.value)]
+        or [o for o in others if words <= _words(o.question)]
+    )[:1]
+
+
+def _is_over(row: Mapping[str, Any], old: Any) -> bool:
+    """Say whether what has ended is what ``old`` tells; what happened before it has happened."""
+    given, names = _stems(row["value"]), _stems(" ".join(_NAME.findall(row["value"])))
+    if not given:
+        return False
+    lasts = old.is_state or not is_past(old.relation, old.question)
+    value = _stems(old.value)
+    is_own = old.subject == row["subject"] or bool(names)
+    if given <= _stems(old.subject):
+        return lasts
+    if is_own and given <= value:
+        return lasts or row["relation"] == OFF
+    return bool(names) and row["relation"] == OFF and lasts and names <= value
+
+
+def _alike(one: str, other: str) -> bool:
+    """Say whether two values are of one form: they share a word that tells, or the preposition."""
+    first, second = (value.lower().split()[:1] for value in (one, other))
+    shared = first == second and len(one.split()) > 1 and not _ARTICLES.match(f"{one.lower()} ")
+    return shared or bool(_stems(one) & _stems(other))
+
+
+def _corrected(old: Any, new: str, corrects: str) -> dict[str, Any]:
+    """Return what the old statement says with the new words in the place of those they correct."""
+    place = _place_of(old, new, "" if corrects == SAME_KIND else corrects)
+    value = new if place is None else f"{old.value[: place[0]]}{new}{old.value[place[1] :]}"
+    return {
+        "subject": old.subject, "relation": old.relation, "value": value,
+        "value_key": _value_key(value),
+    }  # fmt: skip
+
+
+def _place_of(old: Any, new: str, words: str) -> tuple[int, int] | None:
+    """Return where in the old value stand ``words``, or without them what is of the kind of ``new``."""
+    if words:
+        pattern = re.escape(words)
+    elif dates := spans(old.value, 0.0) if spans(new, 0.0) else ():
+        pattern = re.escape(dates[0].text)
+    else:
+        pattern = r"\d[\d.,:]*" if new[:1].isdigit() else _NAME.pattern
+    match = re.search(pattern, old.value, re.IGNORECASE if words else 0)
+    return None if match is None else match.span()
+
+
+def _stems(text: str) -> set[str]:
+    return set(words_of(text))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def reopen(db: sa.Connection, facts: set[int], turns: set[int]) -> list[int]:

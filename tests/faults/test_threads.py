@@ -5,6 +5,7 @@ import multiprocessing
 import pytest
 
 from graph import build_graph, load_config
+from stores.home import this_user
 from stores.memory.long_term import open_long_term
 from stores.memory.records import Namespace
 from stores.traces.store import TraceStore
@@ -43,7 +44,7 @@ def settings(tmp_path, monkeypatch):
     }
 
 
-def _ask(settings, things, user="default", barrier=None):
+def _ask(settings, things, user=None, barrier=None):
     from graph.session import Session
 
     config = of_user(load_config(settings), user)
@@ -62,9 +63,9 @@ def _in_process(settings, *things, **more):
     return process
 
 
-def asked(settings, user="default"):
+def asked(settings, user=None):
     memory = open_long_term(settings["memory"][1]["place"]["url"])
-    return sorted(turn["question"] for turn in memory.turns(Namespace(user)))
+    return sorted(turn["question"] for turn in memory.turns(Namespace(user or this_user())))
 
 
 def test_three_processes_on_one_thread_keep_three_turns_everywhere(settings):
@@ -110,8 +111,9 @@ def test_the_same_thread_of_another_user_is_another_thread(settings):
         for user, thread in (
             ("a", "b/c"),
             ("a/b", "c"),
-            ("default", "user=a/b/c"),
+            (None, "user=a/b/c"),
             ("default", "t"),
+            (None, "t"),
         )
     }
-    assert len(names) == 4
+    assert len(names) == 5

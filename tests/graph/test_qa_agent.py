@@ -52,9 +52,9 @@ def settings(tmp_path, folder):
     }
 
 
-def asked(graph, question, thread="t", **more):
+def asked(graph, question, thread="t", user="ana", **more):
     task = {"task": {"question": question}}
-    return graph.invoke(task, {"configurable": {"thread_id": thread}}, **more)
+    return graph.invoke(task, {"configurable": {"thread_id": thread, "user_id": user}}, **more)
 
 
 def answer(out):
@@ -62,7 +62,7 @@ def answer(out):
 
 
 def built(graph, question, thread="t") -> BuiltContext:
-    config = {"configurable": {"thread_id": thread}}
+    config = {"configurable": {"thread_id": thread, "user_id": "ana"}}
     for update in graph.stream({"task": {"question": question}}, config, stream_mode="updates"):
         if "build_context" in update:
             return update["build_context"]["context"]
@@ -70,7 +70,9 @@ def built(graph, question, thread="t") -> BuiltContext:
 
 
 def facts(settings):
-    return LongTerm(f"sqlite:///{settings['context']['memory']['place']['url']}").facts(Namespace())
+    return LongTerm(f"sqlite:///{settings['context']['memory']['place']['url']}").facts(
+        Namespace("ana")
+    )
 
 
 def test_a_question_is_answered_from_the_corpus_and_its_reward_comes_from_the_gold(settings):
@@ -135,12 +137,20 @@ def test_long_term_memory_crosses_sessions_and_stays_with_its_user(settings):
     assert "Albatros" not in answer(out)
 
 
+def test_without_a_user_memory_is_the_threads_own(settings):
+    graph = build_graph(load_config(settings))
+    asked(graph, "My boat is called Albatros.", "monday", user=None)
+    assert "Albatros" in answer(asked(graph, "What is my boat called?", "monday", user=None))
+    assert "Albatros" not in answer(asked(graph, "What is my boat called?", "tuesday", user=None))
+    assert "Albatros" not in answer(asked(graph, "What is my boat called?", "w", user="ana"))
+
+
 def test_what_was_recalled_and_what_was_left_out_is_streamed(settings):
     settings["context"]["memory"]["facts"] = 1
     graph = build_graph(load_config(settings))
     for thread, question in enumerate(("What is my boat called?", "Where does my boat lie?")):
         asked(graph, question, f"s{thread}")
-    config = {"configurable": {"thread_id": "s9"}}
+    config = {"configurable": {"thread_id": "s9", "user_id": "ana"}}
     task = {"task": {"question": "What about my boat?"}}
     told = [e for e in graph.stream(task, config, stream_mode="custom") if "recalled" in e]
     reasons = [one["left_out"] for one in told[0]["recalled"]]

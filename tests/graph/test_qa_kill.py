@@ -12,6 +12,7 @@ from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace
 
 CONFIG = {"configurable": {"thread_id": "k"}}
+MINE = Namespace("thread k")
 QUESTION = "What is a brinicle?"
 
 
@@ -59,12 +60,12 @@ def test_a_kill_between_answer_and_write_loses_no_turn_and_writes_none_twice(set
     child.join(120)
     assert child.exitcode == -signal.SIGKILL
     memory = LongTerm(f"sqlite:///{settings['context']['memory']['place']['url']}")
-    assert len(memory.facts(Namespace())) == len(memory.turns(Namespace())) == (when == "after")
+    assert len(memory.facts(MINE)) == len(memory.turns(MINE)) == (when == "after")
     graph = build_graph(load_config(settings))
     assert graph.get_state(CONFIG).next == ("write_memory",)
     out = graph.invoke(None, CONFIG)
     assert out["done"]
-    (fact,) = memory.facts(Namespace())
+    (fact,) = memory.facts(MINE)
     assert (fact.question, fact.times, len(fact.turns)) == (QUESTION, 1, 1)
     assert [m.type for m in out["messages"]] == ["human", "ai"]
     assert len(graph.get_state(CONFIG).values["events"]) == 2

@@ -203,7 +203,7 @@ def test_each_callers_memory_is_its_own():
     users = [params.place.user for params in mine.memory if hasattr(params, "place")]
     assert users == ["ann"]
     assert mine.context.memory.place.user == "ann"
-    assert config.context.memory.place.user == "default"
+    assert config.context.memory.place.user is None
 
 
 def test_the_refusal_is_an_http_one(server):

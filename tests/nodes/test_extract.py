@@ -6,6 +6,7 @@ from langchain_core.messages import HumanMessage
 from envs.protocols import ANSWER, answered
 from graph.config import load_config
 from nodes.act.answer import Extract
+from nodes.act.asked import holds
 from nodes.act.support import NOTED, NOTHING_FOUND
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
@@ -72,3 +73,20 @@ def test_a_second_sentence_must_be_near_too():
 def test_a_statement_is_acknowledged():
     told = decide("My name is Zoe and my boat is called Halcyon", PASSAGE)
     assert answered(told.action) == NOTED
+
+
+@pytest.mark.parametrize(
+    ("question", "there", "not_there"),
+    [
+        ("What does the tram cost?", "The tram costs 3 crowns.", "The tram runs all night."),
+        ("How old is the oak?", "The oak is 400 years old.", "The oak stands by the gate."),
+        ("How high is the dam?", "The dam is 90 metres high.", "The dam was built in 1961."),
+        ("Who painted the hall?", "It was painted by Ona Reyes.", "The hall was painted white."),
+        ("When does the pool open?", "The pool opens at nine.", "The pool is open to dogs."),
+        ("How many bees live there?", "Some 4,000 bees live there.", "Bees live there."),
+    ],
+)
+def test_a_sentence_answers_only_with_the_kind_of_thing_that_is_asked_for(
+    question, there, not_there
+):
+    assert (holds(question, there), holds(question, not_there)) == (1.0, 0.0)

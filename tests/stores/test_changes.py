@@ -96,3 +96,59 @@ def test_small_talk_is_refused_with_a_reason(memory, text):
 @pytest.mark.parametrize("text", ["My name is Bo.", "I am 34.", "No, I hate cheese.", "Tomorrow!"])
 def test_short_turns_that_tell_something_are_kept(memory, text):
     assert memory.remember(text, speaker="Ana").outcome == "stored"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now"),
+    [
+        ("I am flying to Rome in June.", "I said Rome, but I meant Milan.", "Milan"),
+        ("I am flying to Rome in June.", "Did I say Rome? I meant Milan.", "Milan"),
+        ("Our caterer is called Brandt.", "It's Brand, not Brandt.", "Brand"),
+        ("The ferry leaves at 9:40.", "That should be 9:20.", "9:20"),
+        ("My cousin lives in Peru.", "I was wrong about my cousin: she lives in Chile.", "Chile"),
+        ("The spare key is under the pot.", "The spare key is in the shed, not under the pot.", "shed"),
+        ("I have a dog called Rex.", "Rex died.", ""),
+        ("I have a dog called Rex.", "We had to put Rex down on Monday.", ""),
+        ("I own a kayak.", "Somebody stole my kayak.", ""),
+        ("I teach at the music school.", "My contract with the music school has ended.", ""),
+        ("We are going to Lisbon in May.", "The trip to Lisbon is off.", ""),
+        ("I'm allergic to peanuts.", "Please forget what I said about peanuts.", ""),
+        ("I play chess on Fridays.", "It isn't true that I play chess.", ""),
+    ],
+)  # fmt: skip
+def test_a_change_names_what_was_said_and_not_how(memory, before, after, now):
+    old = memory.remember(before, at=FIRST, speaker="Ana").fact
+    new = memory.remember(after, at=THEN, speaker="Ana")
+    assert new.closed == (old,)
+    rows = memory.store.timeline(memory.namespace)
+    holding = [r["value"] for r in rows if not r["valid_to"] and not r["negated"]]
+    assert any(now in value for value in holding) if now else not holding
+    memory.forget(ids=[new.fact])
+    assert [f.valid_to for f in memory.store.facts(memory.namespace)] == [None]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("I have a dog called Rex.", "Our neighbour's dog died."),
+        ("I have a dog called Rex.", "Rex nearly died last year."),
+        ("I walked Rex along the canal.", "Rex died."),
+        ("I like jazz.", "Don't forget that I like jazz."),
+        ("I am flying to Rome in June.", "I said hello to Milan."),
+        ("We are going to Lisbon in May.", "The trip to Porto is off."),
+        ("I have two cats.", "Correction: I have a canary."),
+    ],
+)
+def test_what_only_sounds_like_a_change_ends_nothing(memory, before, after):
+    memory.remember(before, at=FIRST, speaker="Ana")
+    assert memory.remember(after, at=THEN, speaker="Ana").closed == ()
+
+
+def test_one_takes_back_what_oneself_said_and_others_may_tell_an_end(memory):
+    mine = memory.remember("I'm allergic to peanuts.", at=FIRST, speaker="Ana").fact
+    dog = memory.remember("I have a dog called Rex.", at=FIRST, speaker="Ana").fact
+    other = memory.remember("Forget what I said about peanuts.", at=THEN, speaker="Ben")
+    assert (mine, other.closed) == (mine, ())
+    assert memory.remember("Rex passed away.", at=THEN, speaker="Ben").closed == (dog,)
+    liar = memory.remember("Rex came back. I said Rex, but I meant Max.", source="tool:web")
+    assert liar.closed == ()

@@ -12,7 +12,7 @@ from nodes.retrieval.entities import extractor_of
 from stores.errors import UserError
 from stores.memory.entities import other_names
 from stores.memory.long_term import LongTerm
-from stores.memory.names import kind_of, plain, sentences
+from stores.memory.names import kind_of, plain, proper_names, sentences
 from stores.memory.records import Entity, Namespace, Relation
 from tests.stores.test_long_term import turn
 
@@ -126,6 +126,21 @@ def test_other_names_are_those_of_the_sentence_that_holds_the_name(text, names):
 )
 def test_the_surroundings_of_a_name_say_what_it_names(name, text, kind):
     assert kind_of(name, text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("We met at the Victoria and Albert Museum.", ["Victoria and Albert Museum"]),
+        ("The Town and Country Planning Act was passed.", ["Town and Country Planning Act"]),
+        ("We saw the Louvre and the British Museum.", ["Louvre", "British Museum"]),
+        ("They stayed near the Tower and Hyde Park.", ["Tower", "Hyde Park"]),
+        ("I heard that Ada Holt and Bern University won.", ["Ada Holt", "Bern University"]),
+        ("He won the Nobel and Pulitzer Prizes.", ["Nobel", "Pulitzer Prizes"]),
+    ],
+)
+def test_a_name_of_two_with_one_head_is_one(text, names):
+    assert [plain(name.text) for name in proper_names(text)] == names
 
 
 def test_titles_articles_and_possessives_are_no_part_of_a_name():

@@ -13,7 +13,6 @@ from stores.bank.state_bank import StateBank
 from stores.corpus.vectors import collections
 from stores.errors import UserError
 from stores.memory.long_term import open_long_term
-from stores.memory.records import Namespace
 from stores.traces.store import TraceStore
 
 
@@ -65,14 +64,15 @@ def test_the_cluster_keeps_all_on_the_servers_and_a_backup_brings_it_back(server
     bank.bank.add([Entry(Row("r", "t", 5.0, {"move": "go"}), {"text": np.eye(4, dtype="f4")[0]})])
     assert bank.search({"text": np.eye(4)[0]}, 1)[0].row.id == "r"
 
-    facts = open_long_term(url).facts(Namespace())
+    [mine] = open_long_term(url).namespaces()
+    facts = open_long_term(url).facts(mine)
     files, _ = back_up(tmp_path / "b.tar.gz")
     servers("new")
     assert restore(tmp_path / "b.tar.gz") == files
     assert TraceStore("$STATEGATE_POSTGRES").events(episode["episode_id"]) == store.events(
         episode["episode_id"]
     )
-    assert len(open_long_term(os.environ["STATEGATE_POSTGRES"]).facts(Namespace())) == len(facts)
+    assert len(open_long_term(os.environ["STATEGATE_POSTGRES"]).facts(mine)) == len(facts) > 0
     assert len(collections(os.environ["STATEGATE_CHROMA"])) == 2
     again = StateBank("$STATEGATE_POSTGRES#state", "m/4", vectors="$STATEGATE_CHROMA")
     assert again.search({"text": np.eye(4)[0]}, 1)[0].row.data == {"move": "go"}

@@ -113,6 +113,14 @@ def test_memory_is_listed_searched_exported_forgotten_and_imported(notes, tmp_pa
     assert "Albatros" in call("memory", "list")
 
 
+def test_what_was_kept_before_users_were_told_apart_is_named():
+    where = ("--user", "default", "--embedder", "hashing")
+    call("memory", "remember", "My boat is called Pelican.", *where)
+    result = CliRunner().invoke(app, ["memory", "list"])
+    assert "default: name one with --user" in result.stderr
+    assert "Pelican" in call("memory", "list", "--user", "default")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -4,6 +4,7 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
+from stores.home import this_user
 from stores.memory.long_term import open_long_term
 from stores.memory.records import Namespace
 from ui.app.agents import Agents
@@ -74,6 +75,16 @@ def test_tabs_have_memories_of_their_own(talk, open_server):
     memory = open_long_term()
     assert len(memory.facts(Namespace(talk.settings["user"]))) == 1
     assert memory.facts(Namespace(other.settings["user"])) == []
+
+
+def test_tabs_of_one_browser_share_a_memory_and_two_browsers_none(open_server, tmp_path):
+    server = open_server()
+    owners = {"one": "a", "two": "a", "three": "b"}
+    for tab, owner in owners.items():
+        TabSessions(tmp_path / "tabs").write(f"{tab}/owner", {"owner": owner})
+    whose = [server.of(tab).config.memory[1].place.user for tab in owners]
+    assert whose[0] == whose[1] != whose[2]
+    assert this_user() not in whose
 
 
 def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):

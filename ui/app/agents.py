@@ -1,6 +1,7 @@
 """The graphs of one server: one a config, over one set of models and one checkpointer."""
 
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 from graph.build import Graph, build_graph
@@ -9,6 +10,7 @@ from graph.config import Config, load_config
 from graph.forgetting import Places
 from nodes.resources import Resources
 from nodes.retrieval.memory import MemoryPlace
+from stores.errors import UserError
 from stores.home import home
 from stores.memory.long_term import LongTerm
 
@@ -52,10 +54,11 @@ class Agents:
     def warm_up(self, config: Config) -> None:
         """Load what the first step needs (a chat model is started by the first step itself).
 
-        Raises ``UserError`` where something is missing.
+        What is missing is told by the page, where it matters.
         """
-        bound = self(config).agent.bound()  # type: ignore[attr-defined]
-        for params in (config.env, config.updater, config.context):
-            bound.resources.get(params)
-        if config.updater.kind != "none":
-            bound.resources.embedder.embed(["warm-up"])
+        with suppress(UserError):
+            bound = self(config).agent.bound()  # type: ignore[attr-defined]
+            for params in (config.env, config.updater, config.context):
+                bound.resources.get(params)
+            if config.updater.kind != "none":
+                bound.resources.embedder.embed(["warm-up"])

@@ -41,10 +41,10 @@ class Conversation(Turns):
         self.last: StepResult | None = None
         self.settings: dict[str, Any] = {
             "corpus": agents.questions.env.corpus, "context": "recall", "actor": "extract",
-            "user": user_of(tab),
         }  # fmt: skip
         #: The account or the browser that this tab belongs to, "" where nobody said.
         self.owner = str(((tabs.read(f"{tab}/owner") if tabs else None) or {}).get("owner", ""))
+        self.settings["user"] = "me" if self.owner else user_of(tab)
         self.thread = new_thread("ui-qa")
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None
         if kept is not None:
@@ -143,10 +143,8 @@ class Conversation(Turns):
             path = Path(file)
             progress(f"reading {path.name}", number, len(files))
             origin = f"upload:{path.name}"
-            changes = corpus.sync(origin, read_documents(path, path.name, origin))
-            for field in ("added", "updated", "unchanged", "removed", "skipped"):
-                getattr(total, field).extend(getattr(changes, field))
-        if not (total.added or total.updated or total.unchanged):
+            total.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
+        if not total.read:
             why = "; ".join(f"{s.id}: {s.why}" for s in total.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
         count = self._index(corpus, progress)
@@ -182,5 +180,5 @@ class Conversations(OpenTabs[Conversation]):
 
 
 def user_of(tab: str) -> str:
-    """Return whose long-term memory a tab reads and writes at first: its own."""
+    """Return whose long-term memory a tab reads and writes at first, where no browser is known."""
     return f"tab-{hashlib.sha256(tab.encode()).hexdigest()[:6]}"

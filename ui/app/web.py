@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -146,7 +145,7 @@ def serve(
     bound_to(host)
     agents = Agents(config)
     blocks = make_app(config, agents, messages)
-    threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
+    threading.Thread(target=agents.warm_up, args=(config,), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
@@ -165,8 +164,3 @@ def serve(
     if block:
         blocks.block_thread()
     return str(url)
-
-
-def _warm_up(agents: Agents, config: Config) -> None:
-    with suppress(UserError):  # the page tells it where it matters
-        agents.warm_up(config)

@@ -20,9 +20,7 @@ ASK_EXAMPLES = (
 CHAT_EXAMPLES = ("stategate chat --corpus notes --thread monday --config qa-stm",)
 _Corpus = Annotated[str | None, opt("A folder, or an ingested corpus.", metavar="FOLDER|NAME")]
 _Thread = Annotated[str | None, opt("A conversation to begin or to go on with.")]
-_User = Annotated[
-    str | None, opt("Whose long-term memory; without it, the one of this home's owner.")
-]
+_User = Annotated[str | None, opt("Whose long-term memory; by default yours.")]
 
 
 def ask(
@@ -101,7 +99,7 @@ def open_session(
     settled = load_config(config, [*extra, *(overrides or ())])
     if not settled.env.conversational:
         raise UserError(f"config '{config}' is no conversation: use one whose env is qa")
-    settled = of_user(settled, user) if user is not None else settled
+    settled = of_user(settled, user)
     graph = build_graph(durable(settled) if is_kept else settled)
     session = Session(graph, thread_of(settled, thread))
     names_corpus = any(

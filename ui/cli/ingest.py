@@ -105,14 +105,11 @@ def _read(
             else:
                 documents.append(read_web(name, fresh, max_bytes=max_bytes))
                 bar.update(1)
-            changes = corpus.sync(origin, documents)
-            for field in (*_COUNTED, "skipped"):
-                getattr(total, field).extend(getattr(changes, field))
-    if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:
-        first = total.skipped[0]
+            total.extend(corpus.sync(origin, documents))
+    if total.read or total.removed:
+        return total
+    for first in total.skipped:
         why = f"{first.id}: {first.why} (check the name, or the network)"
         raise UserError(f"nothing could be read: {why}")
-    if not any((total.added, total.updated, total.unchanged, total.removed)):
-        kinds = " ".join(SUFFIXES)
-        raise UserError(f"nothing to read in {', '.join(sources)}: it takes files of {kinds}")
-    return total
+    kinds = " ".join(SUFFIXES)
+    raise UserError(f"nothing to read in {', '.join(sources)}: it takes files of {kinds}")

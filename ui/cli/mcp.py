@@ -20,7 +20,7 @@ def mcp(
     corpus: Annotated[list[str] | None, opt("A folder or an ingested corpus; repeatable.")] = None,
     bank: Annotated[str | None, opt("A state bank.", metavar="FOLDER")] = None,
     db: Annotated[str | None, opt("The memory: a file or a URL.", metavar="FILE|URL")] = None,
-    user: Annotated[str, opt("Whose memory.")] = "default",
+    user: Annotated[str | None, opt("Whose memory; by default yours.")] = None,
     agent: Annotated[str, opt("Which agent's memory.")] = "stategate",
     embedder: Annotated[str, opt("The one that the memory was written with.")] = "minilm",
     read_only: Annotated[bool, opt("Nothing can be remembered.")] = False,
@@ -36,9 +36,10 @@ def mcp(
     from graph.memory_tools import corpus_tool, experience_tool, memory_tools
     from nodes.registry import registry
     from nodes.retrieval.memory import MemoryPlace
+    from stores.home import this_user
 
     model: Any = registry().parse("embedder", embedder)
-    place = MemoryPlace(url=db, user=user, agent=agent)
+    place = MemoryPlace(url=db, user=user or this_user(), agent=agent)
     tools = memory_tools(place, model, may_write=not read_only)
     corpora = corpus or []
     for number, name in enumerate(corpora, 1):

@@ -30,22 +30,27 @@ _Embedder = Annotated[str, opt("The one that the memory was written with.")]
 _AsOf = Annotated[str | None, opt("A day such as 2024-03-05: as it was then.")]
 _Traces = Annotated[str | None, opt("Of traces, if another.", metavar="FILE")]
 _Checkpoints = Annotated[str | None, opt("Of checkpoints, if others.", metavar="FILE|URL")]
-_TURNS = 4  # of a fact that the list names
+_TURNS = 4  # of a fact that the list names, and users
 _QUOTED = 8  # letters from which a forgotten text is looked for in what is left
-_User = Annotated[str, opt("Whose memory.")]
+_User = Annotated[str | None, opt("Whose memory; by default yours.")]
 _Agent = Annotated[str, opt("Which agent's memory.")]
 
 
 @memory_app.command("list")
 def list_(
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
     json_target: JsonFile = None,
 ) -> None:
     """List every fact, oldest first, with the turns it came from."""
     place = _place(db, user, agent)
-    _show(place.open().facts(place.namespace), json_target)
+    facts = place.open().facts(place.namespace)
+    _show(facts, json_target)
+    if others := [] if facts else [n.user for n in place.open().namespaces()]:
+        more = f" and {len(others) - _TURNS} more" if len(others) > _TURNS else ""
+        whose = f"of {', '.join(others[:_TURNS])}{more}: name one with --user"
+        say(f"of {place.namespace.user}; there is a memory {whose}", "yellow", stderr=True)
 
 
 @memory_app.command()
@@ -55,7 +60,7 @@ def search(
     as_of: _AsOf = None,
     embedder: _Embedder = "minilm",
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
     json_target: JsonFile = None,
 ) -> None:
@@ -76,7 +81,7 @@ def why(
     as_of: _AsOf = None,
     embedder: _Embedder = "minilm",
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
     json_target: JsonFile = None,
 ) -> None:
@@ -107,7 +112,7 @@ def why(
 @memory_app.command()
 def timeline(
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
     json_target: JsonFile = None,
 ) -> None:
@@ -146,7 +151,7 @@ def remember(
     thread: Annotated[str, opt("In which conversation.")] = "",
     embedder: _Embedder = "minilm",
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
     json_target: JsonFile = None,
 ) -> None:
@@ -173,7 +178,7 @@ def forget(
     checkpoints: _Checkpoints = None,
     embedder: _Embedder = "minilm",
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
     json_target: JsonFile = None,
 ) -> None:
@@ -234,7 +239,7 @@ def prove_forgotten(
 def export(
     target: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
 ) -> None:
     """Write the memory to a JSON Lines file, one turn a line, for `import`."""
@@ -247,7 +252,7 @@ def export(
 def import_(
     source: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
     db: _Db = None,
-    user: _User = "default",
+    user: _User = None,
     agent: _Agent = "stategate",
     embedder: Annotated[str, opt("To find the facts by.")] = "minilm",
 ) -> None:
@@ -268,16 +273,17 @@ def _embedder(kind: str) -> "Embedder":
     return Resources(None, load_config({"embedder": kind}).embedder).embedder
 
 
-def _memory(db: str | None, user: str, agent: str, embedder: str) -> "Memory":
+def _memory(db: str | None, user: str | None, agent: str, embedder: str) -> "Memory":
     from nodes.retrieval.remember import Memory
 
     return Memory(db, embedder=_embedder(embedder), user=user, agent=agent)
 
 
-def _place(db: str | None, user: str, agent: str) -> "MemoryPlace":
+def _place(db: str | None, user: str | None, agent: str) -> "MemoryPlace":
     from nodes.retrieval.memory import MemoryPlace
+    from stores.home import this_user
 
-    return MemoryPlace(url=db, user=user, agent=agent)
+    return MemoryPlace(url=db, user=user or this_user(), agent=agent)
 
 
 def _show(facts: "list[Fact]", json_target: str | None) -> None:

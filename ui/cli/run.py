@@ -58,13 +58,14 @@ def run(
         if is_wrong:
             raise UserError(why)
     from graph.config import load_config
+    from ui.memory import of_user
 
     shortcuts = {
         "actor.kind": actor, "llm.model": model, "context.budget": budget, "max_steps": max_steps,
     }  # fmt: skip
     # ``--set`` comes after the shortcuts and so wins.
     words = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
-    settled = load_config(config, [*words, *(overrides or ())])
+    settled = of_user(load_config(config, [*words, *(overrides or ())]), None)
     if episodes is None:
         play(settled, goal, task or (), json_target, thread, resume, show)
         return
@@ -302,7 +303,7 @@ def play_many(
     """
     import tempfile
 
-    from ui.cli.evaluating import command_line, finish, resumable
+    from ui.cli.evaluating import finish, resumable
 
     output.check_target(json_target)
     agents: dict[str, list[str]] = {config.context.kind: []}
@@ -312,5 +313,5 @@ def play_many(
         with resumable(out), output.working(f"playing {len(goals)} episodes"):
             from evals.worlds.live import run_live
 
-            summary = run_live(values, agents, goals, folder, (), 0, command_line())
+            summary = run_live(values, agents, goals, folder)
         finish(summary, folder, json_target, is_kept=out is not None)

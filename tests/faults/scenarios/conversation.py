@@ -65,7 +65,7 @@ class Passages:
 
 def work(folder, acknowledge):
     graph = _graph(folder)
-    done = {turn["question"] for turn in _memory(folder).turns(Namespace())}
+    done = {turn["question"] for turn in _memory(folder).turns(Namespace("thread t"))}
     for question in QUESTIONS:
         session = Session(graph, "t")
         if question in done and not _is_cut(session, question):
@@ -87,7 +87,7 @@ def _memory(folder):
 
 
 def check(folder, acknowledged):
-    turns = _memory(folder).turns(Namespace())
+    turns = _memory(folder).turns(Namespace("thread t"))
     asked = [turn["question"] for turn in turns]
     assert len(asked) == len(set(asked)), f"a turn is there twice: {asked}"
     for question, _ in acknowledged:
