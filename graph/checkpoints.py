@@ -303,7 +303,7 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
                     " where thread_id = %s and checkpoint_ns = %s",
                     (about["thread_id"], about.get("checkpoint_ns", "")),
                 ).fetchone()
-            sort_after(row and row["last"])
+            sort_after(str(row["last"]) if row and row["last"] else None)
             return super().get_tuple(config)
 
         def _dump_blobs(self, *args: Any) -> Any:
