@@ -8,13 +8,12 @@ back to. SQLite and PostgreSQL.
 import contextlib
 import sqlite3
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graph.checkpoint_parts import sweep
-from graph.checkpoints import SqliteCheckpoints
+from graph.checkpoints import SqliteCheckpoints, ticks_of
 from graph.postgres_parts import LOCK, SWEEP
 from stores.errors import UserError
 
@@ -81,10 +80,8 @@ def prune(
 
 
 def written_at(checkpoint_id: str) -> float:
-    """Return when a checkpoint was made (Unix time), which its id (a UUID of version 6) holds."""
-    number = uuid.UUID(checkpoint_id).int
-    ticks = (number >> 80) << 12 | (number >> 64) & 0xFFF
-    return ticks / 1e7 - _EPOCH
+    """Return when a checkpoint was made (Unix time)."""
+    return ticks_of(checkpoint_id) / 1e7 - _EPOCH
 
 
 def _prune_thread(saver: Any, thread: str, keep: int) -> int:
