@@ -318,11 +318,7 @@ class View:
         shown = [Fragment(text + "\n" * bool(chunk.actions))] if text else []
         if chunk.actions:
             lead = "To answer:" if chunk.role == "pinned" else "Commands:"
-            shown.append(Fragment(lead, role="lead"))
-            shown += [
-                Fragment((" | " if i else " ") + one_line(action), action)
-                for i, action in enumerate(chunk.actions)
-            ]
+            shown += listed(lead, chunk.actions, chunk.actions)
         return shown
 
     def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
@@ -384,6 +380,15 @@ class View:
 
 def _role_of(actions: Sequence[str]) -> Role:
     return "pinned" if ANSWER in actions else "commands"
+
+
+def listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:
+    """Return the line of some commands: ``lead``, then their labels with bars between."""
+    shown = [Fragment(lead, role="lead")] if lead else []
+    for i, (action, label) in enumerate(zip(actions, labels, strict=True)):
+        joint = " | " if i else " " if lead else ""
+        shown.append(Fragment(joint + one_line(label), action))
+    return shown
 
 
 # Actions as text -----------------------------------------------------------------------------------

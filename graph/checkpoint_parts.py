@@ -15,6 +15,7 @@ from typing import Any
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from graph.postgres_parts import REF
 from stores.errors import UserError
 
 #: Bytes up to which a value stands where it is used.
@@ -67,6 +68,8 @@ class PartsSerde(JsonPlusSerializer):
             return Packed(body=super().loads_typed(("msgpack", body)))
         if kind == WRITES:
             return PackedWrites(super().loads_typed(("msgpack", body)))
+        if kind == REF:
+            raise UserError("a checkpoint in the database is not whole: start another thread")
         return super().loads_typed(data)
 
 

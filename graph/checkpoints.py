@@ -245,16 +245,49 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         from psycopg.rows import dict_row
         from psycopg_pool import ConnectionPool, PoolTimeout
 
+        from graph.postgres_parts import taken_out, with_parts
+
     class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
-        """LangGraph's PostgreSQL saver, sync and async, over connections that come back."""
+        """LangGraph's PostgreSQL saver, sync and async, over connections that come back.
+
+        What a node writes is written again as its channel's value: a large one is a part, kept once
+        under its hash, and both rows name it.
+        """
+
+        SELECT_SQL = with_parts(PostgresSaver.SELECT_SQL)
+        # LangGraph's fast way reads the tables itself; the plain one asks get_tuple.
+        get_delta_channel_history = BaseCheckpointSaver.get_delta_channel_history
 
         def get_next_version(self, current: Any, channel: None) -> str:
-            """Count versions in 13 characters, and what makes them unique among forks.
+            """Count versions in 10 characters, the last four telling forks apart.
 
-            The package's 50 stand in each checkpoint once for every channel; they sort before these.
+            The package's 50 stand in each checkpoint once for every channel; they, and the 13 of
+            before, sort before these.
             """
-            count = 0 if current is None else int(str(current).partition(".")[0])
-            return f"{count + 1:08d}.{secrets.token_hex(2)}"
+            first, dot, _ = str(current or "0.").partition(".")
+            count = int(first) if dot else int(first[:6], 16)
+            return f"{count + 1:06x}{secrets.token_hex(2)}"
+
+        def _dump_blobs(self, *args: Any) -> Any:
+            rows, parts = taken_out(super()._dump_blobs(*args))
+            return [*parts, *rows]
+
+        def put_writes(
+            self, config: RunnableConfig, writes: Any, task_id: str, task_path: str = ""
+        ) -> None:
+            """See LangGraph."""
+            about = config["configurable"]
+            where = (about["thread_id"], about["checkpoint_ns"], about["checkpoint_id"])
+            rows, parts = taken_out(self._dump_writes(*where, task_id, task_path, writes))
+            is_special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
+            with self._cursor(pipeline=True) as cursor:
+                cursor.executemany(self.UPSERT_CHECKPOINT_BLOBS_SQL, parts)
+                cursor.executemany(
+                    self.UPSERT_CHECKPOINT_WRITES_SQL
+                    if is_special
+                    else self.INSERT_CHECKPOINT_WRITES_SQL,
+                    rows,
+                )
 
         def advisory_lock(self, thread: str) -> Callable[[], None] | None:
             """Take the turn of ``thread`` and return what ends it; None where another has it."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from graph.checkpoint_parts import sweep
 from graph.checkpoints import SqliteCheckpoints
+from graph.postgres_parts import LOCK, SWEEP
 from stores.errors import UserError
 
 #: Seconds between the calendar of UUIDs (1582) and that of clocks (1970).
@@ -118,18 +119,7 @@ def _prune_thread(saver: Any, thread: str, keep: int) -> int:
         done = [(statement, (thread, space, oldest_kept)) for statement in statements]
         _execute(saver, done, thread)
         if not isinstance(saver, SqliteCheckpoints):
-            _execute(
-                saver,
-                [
-                    (
-                        "delete from checkpoint_blobs b where b.thread_id = %s and b.checkpoint_ns = %s"
-                        " and not exists (select 1 from checkpoints c where c.thread_id = b.thread_id"
-                        " and c.checkpoint_ns = b.checkpoint_ns"
-                        " and c.checkpoint->'channel_versions'->>b.channel = b.version)",
-                        (thread, space),
-                    )
-                ],
-            )
+            _execute(saver, [(LOCK, ()), *((query, (thread, space)) for query in SWEEP)])
         gone += len(ids) - keep
     return gone
 

@@ -163,7 +163,8 @@ class _Tools:
         if not self._view.actions.accepts(action, page):
             free = next((a for a in page.actions if takes_text(a) and verb_of(a) == action), None)
             hint = f": write {free} with words of your own" if free else ""
-            return f"'{one_line(action)[:80]}' cannot be done here{hint}.\n\n{shown(page)}", at
+            listed = hint or ": copy one of the listed actions"
+            return f"{shown(page)}\n\n'{one_line(action)[:80]}' cannot be done here{listed}.", at
         session, after = self._world.step(at.session, action)
         return shown(after), Standing(session, after.reward, after.done, at.steps + 1)
 

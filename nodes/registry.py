@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
-from nodes.protocols import SLOTS, Params
+from nodes.protocols import SLOTS, ActorParams, ContextParams, EnvParams, Params
 from stores.errors import UserError
 
 GROUP = "stategate.nodes"
@@ -47,6 +47,15 @@ class Registry:
     def kinds(self, slot: str) -> dict[str, Kind]:
         """Return the kinds of ``slot``, by name."""
         return self.slots[slot]
+
+    def fitting(self, slot: str, env: EnvParams | None) -> list[str]:
+        """Return the names of a slot's kinds that work in the world ``env`` (all without one)."""
+        known = self.slots[slot].items()
+        return sorted(name for name, kind in known if env is None or kind.cls.fits(env))
+
+    def hint(self, slot: str, kind: str) -> str:
+        """Say in one line what a kind does, "" of one that is not here."""
+        return self.slots[slot][kind].hint if kind in self.slots[slot] else ""
 
     def add(self, cls: type[Params], owner: str) -> None:
         """Register a params class. Raises ``UserError`` if its kind is taken, naming both owners."""
@@ -93,7 +102,8 @@ def first_problem(error: ValidationError, known: Iterable[str] = ()) -> str:
         return _unknown_name(str(problem["loc"][0]), known)
     where = ".".join(str(part) for part in problem["loc"]) or "value"
     shown = repr(problem.get("input"))
-    got = f" (got {shown[:60]})" if problem["type"] != "missing" else ""
+    is_told = problem["type"] != "missing" and not where.endswith("key_env")  # it may be the key
+    got = f" (got {shown[:60]})" if is_told else ""
     return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"
 
 
@@ -149,3 +159,12 @@ def _identity(cls: Any) -> tuple[str, str]:
 
 def _place(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _of(slot: str) -> Any:
+    return BeforeValidator(lambda value: registry().parse(slot, value))
+
+
+#: What a kind has as a field that wraps another one of its slot.
+InnerContext = Annotated[SerializeAsAny[ContextParams], _of("context")]
+InnerActor = Annotated[SerializeAsAny[ActorParams], _of("actor")]

@@ -109,16 +109,14 @@ class Resources:
     def embedder_params(self) -> EmbedderParams:
         """The configured embedder's kind and settings. Raises ``UserError`` where there is none."""
         if self._embedder is None:
-            raise UserError("no embedder is configured: set embedder.kind")
+            fix = "set embedder.kind, such as embedder.kind=minilm"
+            raise UserError(f"this node needs an embedder: {fix}")
         return self._embedder
 
     @property
     def embedder(self) -> Embedder:
         """The configured embedder. Raises ``UserError`` where the config names none."""
-        if self._embedder is None:
-            fix = "set embedder.kind, such as embedder.kind=minilm"
-            raise UserError(f"this node needs an embedder: {fix}")
-        return cast(Embedder, self.get(self._embedder))
+        return cast(Embedder, self.get(self.embedder_params))
 
     @property
     def updater_params(self) -> UpdaterParams | None:

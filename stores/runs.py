@@ -19,6 +19,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -158,10 +159,10 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
-def provenance(command: Sequence[str]) -> dict[str, Any]:
-    """Return what identifies code and libraries: command, commit, package versions."""
+def provenance(command: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what identifies code and libraries: command (as typed, or given), commit, versions."""
     return {
-        "command": shlex.join(_shown(word) for word in command),
+        "command": shlex.join(_shown(word) for word in command or _typed()),
         "commit": _commit(),
         "versions": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
     }
@@ -225,6 +226,14 @@ def parse_numbers(text: str, what: str = "goals") -> list[int]:
 
 def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(strict(row)) + "\n"  # ASCII: lone surrogates of a broken model fit in too
+
+
+def _typed() -> list[str]:
+    program = Path(sys.argv[0])
+    if program.suffix == ".py" and program.is_relative_to(_ROOT):
+        parts = program.with_suffix("").relative_to(_ROOT).parts
+        return ["python", "-m", ".".join(p for p in parts if p != "__main__"), *sys.argv[1:]]
+    return [program.name, *sys.argv[1:]]
 
 
 def _shown(word: str) -> str:

@@ -6,8 +6,15 @@ from functools import lru_cache
 
 _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_PASSWORD = re.compile(r"(?<=://)([^/\s@:]*):([^/\s]*)@")
-_NAMED = re.compile(r"(?i)\b(password|passwd|api_key|token)=[^&\s'\"]+")
+#: A URL's password, a token in place of its user's name, a named secret, a key as providers write it.
+_SECRET = re.compile(
+    r"(?<=://)[^/\s@:\0]*:(?P<url>[^/\s\0]*)@"
+    r"|(?<=://)(?P<user>[^/\s@:\0]{20,})@"
+    r"|(?:(?<![a-z])(?:password|passwd|pwd|api[_-]?key|token|secret|signature)|(?<=[?&])key)"
+    r"(?:\s*=\s*|[\"']\s*:\s*)(?P<named>'[^'\0]*'|\"[^\"\0]*\"|[^&\s'\"\0]+)"
+    r"|\b(?:bearer\s+|sk-)(?P<bare>[\w.~+/-]{12,})",
+    re.IGNORECASE,
+)
 #: Words that say nothing of what a text is about.
 SMALL = frozenset(
     [
@@ -56,6 +63,13 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
+def secrets_in(text: str) -> list[tuple[int, int]]:
+    """Return from where to where passwords, tokens and keys stand in ``text``."""
+    return [found.span(str(found.lastgroup)) for found in _SECRET.finditer(text)]
+
+
 def without_password(text: str) -> str:
-    """Return ``text`` (a URL, or an error that holds one) without the passwords of its URLs."""
-    return _NAMED.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", text))
+    """Return ``text`` (a URL, or an error that holds one) without passwords, tokens and keys."""
+    for start, end in reversed(secrets_in(text)):
+        text = f"{text[:start]}***{text[end:]}"
+    return text

@@ -91,8 +91,18 @@ class _Died(Exception):
     """A worker is gone, with what it was doing."""
 
 
-def work(start: Start, jobs: Sequence[Any], crew: Crew) -> Iterator[Done]:
-    """Yield each job once, as it is done. Raises ``UserError`` where a worker cannot start."""
+def work(start: Start, jobs: Sequence[Any], crew: Crew | None) -> Iterator[Done]:
+    """Yield each job once, as it is done. Raises ``UserError`` where a worker cannot start.
+
+    Without a ``crew``, or with one of one, they are done here, one after another: ``start`` need not be
+    picklable then, and what a job raises is raised.
+    """
+    if crew is None or (crew.workers == 1 and crew.ray is None):
+        solvers: list[Solve] = []
+        start(solvers.append)
+        for job in jobs:
+            yield Done(job, solvers[0](job), None)
+        return
     place = Path(tempfile.gettempdir()) / f"stategate-crew-{secrets.token_hex(8)}"
     own = {**_PINNED, _CREW: str(place)}
     hire = _ray_hire(start, crew, own) if crew.ray else _process_hire(start, own)
@@ -382,31 +392,18 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def in_order(start: Start, jobs: Sequence[Any], crew: Crew | None, what: str) -> list[Any]:
-    """Return what comes of each job, in the order of the jobs, whoever was quicker.
+    """Return what comes of each job, in the order of the jobs, whoever was quicker (see :func:`work`).
 
-    Without a ``crew``, or with one of one, they are done here, one after another (``start`` need not be
-    picklable then). Raises ``UserError`` for a job that fails.
+    Raises ``UserError`` for a job that fails in a worker.
     """
     from tqdm import tqdm
 
     results: dict[int, Any] = {}
-    with tqdm(total=len(jobs), desc=what, disable=None) as bar:
-        if crew is None or (crew.workers == 1 and crew.ray is None):
-
-            def serve(solve: Solve) -> None:
-                for number, job in enumerate(jobs):
-                    results[number] = solve(job)
-                    bar.update()
-
-            start(serve)
-        else:
-            for pair, result, problem in work(
-                partial(_numbered, start), list(enumerate(jobs)), crew
-            ):
-                if problem is not None:
-                    raise UserError(f"{what}: {problem}")
-                results[pair[0]] = result
-                bar.update()
+    every = work(partial(_numbered, start), list(enumerate(jobs)), crew)
+    for (number, _), result, problem in tqdm(every, what, len(jobs), disable=None):
+        if problem is not None:
+            raise UserError(f"{what}: {problem}")
+        results[number] = result
     return [results[number] for number in range(len(jobs))]
 
 

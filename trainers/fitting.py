@@ -18,7 +18,8 @@ from torch.optim import Optimizer
 from tqdm import tqdm
 
 from stores.errors import UserError
-from stores.files import replacing, write_bytes, write_json
+from stores.files import write_bytes, write_json
+from stores.plots import new_plot, save_plot
 from stores.runs import mean
 from trainers.settings import Settings
 
@@ -108,12 +109,7 @@ def descend(
 
 def plot_history(history: History, path: Path, metric: str) -> None:
     """Draw every figure of ``history`` over the epochs, losses apart from the rest."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
+    figure, axes = new_plot(1, 2, figsize=(9, 3.2), layout="constrained")
     for name in dict.fromkeys(key for row in history for key in row if key != "epoch"):
         points = [(row["epoch"], row[name]) for row in history if name in row]
         axes[int("loss" not in name)].plot(*zip(*points, strict=True), marker=".", label=name)
@@ -121,9 +117,7 @@ def plot_history(history: History, path: Path, metric: str) -> None:
         axis.set(xlabel="epoch", title=title)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=110, format="png")
-    plt.close(figure)
+    save_plot(figure, path)
 
 
 def _waited(history: History, metric: str) -> int:

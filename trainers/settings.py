@@ -119,6 +119,24 @@ class ActorSettings(RecordedSettings, ReaderSettings):
     encoder: str = Field(default="lexical", description="what turns contexts into numbers")
 
 
+class DaggerSettings(Settings, ReaderSettings):
+    """The ``policy`` actor plays, and learns what a teacher would have done.
+
+    An epoch is ``games`` episodes, ``passes`` over their decisions and one held-out play.
+    """
+
+    data: str = Field(description="'sample', 'official' or a folder of the world's files")
+    course: str = Field(description="the module that names tasks, those held out, and the teacher")
+    start: str = Field(default="", description="a checkpoint to go on from; '' for none")
+    encoder: str = Field(default="general", description="what turns contexts into numbers")
+    embedder: Named = Field(default="hashing", description="that of the builders")
+    hidden: int = Field(default=128, ge=8)
+    games: int = Field(default=300, ge=1, description="episodes an epoch")
+    passes: int = Field(default=3, ge=1, description="over an epoch's decisions")
+    exam: int = Field(default=100, ge=1, description="tasks held out that decide what is kept")
+    max_steps: int = Field(default=20, ge=1)
+
+
 class ReinforceSettings(Settings, ReaderSettings):
     """The ``policy`` actor improves on the world's own reward.
 
@@ -161,6 +179,7 @@ TRAINERS: dict[str, type[Settings]] = {
     "allocator": AllocatorSettings,
     "gates": GatesSettings,
     "actor": ActorSettings,
+    "dagger": DaggerSettings,
     "reinforce": ReinforceSettings,
 }
 S = TypeVar("S", bound=Settings)
@@ -190,9 +209,7 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
         raise UserError(f"'{path}': {' '.join(str(error).split())}") from None
 
 
-def open_run(
-    settings: Settings, command: Sequence[str], facts: dict[str, Any] | None = None
-) -> RunDirectory:
+def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDirectory:
     """Make or reopen the run directory; one of other settings is refused.
 
     ``facts`` are written beside the settings; by default the hashes of the episodes' files.
@@ -201,7 +218,7 @@ def open_run(
         files = {name: getattr(settings, name, "") for name in ("data", "heldout")}
         facts = {"data": {name: hashes_of(path) for name, path in files.items() if path}}
     args = {"settings": shown_config(settings.model_dump()), "seed": settings.seed, **facts}
-    return RunDirectory(settings.run, {**provenance(command), **args})
+    return RunDirectory(settings.run, {**provenance(), **args})
 
 
 def files_of(files: Files) -> list[str]:
@@ -214,12 +231,10 @@ def hashes_of(files: Files) -> str | list[str]:
     return file_hash(files) if isinstance(files, str) else [file_hash(path) for path in files]
 
 
-def result(
-    settings: RecordedSettings, command: Sequence[str], epochs: int, metrics: dict[str, Any]
-) -> dict[str, Any]:
+def result(settings: RecordedSettings, epochs: int, metrics: dict[str, Any]) -> dict[str, Any]:
     """Return what every checkpoint made of recorded episodes says of its making."""
     names = [Path(path).name for path in files_of(settings.data)]
     name = names[0] if isinstance(settings.data, str) else names
     data = {"name": name, "sha256": hashes_of(settings.data)}
     made = {"data": data, "metrics": metrics, "epochs": epochs, "seed": settings.seed}
-    return {**made, **provenance(command)}
+    return {**made, **provenance()}

@@ -124,8 +124,7 @@ def decide(
     are searched first. Without it one place of each kind is searched, then a second of each, and so on.
     """
     goal = goal_of(instruction)
-    commands = {action: command_of(action) for action in actions}
-    moment = _Moment(goal, known, commands, usual or {})
+    moment = _Moment(goal, known, actions, usual or {})
     if goal.is_light:
         return moment.light()
     if known.hand and kind_of(known.hand) == goal.thing:
@@ -137,6 +136,11 @@ def decide(
     return moment.fetch()
 
 
+def delivered(goal: Goal, known: Knowledge) -> set[str]:
+    """Return the things that are where they are to go already."""
+    return _Moment(goal, known, (), {}).delivered()
+
+
 class _Moment:
     """The choices of one moment."""
 
@@ -144,18 +148,18 @@ class _Moment:
         self,
         goal: Goal,
         known: Knowledge,
-        commands: Mapping[str, "object"],
+        actions: Sequence[str],
         usual: Mapping[str, float],
     ) -> None:
         self._goal = goal
         self._known = known
-        self._commands = {action: command_of(action) for action in commands}
+        self._commands = {action: command_of(action) for action in actions}
         self._usual = usual
 
     def fetch(self) -> tuple[str, str]:
         """Take what is asked, go where it was seen, or search."""
         goal, known = self._goal, self._known
-        done = self._delivered()
+        done = self.delivered()
         for action, command in self._commands.items():
             is_asked = command.verb == "take" and kind_of(command.thing) == goal.thing
             if is_asked and command.thing not in done:
@@ -222,7 +226,7 @@ class _Moment:
                 return self._reach(place, f"{thing} was seen there")
         return self._search()
 
-    def _delivered(self) -> set[str]:
+    def delivered(self) -> set[str]:
         """Return the things that are where they are to go already."""
         goal, known = self._goal, self._known
         if goal.is_light:

@@ -33,6 +33,7 @@ from envs.alfworld.pddl import (
 )
 from stores.errors import UserError
 
+_LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
 _FIELDS = ("pddl_domain", "pddl_problem", "grammar")
 _STATES = 512  # situations of one game that are remembered
@@ -148,6 +149,13 @@ class Game:
         if "won" not in state.memo:
             state.memo["won"] = self._goal_check(state, ())
         return bool(state.memo["won"])
+
+    def contents(self, state: State) -> dict[str, list[str]]:
+        """Return the names of the things at each place, of places that hold any."""
+        held: dict[str, list[str]] = {}
+        for thing, place in state.of(_LIES_IN).rows:
+            held.setdefault(self._names[place], []).append(self._names[thing])
+        return held
 
     # What can be done ---------------------------------------------------------------------------------
 

@@ -38,6 +38,4 @@ class AlfWorldGym(TextGym):
         return {**super()._info(seen), "game": self._session["game"], "won": seen.done}
 
 
-@lru_cache(maxsize=4)
-def _shared(folder: str, split: str | None) -> AlfWorld:
-    return AlfWorld.load(folder, split)
+_shared = lru_cache(maxsize=4)(AlfWorld.load)

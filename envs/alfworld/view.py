@@ -24,8 +24,9 @@ from envs.protocols import (
     StateInput,
     StatusLine,
     View,
+    listed,
 )
-from stores.text import one_line, overlap, words_of
+from stores.text import one_line
 from stores.traces import Event
 
 _BANNER = re.compile(r"\A\s*-=.*?=-\s*", re.DOTALL)
@@ -88,13 +89,7 @@ class AlfWorldView(View):
             return [Fragment(one_line(chunk.text))] if chunk.text.strip() else []
         if chunk.kind == "places":
             return _places(chunk)
-        lead = _LEADS.get(chunk.kind, "")
-        shown = [Fragment(lead, role="lead")] if lead else []
-        shown += [
-            Fragment((" | " if i else " " if lead else "") + one_line(action), action)
-            for i, action in enumerate(chunk.actions)
-        ]
-        return shown
+        return listed(_LEADS.get(chunk.kind, ""), chunk.actions, chunk.actions)
 
     def status(self, observation: Observation, shown: Sequence[Chunk]) -> Sequence[StatusLine]:
         """Return what is in hand, as far as the page's commands tell."""
@@ -120,11 +115,7 @@ class AlfWorldView(View):
                 for thing in asked[:_SEEN]
             ]
             return rows
-        if event.kind == "ACT":
-            words = words_of(event.text)
-            match = overlap(words, event.instruction) if words and event.instruction else 0.0
-            return [StateInput("ACT", event.text, match)]
-        return [StateInput(event.kind, event.text or event.kind.lower())]
+        return super().inputs(event)
 
     def known(self, events: Sequence[Event], observation: Observation) -> Sequence[tuple[str, str]]:
         """Return what is in hand, and of every place what was seen there last."""
@@ -168,12 +159,8 @@ _LEADS = {
 
 def _places(chunk: Chunk) -> list[Fragment]:
     """Return "Go to cabinet 1 | 2 | 3": the first says the kind, so that it is never lost."""
-    shown = [Fragment("Go to", role="lead")]
-    for i, action in enumerate(chunk.actions):
-        place = one_line(command_of(action).place)
-        text = f" | {place.rpartition(' ')[2]}" if i else f" {place}"
-        shown.append(Fragment(text, action))
-    return shown
+    first, *others = [command_of(action).place for action in chunk.actions]
+    return listed("Go to", chunk.actions, [first, *(p.rpartition(" ")[2] for p in others)])
 
 
 def _group(action: str, held: str) -> tuple[str, str]:

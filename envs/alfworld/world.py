@@ -122,6 +122,11 @@ class AlfWorld:
         commands = fields_of(self._library.text(self._named(name))).get("walkthrough") or ()
         return tuple(str(command) for command in commands)
 
+    def contents(self, session: Session) -> dict[str, list[str]]:
+        """Return what lies where, seen or not: for teachers and pictures, never for agents."""
+        _, game, state, _ = self._restore(session)
+        return game.contents(state)
+
     def _page(self, game: Game, state: Any, last: Sequence[str] | None) -> Observation:
         if last is None:
             text = game.intro()

@@ -43,9 +43,7 @@ class WebShopGym(TextGym):
         return {**info, "reward": seen.info["reward"]} if "reward" in seen.info else info
 
 
-@lru_cache(maxsize=4)
-def _shared(folder: str, observation: Literal["text", "rich"], seed: int) -> WebShop:
-    return WebShop.load(folder, observation, seed)
+_shared = lru_cache(maxsize=4)(WebShop.load)
 
 
 def _characters(catalogue: Catalogue) -> set[str]:

@@ -16,7 +16,7 @@ SEARCH = "search[<query>]"
 RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
 #: A line of rich mode: its indent (of options), whether it was clicked, its label.
 MARKED = re.compile(r"^(\s*)\[(clicked )?button\] (.*?) \[(?:clicked )?button_\]\s*$", re.DOTALL)
-_PRICE = re.compile(r"\$([\d,]+(?:\.\d+)?)(?: to \$([\d,]+(?:\.\d+)?))?\s*$")
+PRICE = re.compile(r"\$([\d,]+(?:\.\d+)?)(?: to \$([\d,]+(?:\.\d+)?))?\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def affordances(nodes: Sequence[Node]) -> tuple[str, ...]:
 
 def dollars(text: str) -> float | None:
     """Return the price at the end of ``text`` (the lower end of a range), None if there is none."""
-    amount = _PRICE.search(text)
+    amount = PRICE.search(text)
     return float(amount[1].replace(",", "")) if amount and amount[1].strip(",") else None
 
 

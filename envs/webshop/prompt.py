@@ -13,13 +13,12 @@ import numpy as np
 
 from envs.asking.values import covered
 from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
-from envs.webshop.pages import SEARCH, dollars
+from envs.webshop.pages import PRICE, SEARCH, dollars
 from envs.webshop.wanted import Wanted
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
 _PRODUCT = re.compile(r"([0-9a-z]{10})( \(seen\))?(?: \| (.*))?")
-_PRICE = re.compile(r"\$([\d,]+(?:\.\d+)?)(?: to \$([\d,]+(?:\.\d+)?))?\s*$")
 _PAGE = re.compile(r"Page (\d+) \(Total results: \d+\)")
 _SAID = 0.5  # how far a title must say a word to hold it
 _ACTED = re.compile(r"(\d+)\. ((?:search|click)\[.*)")
@@ -173,7 +172,7 @@ def title_scores(page: Reading) -> dict[str, float]:
 def _product(line: re.Match[str]) -> Product:
     rest = line[3] or ""
     price = dollars(rest)
-    title = _PRICE.sub("", rest).rstrip(" |") if price is not None else rest
+    title = PRICE.sub("", rest).rstrip(" |") if price is not None else rest
     return Product(line[1], title, price, bool(line[2]))
 
 

@@ -14,6 +14,7 @@ from envs.protocols import (
     StateInput,
     StatusLine,
     View,
+    listed,
     target_of,
 )
 from envs.webshop.actions import BACK, BUY, DETAILS, NEXT, OPENED, PREV, WebShopActions
@@ -128,19 +129,12 @@ def _on_item(page: Reading, trail: Trail) -> tuple[set[str], str | None]:
     return (offered - {BUY}) | groups[waiting[0]], waiting[0]
 
 
-def _listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:
-    fragments = [Fragment(lead, role="lead")]
-    for i, (action, label) in enumerate(zip(actions, labels, strict=True)):
-        fragments.append(Fragment((" | " if i else " ") + one_line(label), action))
-    return fragments
-
-
 def _commands(chunk: Chunk) -> list[Fragment]:
     lead = "Search bar:" if chunk.actions == (SEARCH,) else "Buttons:"
     if "page" in chunk.data:
         lead = f"Page {chunk.data['page']} (Total results: {chunk.data['total']}). {lead}"
     labels = [a if a == SEARCH else one_line(target_of(a)) for a in chunk.actions]
-    return _listed(lead, chunk.actions, labels)
+    return listed(lead, chunk.actions, labels)
 
 
 def _product(chunk: Chunk) -> list[Fragment]:
@@ -160,7 +154,7 @@ def _price(text: str) -> Fragment:
 
 def _options(chunk: Chunk) -> list[Fragment]:
     name, values = (chunk.choice.name, chunk.choice.values) if chunk.choice else ("", ())
-    return _listed(f"Option {one_line(name)}:", chunk.actions, values)
+    return listed(f"Option {one_line(name)}:", chunk.actions, values)
 
 
 def _item(chunk: Chunk) -> list[Fragment]:

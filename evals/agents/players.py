@@ -5,6 +5,7 @@
 reads the calls that small models write as JSON text. :class:`Metered` counts what each prompt costs.
 """
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -147,7 +148,8 @@ def read_calls(message: BaseMessage, known: Collection[str], lead: str) -> BaseM
         args = spelled.get("arguments", spelled.get("parameters", {}))
         if spelled.get("name") in known and isinstance(args, dict):
             call = {"name": spelled["name"], "args": args, "id": lead, "type": "tool_call"}
-            return message.model_copy(update={"content": "", "tool_calls": [call]})
+            own = {"content": json.dumps(spelled), "tool_calls": [call]}  # else it falls silent
+            return message.model_copy(update=own)
     return message
 
 

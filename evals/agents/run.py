@@ -16,9 +16,8 @@ from evals.agents.arms import arms_of, middleware_of
 from evals.agents.billing import Bill
 from evals.agents.reader import PlannedAgent, tools_of
 from evals.agents.tasks import AgentTask, families_of, make_task
-from evals.core.statistics import paired_tests, summary_row
+from evals.core.statistics import paired_tests, summary_row, units_of
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
-from stores.runs import provenance
 from stores.tokens import count_tokens
 
 DEFAULT_ARMS = (
@@ -41,14 +40,13 @@ def run_agents(
     budget: int = 8000,
     families: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_agents",),
     lingua: str = "",
 ) -> dict[str, Any]:
     """Play ``n`` tasks of a split, as many of each family; return the summary."""
     names = list(families) or families_of(split)
     keys = [{"family": names[i % len(names)], "seed": seed + i // len(names)} for i in range(n)]
-    args = {
-        **provenance(command), "split": split, "n": n, "arms": arms_of(arms, lingua), "budget": budget,
+    args: dict[str, Any] = {
+        "split": split, "n": n, "arms": arms_of(arms, lingua), "budget": budget,
         "families": names, "seed": seed,
     }  # fmt: skip
 
@@ -127,11 +125,8 @@ def _size(saver: InMemorySaver) -> int:
 
 def scored(rows: Sequence[Row]) -> Summary:
     """Return a row an arm, and one an arm and family; tests of each arm against nothing."""
-    by_arm: dict[str, dict[Any, dict[str, float]]] = {}
-    for row in rows:
-        unit = (row["family"], row["seed"])
-        values = {m: float(row[m]) for m in METRICS if row.get(m) is not None}
-        by_arm.setdefault(row["agent"], {})[unit] = values
+    arms = list(dict.fromkeys(row["agent"] for row in rows))
+    by_arm = units_of(rows, arms, ("family", "seed"), METRICS)
     table = [summary_row(arm, units, METRICS) for arm, units in by_arm.items()]
     whole = {m: sum(u.get(m, 0.0) for u in by_arm.get("nothing", {}).values()) for m in METRICS}
     for row in table:
@@ -146,10 +141,6 @@ def scored(rows: Sequence[Row]) -> Summary:
             parts.append(
                 {**summary_row(arm, own, ("success", "dollars_anthropic")), "family": family}
             )
-    tests = [
-        test
-        for arm in by_arm
-        if arm != "nothing"
-        for test in paired_tests(by_arm, "nothing", arm, ("success", "dollars_anthropic"))
-    ]
+    pairs = [("nothing", arm) for arm in arms if arm != "nothing"]
+    tests = paired_tests(by_arm, pairs, ("success", "dollars_anthropic"))
     return [*table, *parts], tests

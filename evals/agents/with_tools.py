@@ -27,14 +27,15 @@ from graph.world_tools import standing, world_tools
 from nodes.registry import registry
 from nodes.resources import Resources
 from stores.errors import UserError
-from stores.runs import provenance, shown_config
+from stores.runs import shown_config
 
 FILES, MODEL = "files", "model"
 _MODELS = "qa"  # the preset that names the model where no world is played
 _ALL = {"kind": "full", "budget": 10**6}  # an actor reads what the middleware left
 TOOL_ARMS = ("nothing", "last", "clear", "compress")
 _SYSTEM = (
-    "You solve the task with the tools. Make one call at a time, and wait for its result. "
+    "You solve the task with the tools. Make one call at a time, and wait for its result. Where "
+    "actions are listed, copy one of them, and another where that did not help. "
     "When you know the answer or the task is over, say it without a call."
 )
 _FAILED = {"success": 0.0, "errors": 1}
@@ -49,7 +50,6 @@ def run_tools(
     budget: int = 3000,
     calls: int = 50,
     overrides: Sequence[str] = (),
-    command: Sequence[str] = ("run_tools",),
 ) -> dict[str, Any]:
     """Play the first ``n`` tasks with each arm; return the summary.
 
@@ -68,7 +68,7 @@ def run_tools(
     world = None if on == FILES else config.env.build(Resources(env=config.env))
     listed = [{"seed": i} for i in range(n)] if world is None else list(tasks_of(world))[:n]
     args = {
-        **provenance(command), "on": on, "player": player, "n": len(listed),
+        "on": on, "player": player, "n": len(listed),
         "arms": arms_of(arms), "budget": budget, "calls": calls,
         "config": shown_config(config.model_dump(mode="json", include={"env", "llm"})),
         "data": str(getattr(world, "fingerprint", "")),

@@ -3,13 +3,12 @@
 ``python -m evals.bench step --out runs/bench-step`` is the same. Nothing here is asserted by tests.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from stores.runs import parse_numbers, provenance, shown_path
+from stores.runs import parse_numbers, shown_path
 
 _EXAMPLES = """[bold]Examples[/bold]
   stategate eval bench step --data sample --out runs/bench-step
@@ -221,12 +220,6 @@ def _run(
     from evals.core.task import run_bench
 
     shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
-    args = {**provenance(_command()), "what": what, "out": shown_path(out), **shown}
+    args = {"what": what, "out": shown_path(out), **shown}
     summary = run_bench(what, parts, out, args, finish)
     typer.echo(table(summary["rows"], "simple"))
-
-
-def _command() -> list[str]:
-    """Return the command as it was typed."""
-    words = sys.argv[1:]
-    return [*(["stategate"] if words[:1] == ["eval"] else ["python", "-m", "evals.bench"]), *words]

@@ -23,9 +23,9 @@ from nodes.models.embedders import HashingEmbedder, MiniLM
 from nodes.resources import Resources
 from nodes.retrieval.remember import Memory, asked_of
 from stores.corpus.lexical import Lexical
-from stores.files import replacing
 from stores.memory.long_term import LongTerm
 from stores.memory.recall import Limits
+from stores.plots import new_plot, save_plot
 from stores.sqlite import connect
 
 _DIMENSION, _CONVERSATIONS = 384, 60
@@ -170,10 +170,7 @@ def _percentiles(name: str, seconds: Sequence[float]) -> dict[str, float]:
 
 def plot_growth(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw facts and milliseconds by how many turns were written."""
-    from evals.core.report import load_pyplot
-
-    pyplot = load_pyplot()
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
+    figure, (left, right) = new_plot(1, 2, figsize=(9, 3.6))
     grown = [row for row in rows if row.get("facts") is not None and row["most"] is None]
     bounded = [row for row in rows if row.get("most") is not None]
     sizes = [row["n"] for row in grown]
@@ -192,6 +189,4 @@ def plot_growth(rows: Sequence[dict[str, Any]], path: Path) -> None:
     for axis in (left, right):
         axis.legend(fontsize=8)
         axis.grid(alpha=0.3)
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")
-    pyplot.close(figure)
+    save_plot(figure, path)

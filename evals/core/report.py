@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from evals.core.run_directory import Run, read_run
-from stores.errors import UserError, needs
-from stores.files import replacing, write_bytes
+from stores.errors import UserError
+from stores.files import write_bytes
+from stores.plots import new_plot, save_plot
 
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
 _SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(
@@ -106,8 +107,7 @@ def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
     ]
     if not metrics:
         return False
-    pyplot = load_pyplot()
-    figure, axis = pyplot.subplots(figsize=(8, 3.8))
+    figure, axis = new_plot(figsize=(8, 3.8))
     width = 0.8 / len(rows)
     for i, row in enumerate(rows):
         places = [j + (i - (len(rows) - 1) / 2) * width for j in range(len(metrics))]
@@ -121,20 +121,8 @@ def plot(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
     axis.set(title=title, ylim=(0, 1.08))
     axis.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     axis.grid(alpha=0.3, axis="y")
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=120, bbox_inches="tight")
-    pyplot.close(figure)
+    save_plot(figure, path)
     return True
-
-
-def load_pyplot() -> Any:
-    """Return matplotlib's pyplot, which opens no window. Raises ``UserError`` without the package."""
-    with needs("eval"):
-        import matplotlib
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
 
 
 def _facts(args: Mapping[str, Any]) -> str:

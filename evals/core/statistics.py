@@ -6,7 +6,8 @@ many values each has (datasets): the estimate is then the mean of their means, a
 again within each.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,16 @@ def interval(
     if not len(values):
         return Interval(*[float("nan")] * 4)
     return _bootstrap(_summed(np.asarray(values, dtype=float), clusters, strata), seed)
+
+
+def with_interval(
+    metric: str, values: Sequence[float], seed: int = 0, clusters: Labels = None,
+    strata: Labels = None,
+) -> dict[str, float]:  # fmt: skip
+    """Return what a summary row says of a metric: mean, and ``METRIC_se``, ``_low`` and ``_high``."""
+    found = interval(values, seed, clusters, strata)
+    row = {metric: found.mean, f"{metric}_se": found.error}
+    return {**row, f"{metric}_low": found.low, f"{metric}_high": found.high}
 
 
 def paired(
@@ -115,20 +126,37 @@ def summary_row(
     return row
 
 
+def units_of(
+    rows: Sequence[Mapping[str, Any]], agents: Sequence[str], keys: Sequence[str],
+    metrics: Sequence[str], missing: float | None = None,
+) -> dict[str, dict[Any, dict[str, float]]]:  # fmt: skip
+    """Return agent: unit: metric: value. A row is a unit, told from others by its ``keys``.
+
+    Where a row has no value, ``missing`` stands for it, if it is one. Errors are counted as well.
+    """
+    values: dict[str, dict[Any, dict[str, float]]] = {name: {} for name in agents}
+    for row in rows:
+        known = {m: missing if row.get(m) is None else float(row[m]) for m in metrics}
+        unit = {metric: value for metric, value in known.items() if value is not None}
+        unit["errors"] = float(row.get("error") is not None)
+        values[row["agent"]][tuple(row[key] for key in keys)] = unit
+    return values
+
+
 def paired_tests(
     values: Mapping[str, Units],
-    a: str,
-    b: str,
+    pairs: Iterable[tuple[str, str]],
     metrics: Sequence[str],
     seed: int = 0,
     groups: Groups = None,
 ) -> list[dict[str, Any]]:
-    """Return a test of ``b`` against ``a`` for each metric, over the units that both have it for.
+    """Return for each of ``pairs`` (a, b) and each metric a test of b against a.
 
-    ``groups``: intervals draw groups, p-values flip them.
+    It is over the units that both have the metric for. ``groups``: intervals draw groups, p-values
+    flip them.
     """
     tests = []
-    for metric in metrics:
+    for (a, b), metric in itertools.product(pairs, metrics):
         ours, theirs = (values.get(name, {}) for name in (a, b))
         shared = sorted(u for u in ours if metric in ours[u] and metric in theirs.get(u, {}))
         if shared:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from stores.errors import ModelUnavailable, UserError, needs
-from stores.runs import RunDirectory
+from stores.runs import RunDirectory, provenance
 from stores.text import without_password
 from stores.workers import Crew, work
 
@@ -87,7 +87,8 @@ class Task:
 def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Solve what ``out`` does not hold yet, all agents in turn; returns the summary.
 
-    ``args`` are written to ``args.json``; raises ``UserError`` where ``out`` has others.
+    ``args`` are written to ``args.json``, with what identifies the code; raises ``UserError`` where
+    ``out`` has others.
     """
     with needs("eval"):  # before the work that they are to sum up
         import scipy  # noqa: F401
@@ -100,6 +101,7 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
     if (serve := _serving.get()) is not None:
         serve(lambda identity: players.solve(*known[identity]))
         raise SystemExit  # the driver has all that it wants
+    args = {**provenance(), **args}
     run = RunDirectory(out, args)
     with run.alone():
         done = _clean(run, task.table, todo)

@@ -20,7 +20,7 @@ from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.player import POLICIES, Player
 from graph.config import load_config
 from stores.errors import UserError
-from stores.runs import mean, provenance, shown_config, shown_path
+from stores.runs import mean, shown_config, shown_path
 
 #: What is compared: memory against none, both against either.
 _PAIRS = (
@@ -38,7 +38,6 @@ def run_memory(
     overrides: Sequence[str] = ("actor.kind=extract",),
     limit: int | None = None,
     seed: int = 0,
-    command: Sequence[str] = ("run_memory",),
 ) -> dict[str, Any]:
     """Play the dialogues with each memory policy and return the summary; resumes by dialogue."""
     unknown = [name for name in policies if name not in POLICIES]
@@ -49,7 +48,6 @@ def run_memory(
     chosen = load_dialogues(dialogues)[:limit]
     configs = {name: load_config(config, [*POLICIES[name], *overrides]) for name in policies}
     args = {
-        **provenance(command),
         "experiment": "memory",
         "data": {"name": shown_path(dialogues), "sha256": _hash(chosen)},
         "seed": seed,
@@ -103,13 +101,7 @@ def summarise(turns: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Sum
                 for metric in _RIGHT
                 if any(metric in unit for unit in own)
             }
-    tests = [
-        test
-        for a, b in _PAIRS
-        if a in agents and b in agents
-        for test in paired_tests(by_dialogue, a, b, _RIGHT, seed)
-    ]
-    return rows, tests
+    return rows, paired_tests(by_dialogue, _PAIRS, _RIGHT, seed)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:

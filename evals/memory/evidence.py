@@ -19,12 +19,12 @@ from typing import Any
 
 from envs.protocols import UNKNOWN
 from envs.qa.questions import token_f1
-from evals.core.statistics import interval, paired
+from evals.core.statistics import paired, with_interval
 from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
 from evals.memory.published import Conversation, Question, read_locomo, read_longmemeval, text_of
 from evals.memory.rankers import PRESETS, Ranker, line_of, ranker_named
 from stores.errors import UserError
-from stores.runs import provenance, shown_path
+from stores.runs import shown_path
 from stores.tokens import count_tokens
 
 READERS: Mapping[str, Callable[[str | Path], list[Conversation]]] = {
@@ -57,7 +57,6 @@ def run_evidence(
     settings: Settings,
     out: str,
     answer: Callable[[str, Sequence[str]], str] | None = None,
-    command: Sequence[str] = ("run_evidence",),
 ) -> dict[str, Any]:
     """Rank every question's turns with every agent; return the summary. Resumes by conversation.
 
@@ -67,7 +66,6 @@ def run_evidence(
     conversations = READERS[settings.form](settings.file)[: settings.limit]
     digest = hashlib.sha256(text_of(settings.file).encode()).hexdigest()
     args = {
-        **provenance(command),
         "experiment": settings.form,
         "data": {
             "name": shown_path(settings.file),
@@ -204,11 +202,7 @@ def _figures(rows: Sequence[Row], seed: int) -> Row:
         known = [r for r in rows if metric in r or (r.get("error") and r["evidence"])]
         if any(metric in r for r in known):
             values = [float(r.get(metric, 0.0)) for r in known]
-            spread = interval(values, seed, [r["conversation"] for r in known])
-            figures |= {
-                metric: spread.mean, f"{metric}_se": spread.error,
-                f"{metric}_low": spread.low, f"{metric}_high": spread.high,
-            }  # fmt: skip
+            figures |= with_interval(metric, values, seed, [r["conversation"] for r in known])
     yes = [r["score"] for r in rows if r["answerable"] and r["score"] is not None]
     no = [r["score"] for r in rows if not r["answerable"] and r["score"] is not None]
     if yes and no:

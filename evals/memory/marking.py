@@ -30,7 +30,7 @@ from stores.errors import UserError
 from stores.memory.changes import CHANGES
 from stores.memory.records import Statement
 from stores.memory.times import spans
-from stores.runs import provenance, with_errors
+from stores.runs import with_errors
 from stores.text import words_of
 
 _FOLDER = Path(__file__).parent / "marked"
@@ -143,11 +143,10 @@ def run_statements(
     split: str = "test",
     embedder: Embedder | None = None,
     resources: Callable[[], Resources] | None = None,
-    command: Sequence[str] = ("run_statements",),
 ) -> dict[str, Any]:
     """Measure readers of statements, merging and the gate; return the summary."""
     turns = marked_turns(split)
-    args = {**provenance(command), "experiment": "statements", "split": split, "turns": len(turns)}
+    args = {"experiment": "statements", "split": split, "turns": len(turns)}
     nothing = {"read": 0, "hits": 0, "timed": 0}
     times = [
         Sample({"item": row[0]}, row, [{"marked": bool(row[1]), "right": False}])

@@ -30,7 +30,7 @@ from nodes.build_context.recall import MemoryReader, remembered_pieces
 from nodes.retrieval.align import wish_of
 from nodes.retrieval.memory import MemoryPlace
 from stores.errors import UserError
-from stores.runs import provenance, shown_config
+from stores.runs import shown_config
 
 _EACH, _TOKENS = 5, 200
 AGENTS = ("remembered", "stranger")
@@ -43,7 +43,6 @@ def run_remembered(
     config: str = "webshop",
     overrides: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_remembered",),
 ) -> dict[str, Any]:
     """Play the tasks, five a user, and ask again; return the summary. Resumes by user."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -54,7 +53,7 @@ def run_remembered(
         tasks = list(chosen_tasks(agent.world, goals).values())
         users = [tasks[i : i + _EACH] for i in range(0, len(tasks), _EACH)]
         args = {
-            **provenance(command), "experiment": "remembered", "goals": str(goals), "seed": seed,
+            "experiment": "remembered", "goals": str(goals), "seed": seed,
             "agents": {"base": shown_config(base.model_dump(mode="json"))},
         }  # fmt: skip
         samples = [
@@ -93,7 +92,7 @@ def run_remembered(
                 for name in AGENTS
             }
             table = [summary_row(name, units[name], ("readable", "tokens")) for name in AGENTS]
-            return table, paired_tests(units, "stranger", "remembered", ("readable",), seed)
+            return table, paired_tests(units, [AGENTS[::-1]], ("readable",), seed)
 
         return run_task(Task(AGENTS, lambda _: samples, solver, scorer, "asked", "user"), out, args)
 
@@ -122,7 +121,6 @@ def run_served(
     users: int = 20,
     tasks: int = 6,
     seed: int = 0,
-    command: Sequence[str] = ("run_served",),
 ) -> dict[str, Any]:
     """Play ``tasks`` tasks of one scene after another as one user, with and without memory.
 
@@ -141,7 +139,7 @@ def run_served(
     chosen = draw.sample(names, min(users, len(names)))
     played = {name: [listed[i] for i in draw.sample(list(scenes[name]), tasks)] for name in chosen}
     args = {
-        **provenance(command), "experiment": "served", "seed": seed, "tasks": tasks,
+        "experiment": "served", "seed": seed, "tasks": tasks,
         "users": len(chosen), "agents": {"base": shown_config(base.model_dump(mode="json"))},
     }  # fmt: skip
     failure = {"success": 0.0, "steps": float(base.max_steps), "facts": 0.0}
@@ -170,8 +168,7 @@ def run_served(
             own[row["user"], len(own)] = {name: float(row[name]) for name in metrics}
         table = [summary_row(name, units[name], metrics) for name in SERVED]
         pairs = (("nothing", "remembered"), ("stranger", "remembered"))
-        tests = [t for a, b in pairs for t in paired_tests(units, a, b, ("success", "steps"), seed)]
-        return table, tests
+        return table, paired_tests(units, pairs, ("success", "steps"), seed)
 
     return run_task(Task(SERVED, lambda _: samples, solver, scorer, "tasks", "user"), out, args)
 

@@ -65,7 +65,6 @@ def run_answers(
     config: str = "qa",
     overrides: Sequence[str] = (),
     limit: int | None = None,
-    command: Sequence[str] = ("run_answers",),
 ) -> dict[str, Any]:
     """Ask the held-out questions and return the summary; ``limit`` is of each corpus and kind."""
     asked, corpora, sha256 = held_out()
@@ -80,7 +79,6 @@ def run_answers(
         for one in chosen
     ]
     args = {
-        **provenance(command),
         "data": {"name": "answerable", "sha256": sha256},
         "config": config,
         "overrides": list(overrides),
@@ -248,7 +246,7 @@ def fit(out: str, data: str | None = None) -> dict[str, Any]:
         "right_kept": round(float((chances >= 0.5)[y == 1].mean()), 3),
         "wrong_kept": round(float((chances >= 0.5)[y == 0].mean()), 3),
     }
-    args = {**provenance(sys.argv), "data": {"name": "multihop dev, sample"}, "seed": 0}
+    args = {**provenance(), "data": {"name": "multihop dev, sample"}, "seed": 0}
     write_json(Path(out) / "args.json", args, indent=1)
     tests = {"rows": [{"agent": "chance", **{k: table[k] for k in list(table)[4:]}}], "tests": []}
     write_json(Path(out) / "summary.json", tests, indent=1)

@@ -25,7 +25,7 @@ from stores.corpus.documents import Document, read_folder
 from stores.errors import UserError
 from stores.memory.entities import Extractor
 from stores.memory.names import KINDS, NAMED
-from stores.runs import mean, provenance, with_errors
+from stores.runs import mean, with_errors
 from stores.traces import Event
 
 
@@ -36,7 +36,6 @@ def run_entities(
     split: str = "test",
     config: str = "qa",
     overrides: Sequence[str] = (),
-    command: Sequence[str] = ("run_entities",),
 ) -> dict[str, Any]:
     """Compare ``agents`` (extractors) and return the summary.
 
@@ -51,7 +50,6 @@ def run_entities(
             f"the extractors are rules, spacy and model: '{', '.join(unknown)}' is none"
         )
     args = {
-        **provenance(command),
         "data": {"name": data, "split": split, "sha256": sha256},
         "agents": list(agents),
         "config": config,
@@ -174,11 +172,7 @@ def _score(rows: Sequence[Row]) -> Summary:
         }
         for agent in agents
     }
-    tests = [
-        test
-        for a, b in combinations(agents, 2)
-        for test in paired_tests(values, a, b, ["named_f1"])
-    ]
+    tests = paired_tests(values, combinations(agents, 2), ["named_f1"])
     return [_row(agent, [row for row in rows if row["agent"] == agent]) for agent in agents], tests
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from envs.qa.questions import Dialogue, DialogueTurn, Question
-from evals.core.statistics import Units, paired_tests, ranking_metrics, summary_row
+from evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.data import QuestionSet, load_set, relevant
 from evals.qa.player import POLICIES, Player
@@ -23,7 +23,7 @@ from graph.config import Config, load_config
 from nodes.retrieval.corpus import Retrieval
 from stores.corpus.chunking import Chunking
 from stores.errors import UserError
-from stores.runs import provenance, shown_config
+from stores.runs import shown_config
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 AGENTS: dict[str, tuple[str, ...]] = {n: tuple(own) for n, own in _TABLE["agents"].items()}
@@ -46,7 +46,6 @@ def run_qa(
     limit: int | None = None,
     only: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_qa",),
 ) -> dict[str, Any]:
     """Run ``experiments`` and return the summary; resumes by question (D: by conversation set).
 
@@ -68,7 +67,6 @@ def run_qa(
     }
     skipped = {n: why for n, c in configs.items() if (why := _not_run(c))}
     args = {
-        **provenance(command),
         "experiment": "qa",
         "experiments": list(experiments),
         "data": {"name": chosen.name, "sha256": chosen.sha256},
@@ -146,17 +144,7 @@ def summarise(
     names: Sequence[str] = tuple(AGENTS),
 ) -> Summary:
     """Return a row an experiment and agent, tests against its first agent."""
-    values: dict[str, Units] = {
-        name: {
-            row["number"]: {
-                **{metric: float(row.get(metric) or 0) for metric in METRICS},
-                "errors": float(row["error"] is not None),
-            }
-            for row in questions
-            if row["agent"] == name
-        }
-        for name in names
-    }
+    values = units_of(questions, names, ("number",), METRICS, 0.0)
     rows: list[Row] = []
     tests: list[Row] = []
     for experiment in experiments:
@@ -171,7 +159,6 @@ def summarise(
             for share in (50, 95):
                 row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
             rows.append({**head, **row})
-        for name in agents[1:]:
-            against_first = paired_tests(values, agents[0], name, _TESTED, seed)
-            tests += [{**head, **test} for test in against_first]
+        pairs = [(agents[0], name) for name in agents[1:]]
+        tests += [{**head, **test} for test in paired_tests(values, pairs, _TESTED, seed)]
     return rows, tests

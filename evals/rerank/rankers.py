@@ -31,7 +31,7 @@ from nodes.protocols import Embedder
 from nodes.retrieval.corpus import Retrieval, TextIndex
 from nodes.retrieval.ranking import bm25, cosine, weighted_parts
 from stores.errors import UserError
-from stores.runs import provenance, shown_path
+from stores.runs import shown_path
 from stores.states.documents import Dtype
 
 LEXICAL = ("bm25", "bm25_stem")
@@ -69,7 +69,6 @@ def run_rerank(
     out: str,
     data: str | None = None,
     states: str | None = None,
-    command: Sequence[str] = ("run_rerank",),
 ) -> dict[str, Any]:
     """Score every question with every ranker, and return the summary; resumes what ``out`` holds.
 
@@ -82,7 +81,6 @@ def run_rerank(
         raise UserError("no questions: raise --limit")
     shown = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}
     args = {
-        **provenance(command),
         "data": {
             "name": "multihop",
             "sha256": data_hash(folder, settings.split, settings.datasets),

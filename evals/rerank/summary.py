@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.statistics import interval, paired, ranking_metrics
+from evals.core.statistics import paired, ranking_metrics, with_interval
 from evals.core.task import Row, Summary
 from evals.rerank.data import Question
 from nodes.retrieval.ranking import fuse_named, weighted_parts
@@ -46,11 +46,8 @@ def summarise(
             own = places[dataset]
             row: Row = {"agent": name, "dataset": dataset, "n": len(own)}
             for metric in MEASURES:
-                spread = interval(
-                    [values[name][metric][i] for i in own], seed, strata=[strata[i] for i in own]
-                )
-                row |= {metric: spread.mean, f"{metric}_se": spread.error}
-                row |= {f"{metric}_low": spread.low, f"{metric}_high": spread.high}
+                figures = [values[name][metric][i] for i in own]
+                row |= with_interval(metric, figures, seed, strata=[strata[i] for i in own])
             errors = sum(q.dataset == dataset or dataset == AVERAGE for q in failed)
             summary.append({**row, **cost, "errors": errors})
     pairs = [(rankers[0], name) for name in rankers[1:]]

@@ -91,7 +91,6 @@ def run_poison(
     targeted: bool = False,
     overrides: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_poison",),
 ) -> dict[str, Any]:
     """Play ``goals`` with a clean bank and with poisoned copies; returns the summary.
 
@@ -122,4 +121,4 @@ def run_poison(
     own_memory = ["memory=[{kind: short_term}]"]  # the bank stays as it is while it is measured
     hashes = {f"{name or 'clean'} bank": fingerprint(open_bank(b)) for name, b in banks.items()}
     played = [*own_memory, *overrides]
-    return run_live(config, agents, goals, out, played, seed, command, hashes)
+    return run_live(config, agents, goals, out, played, seed, hashes)

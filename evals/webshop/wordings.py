@@ -45,7 +45,7 @@ def wording_agents(
 def run_wordings(
     config: str | Mapping[str, Any], split: str, actors: Sequence[str], goals: str, out: str,
     contexts: Sequence[str] = ("full", "compress"), overrides: Sequence[str] = (), seed: int = 0,
-    is_mixed: bool = False, command: Sequence[str] = ("run_wordings",),
+    is_mixed: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Play the families of ``split`` (or families by name, comma-separated), and the template.
 
@@ -55,7 +55,7 @@ def run_wordings(
     named = parts if is_mixed else [name for part in parts for name in names_of(part)]
     wordings = list(dict.fromkeys((TEMPLATE, *named)))
     agents = wording_agents(actors, wordings, contexts)
-    return run_live(config, agents, goals, out, overrides, seed, command, scorer=score)
+    return run_live(config, agents, goals, out, overrides, seed, scorer=score)
 
 
 def score(rows: Sequence[Row], agents: Sequence[str], world: Any, seed: int) -> Summary:
@@ -71,5 +71,4 @@ def score(rows: Sequence[Row], agents: Sequence[str], world: Any, seed: int) -> 
             pairs.append((f"{actor}/full@{wording}", agent))
         if context == "full" and wording != TEMPLATE:
             pairs.append((f"{who}@{TEMPLATE}", agent))
-    tests = [t for a, b in pairs for t in paired_tests(values, a, b, _METRICS, seed, groups)]
-    return shown, tests
+    return shown, paired_tests(values, pairs, _METRICS, seed, groups)

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from evals.core.report import load_pyplot
 from evals.worlds.live import parse_agents, run_live
 from stores.errors import UserError
-from stores.files import replacing
+from stores.plots import new_plot, save_plot
 
 UNBOUNDED = 100_000
 
@@ -45,7 +44,7 @@ def sweep_agents(
 def run_budget(
     config: str | Mapping[str, Any], builders: Sequence[str], named: Sequence[str],
     budgets: Sequence[int], goals: Sequence[int] | str, out: str, overrides: Sequence[str] = (),
-    seed: int = 0, ratios: Sequence[float] = (), command: Sequence[str] = ("run_budget",),
+    seed: int = 0, ratios: Sequence[float] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Play the sweep (or what is missing of it), draw ``budget.png``; return the summary."""
     if not budgets or min(budgets) < 1:
@@ -53,15 +52,14 @@ def run_budget(
     if any(not 0 < ratio <= 1 for ratio in ratios):
         raise UserError("ratios are shares of a page, such as 0.3,0.5,0.8")
     agents = sweep_agents(builders, named, budgets, ratios)
-    summary = run_live(config, agents, goals, out, overrides, seed, command)
+    summary = run_live(config, agents, goals, out, overrides, seed)
     plot_sweep(summary["rows"], Path(out) / "budget.png")
     return summary
 
 
 def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw success against the tokens that steps really had, a curve a builder; bands: one se."""
-    pyplot = load_pyplot()
-    figure, axis = pyplot.subplots(figsize=(8, 4.5), constrained_layout=True)
+    figure, axis = new_plot(figsize=(8, 4.5))
     curves: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
         success, error = 100 * row["success"], 100 * (row["success_se"] or 0.0)
@@ -82,9 +80,7 @@ def plot_sweep(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     axis.set(xlabel="tokens a step, as measured", ylabel="success %")
-    with replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=120)
-    pyplot.close(figure)
+    save_plot(figure, path)
 
 
 def parse_budgets(text: str) -> list[int]:

@@ -55,7 +55,6 @@ def run_experience(
     overrides: Sequence[str] = (),
     names: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_experience",),
 ) -> dict[str, Any]:
     """Play ``goals`` with every agent and return the summary; resumes what ``out`` holds.
 
@@ -72,7 +71,7 @@ def run_experience(
     agents |= {name: own for name, own in possible.items() if name in names or not names}
     folders = {"main state bank": state, "main trace bank": trace}
     hashes = {name: fingerprint(open_bank(folder)) for name, folder in folders.items() if folder}
-    return run_live(config, agents, goals, out, overrides, seed, command, hashes)
+    return run_live(config, agents, goals, out, overrides, seed, hashes)
 
 
 def fingerprint(bank: Bank) -> str:

@@ -15,7 +15,7 @@ from graph.build import Graph, build_graph
 from graph.config import Config, load_config
 from nodes.protocols import BuiltContext
 from stores.errors import UserError
-from stores.runs import parse_numbers, provenance, shown_config, shown_path
+from stores.runs import parse_numbers, shown_config, shown_path
 
 METRICS: tuple[str, ...] = ("success", "score", "finished", "steps", "tokens_per_step")
 METRICS += ("lost_per_step", "model_tokens", "cost", "seconds", "cpu_seconds", "fallbacks")
@@ -32,7 +32,6 @@ def run_live(
     out: str,
     overrides: Sequence[str] = (),
     seed: int = 0,
-    command: Sequence[str] = ("run_live",),
     checkpoints: Mapping[str, str] | None = None,
     scorer: "Scorer | None" = None,
 ) -> dict[str, Any]:
@@ -57,7 +56,6 @@ def run_live(
     world = next(iter(graphs.values())).agent.bound().world  # type: ignore[attr-defined]
     tasks = chosen_tasks(world, goals)
     args = {
-        **provenance(command),
         "data": {
             "name": shown_path(str(getattr(first.env, "data", "") or first.env.kind)),
             "sha256": str(getattr(world, "fingerprint", "")),
@@ -221,12 +219,8 @@ def summarise(
         best = {goal: float(world.oracle(goal)) for goal in sorted(values[agents[0]])}
         units = {goal: {"success": float(v == 1.0), "score": v} for goal, v in best.items()}
         rows.append(summary_row("oracle", units, METRICS, groups))
-    tests = [
-        test
-        for name in agents[1:]
-        for test in paired_tests(values, agents[0], name, tested, seed, groups)
-    ]
-    return rows, tests
+    pairs = [(agents[0], name) for name in agents[1:]]
+    return rows, paired_tests(values, pairs, tested, seed, groups)
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:

@@ -9,7 +9,6 @@ shows there. Framed cells are what the decision needed: without them the actor w
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from evals.worlds.live import chosen_tasks
@@ -20,6 +19,7 @@ from nodes.protocols import BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.retrieval.page import PageSource
 from nodes.retrieval.past import candidates
 from stores.errors import UserError
+from stores.plots import new_plot, save_plot
 from stores.text import one_line
 from stores.traces import Event
 
@@ -103,19 +103,15 @@ def _draw(
     out: str, asked: str, labels: Sequence[str], shown: Mapping[str, Shown],
     needs: set[tuple[int, int]], tokens: Mapping[str, Sequence[int]],
 ) -> None:  # fmt: skip
-    import matplotlib as mpl
     import numpy as np
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    columns = max(len(sizes) for sizes in tokens.values())
+    size = (4.2 + 2.4 * len(shown), 1.2 + 0.24 * len(labels))
+    figure, axes = new_plot(1, len(shown), figsize=size, layout="constrained")
     from matplotlib.patches import Rectangle
 
-    columns = max(len(sizes) for sizes in tokens.values())
-    figure, axes = plt.subplots(
-        1, len(shown), figsize=(4.2 + 2.4 * len(shown), 1.2 + 0.24 * len(labels)), sharey=True,
-        constrained_layout=True, squeeze=False,
-    )  # fmt: skip
-    for axis, (name, cells) in zip(axes[0], shown.items(), strict=True):
+    axes = np.atleast_1d(axes)
+    for number, (axis, (name, cells)) in enumerate(zip(axes, shown.items(), strict=True)):
         grid = np.full((len(labels), columns), np.nan)
         for (row, column), share in cells.items():
             grid[row, column] = share
@@ -132,10 +128,8 @@ def _draw(
         axis.set_title(f"{name}\n{mean:.0f} tokens a step", fontsize=9)
         axis.set_xlabel("decision", fontsize=8)
         axis.tick_params(labelsize=7)
-    axes[0][0].set_yticks(range(len(labels)), labels, fontsize=7)
+        axis.set_yticks(range(len(labels)), [] if number else labels, fontsize=7)
     figure.suptitle(
         f"{asked}  (framed: what the decision needed; red: it is not shown)", fontsize=9
     )
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=130)
-    plt.close(figure)
+    save_plot(figure, out)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.protocols import Chunk, Observation
-from evals.core.statistics import interval
+from evals.core.statistics import with_interval
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from graph.config import load_config
 from nodes.build_context.query import (
@@ -24,7 +24,7 @@ from nodes.protocols import ContextRequest, Vector
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource, render
 from stores.errors import UserError
-from stores.runs import mean, provenance, shown_path
+from stores.runs import mean, shown_path
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
 
@@ -96,13 +96,19 @@ def queries_of(resources: Resources) -> dict[str, Query]:
     return queries
 
 
+def place_of(decision: Decision, query: Query) -> int:
+    """Return the place of the chunk that was acted on, as ``query`` ranks the candidates."""
+    ranked, _ = rank_by(decision.request, query, len(decision.request.source.all()))
+    known = {chunk.id for chunk in decision.candidates}
+    return [chunk.id for chunk in ranked if chunk.id in known].index(decision.wanted)
+
+
 def run_retrieval(
     data: str,
     out: str,
     updater: str = "gru",
     config: str | Mapping[str, Any] = "webshop",
     seed: int = 0,
-    command: Sequence[str] = ("run",),
 ) -> dict[str, Any]:
     """Rank the candidates of every decision by every query; resumes. Returns the summary.
 
@@ -119,7 +125,7 @@ def run_retrieval(
         names = (f"state-{updater}", f"retriever-{updater}")
         hashes = {name: read_meta(name)["sha256"] for name in names}
     args = {
-        **provenance(command), "data": {"name": shown_path(data), "sha256": file_hash(data)},
+        "data": {"name": shown_path(data), "sha256": file_hash(data)},
         "updater": updater, "checkpoints": hashes, "seed": seed,
     }  # fmt: skip
     decisions = [one for each in trajectories for one in decisions_of(each, resources)]
@@ -132,22 +138,14 @@ def run_retrieval(
 
     def solver(name: str) -> Solver:
         def solve(sample: Sample, attempt: Attempt) -> None:
-            one: Decision = sample.data
-            ranked, _ = rank_by(one.request, queries[name], len(one.request.source.all()))
-            known = {chunk.id for chunk in one.candidates}
-            order = [chunk.id for chunk in ranked if chunk.id in known]
-            attempt.rows[0]["rank"] = order.index(one.wanted)
+            attempt.rows[0]["rank"] = place_of(sample.data, queries[name])
 
         return solve
 
     def scorer(rows: Sequence[Row]) -> Summary:
-        return [
-            *(
-                _row(name, decisions, [r for r in rows if r["agent"] == name], seed)
-                for name in queries
-            ),
-            _chance(decisions),
-        ], []
+        parts = {name: [r for r in rows if r["agent"] == name] for name in queries}
+        ranked = [_row(name, decisions, own, seed) for name, own in parts.items()]
+        return [*ranked, _chance(decisions)], []
 
     task = Task(list(queries), lambda _: samples, solver, scorer, "decisions", "decision")
     return run_task(task, out, args)
@@ -161,9 +159,7 @@ def _row(
     episodes = [one.episode for one in decisions]
     row: Row = {"agent": name, "n": len(ranks), "episodes": len(set(episodes))}
     for k in CUTOFFS:
-        recall = interval([float(rank < k) for rank in ranks], seed, clusters=episodes)
-        row |= {f"recall@{k}": recall.mean, f"recall@{k}_se": recall.error}
-        row |= {f"recall@{k}_low": recall.low, f"recall@{k}_high": recall.high}
+        row |= with_interval(f"recall@{k}", [float(rank < k) for rank in ranks], seed, episodes)
     by_kind: dict[str, list[int]] = {}
     for one, rank in zip(decisions, ranks, strict=True):
         kind = next(c.kind for c in one.candidates if c.id == one.wanted)

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.protocols import Observation, View
-from evals.core.statistics import paired_tests, summary_row
+from evals.core.statistics import paired_tests, summary_row, units_of
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.worlds.live import chosen_tasks
 from graph.build import Graph, build_graph
 from graph.config import Config, load_config
 from nodes.build_context.notes import VAIN
 from nodes.registry import registry
-from stores.runs import provenance, shown_config
+from stores.runs import shown_config
 from stores.text import words_of
 from stores.traces import Event
 
@@ -51,7 +51,7 @@ def reflect(
 def run_retry(
     config: str | Mapping[str, Any], agents: Mapping[str, Sequence[str]],
     goals: Sequence[int] | str, out: str, trials: int = 3, overrides: Sequence[str] = (),
-    seed: int = 0, command: Sequence[str] = ("run_retry",),
+    seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """Play ``goals`` with each agent, with and without notes; resumes what ``out`` holds."""
     configs = {name: load_config(config, [*overrides, *own]) for name, own in agents.items()}
@@ -60,7 +60,7 @@ def run_retry(
     tasks = chosen_tasks(world, goals)
     names = [f"{name}{end}" for name in configs for end in ("", CONTROL)]
     args = {
-        **provenance(command), "seed": seed, "trials": trials, "goals": list(tasks),
+        "seed": seed, "trials": trials, "goals": list(tasks),
         "data": {"sha256": str(getattr(world, "fingerprint", ""))},
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
     }  # fmt: skip
@@ -77,21 +77,9 @@ def run_retry(
 
     def scored(rows: Sequence[Row]) -> Summary:
         metrics = (*failure, "steps", "tokens", "trials")
-        values = {
-            name: {
-                row["goal"]: {m: float(row.get(m, 0)) for m in (*metrics, "errors")}
-                for row in rows
-                if row["agent"] == name
-            }
-            for name in names
-        }
-        tests = [
-            test
-            for name in configs
-            for test in paired_tests(
-                values, f"{name}{CONTROL}", name, (f"success@{trials}", "steps"), seed
-            )
-        ]
+        values = units_of(rows, names, ("goal",), metrics, 0.0)
+        pairs = [(f"{name}{CONTROL}", name) for name in configs]
+        tests = paired_tests(values, pairs, (f"success@{trials}", "steps"), seed)
         return [summary_row(name, units, metrics) for name, units in values.items()], tests
 
     return run_task(Task(names, lambda _: samples, solver, scored), out, args)

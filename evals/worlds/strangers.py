@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from envs.protocols import Observation
-from evals.core.statistics import interval, paired
+from evals.core.statistics import paired, with_interval
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.worlds.live import checkpoint_hashes
-from evals.worlds.retrieval import Decision, decisions_of
+from evals.worlds.retrieval import Decision, decisions_of, place_of
 from graph.config import load_config
-from nodes.build_context.query import NO_FEATURES, Query, rank_by, trained_query
+from nodes.build_context.query import NO_FEATURES, Query, trained_query
 from nodes.resources import Resources
 from nodes.retrieval.page import describe
 from nodes.retrieval.ranking import bm25
 from stores.errors import UserError
-from stores.runs import mean, provenance, shown_path
+from stores.runs import mean, shown_path
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
 
@@ -74,12 +74,7 @@ def rankers_of(resources: Resources) -> dict[str, Ranker]:
     embed = resources.embedder.embed
 
     def by_query(query: Query) -> Ranker:
-        def place(one: Decision) -> int:
-            ranked, _ = rank_by(one.request, query, len(one.request.source.all()))
-            known = {chunk.id for chunk in one.candidates}
-            return [chunk.id for chunk in ranked if chunk.id in known].index(one.wanted)
-
-        return place
+        return lambda one: place_of(one, query)
 
     def by_words(one: Decision) -> int:
         texts = [describe(one.request.view, chunk) for chunk in one.candidates]
@@ -97,7 +92,7 @@ def rankers_of(resources: Resources) -> dict[str, Ranker]:
 
 def run_strangers(
     data: Sequence[str], out: str, config: str = "webshop", overrides: Sequence[str] = (),
-    limit: int | None = None, seed: int = 0, command: Sequence[str] = ("run_strangers",),
+    limit: int | None = None, seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure the trained query and the state on the episodes of each file; resumes."""
     settled = load_config(config, overrides)
@@ -107,7 +102,7 @@ def run_strangers(
     rankers = rankers_of(resources)
     files = {Path(path).stem: read_trajectories(path)[:limit] for path in data}
     args = {
-        **provenance(command), "seed": seed, "limit": limit,
+        "seed": seed, "limit": limit,
         "data": {shown_path(path): file_hash(path) for path in data},
         "checkpoints": {
             **checkpoint_hashes([settled]),
@@ -163,8 +158,7 @@ def _clicked(source: str, rows: Sequence[Row], names: Sequence[str], seed: int) 
             hits = [
                 min(k / c["n"], 1.0) if name not in c else float(c[name] < k) for _, c in clicks
             ]
-            recall = interval(hits, seed, clusters=episodes)
-            row |= {f"recall@{k}": recall.mean, f"recall@{k}_se": recall.error}
+            row |= with_interval(f"recall@{k}", hits, seed, episodes)
         if name in names:
             by_kind: dict[str, list[float]] = defaultdict(list)
             for _, one in clicks:
@@ -179,11 +173,8 @@ def _moved(source: str, rows: Sequence[Row], seed: int) -> list[Row]:
     episodes = [episode for episode, _ in moves]
     found: list[Row] = []
     for name, hits in _foreseen([move for _, move in moves]).items():
-        right = interval(hits, seed, clusters=episodes)
-        found.append({
-            "agent": f"{name}@{source}", "n": len(moves), "episodes": len(set(episodes)),
-            "accuracy": right.mean, "accuracy_se": right.error,
-        })  # fmt: skip
+        row: Row = {"agent": f"{name}@{source}", "n": len(moves), "episodes": len(set(episodes))}
+        found.append(row | with_interval("accuracy", hits, seed, episodes))
     return found
 
 

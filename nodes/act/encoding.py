@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from envs.protocols import View
+from envs.protocols import View, target_of, verb_of
 from nodes.protocols import BuiltContext, Vector
 from stores.errors import UserError
+from stores.text import words_of
 
 GROUP = "stategate.encoders"
+_ENOUGH = 0.5  # shared words (Jaccard) for a text of ours to stand for an expert's
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,21 @@ class Encoder(Protocol):
     def sort_of(self, encoded: Encoded, index: int) -> str:
         """Return what sort of action a candidate is, for reports."""
         ...
+
+
+def most_alike(action: str, candidates: Sequence[str]) -> int | None:
+    """Return the place of ``action`` itself, or of the text with the same verb that is most like it."""
+    if action in candidates:
+        return candidates.index(action)
+    verb, wanted = verb_of(action), {*words_of(target_of(action))}
+    made = {
+        i: {*words_of(target_of(text))}
+        for i, text in enumerate(candidates)
+        if verb_of(text) == verb and wanted and text.endswith("]")
+    }
+    alike = {i: len(w & wanted) / max(len(w | wanted), 1) for i, w in made.items()}
+    best = max(alike, key=alike.__getitem__, default=None)
+    return best if best is not None and alike[best] >= _ENOUGH else None
 
 
 def encoder(name: str) -> Encoder:

@@ -5,7 +5,9 @@ taken before, what came of earlier steps that name the same things, what else it
 words, hashed into buckets. No word of any world stands here: what a word is worth is learned.
 
 Names are what ties a command to earlier steps: a word with the number after it ("shelf 2"), or a word
-alone; those that most commands share ("go") weigh next to nothing. The few dozen sets that a page makes
+alone; those that most commands share ("go") weigh next to nothing. What earlier steps tell of numbered
+things is followed (:class:`_Ledger`): beside what each was seen, or put, last, what was done to it,
+whether it is in the status or where it was asked to be. The few dozen sets that a page makes
 cost about a millisecond, which sentence embeddings of every command would not.
 """
 
@@ -13,7 +15,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log
 from typing import Any
@@ -22,13 +24,13 @@ import numpy as np
 
 from envs.asking.request import read_request
 from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
-from nodes.act.encoding import Encoded
+from nodes.act.encoding import Encoded, most_alike
 from nodes.act.simple import ASKED
 from nodes.protocols import FRAME, BuiltContext, Vector
 from nodes.retrieval.past import ARROW, DONE
-from stores.text import one_line, overlap, stem, words_of
+from stores.text import one_line, stem, words_of
 
-_WORDS, _VERBS = 48, 16  # buckets of hashed words, of hashed verbs
+_WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
 _RELATED = 0.6  # weight of shared names from which an earlier step is about the same things
 _LATEST = 40  # earlier steps that are read
 _NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
@@ -36,7 +38,6 @@ _ACTED = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 _AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
 _SAID_THERE = 8  # place of "said thing there" among what the past tells
-_ENOUGH = 0.5  # shared words (Jaccard) for a text of ours to stand for an expert's
 _ASKED = ("thing", "value", "property", "any")
 _ROW = (
     *(f"says {role}" for role in _ASKED), "all of thing", "all of value", "exact value",
@@ -47,6 +48,9 @@ _ROW = (
     "in status", "in page text", "carried words", "of its kind", "of its kind done",
     "first fresh of kind",
     "place in kind", "exhausted", "fresh", "of its verb", "takes text", "share of asked", "longer text",
+    "names carried", "names open", "names settled", "where open", "where settled", "where value",
+    "carried is asked", "verb was done to carried", "things there", "nothing there",
+    "gone to since touch", "times since touch",
 )  # fmt: skip
 _PAGE = (
     "step", "late", "very late", "past steps", "cut history", "instruction known", "commands",
@@ -54,13 +58,17 @@ _PAGE = (
     "has status", "things settled", "takes seen", "related to asked", "properties done",
     "fresh commands", "just asked", "several", "asks property", "asked seen and not reached",
     "property waits",
+    "carried asked", "carried other", "open things", "settled things", "verbs done to carried",
+    "since touch", "new names", "times this page",
 )  # fmt: skip
 _BLOCKS = (
     *(f"word {i}" for i in range(_WORDS)), *(f"verb {i}" for i in range(_VERBS)),
     *(f"last verb {i}" for i in range(_VERBS)),
 )  # fmt: skip
 _PAGE_BLOCKS = (
-    *(f"asked {i}" for i in range(_WORDS)), *(f"page {i}" for i in range(_WORDS)),
+    *(f"thing {i}" for i in range(_WORDS)), *(f"value {i}" for i in range(_WORDS)),
+    *(f"quality {i}" for i in range(_VERBS)), *(f"page {i}" for i in range(_WORDS)),
+    *(f"carried verb {i}" for i in range(_VERBS)),
     *(f"last verb {i}" for i in range(_VERBS)), *(f"asked verb {i}" for i in range(_VERBS)),
     *(f"status {i}" for i in range(_VERBS)),
 )  # fmt: skip
@@ -96,6 +104,52 @@ class _Asked:
         return self.thing | self.value | self.quality
 
 
+class _Ledger:
+    """What earlier steps tell of numbered things: beside what, what was done to them.
+
+    A command that names several is about the first; the others say where, or with what.
+    A thing that was asked for is carried (the status says it), settled (what was done to it last was
+    at a place that is asked for) or open.
+    """
+
+    def __init__(self, steps: Sequence[_Step], asked: _Asked, status: str) -> None:
+        self.carried = _numbered(names_of(status))
+        self.verbs: dict[str, list[str]] = {}
+        self.beside: dict[str, frozenset[str]] = {}
+        self.touched = (
+            0  # age of the last step that did something to one of several numbered things
+        )
+        self.new = 0  # names that the last answer showed first
+        for step in steps:
+            acted, shown = _numbered(step.names), _numbered(step.answer_names)
+            self.new = len(shown - self.beside.keys() - acted)
+            for name in acted:
+                self.verbs.setdefault(name, []).append(verb_of(step.action))
+            if len(acted) > 1:
+                self.touched = step.age
+                subject = next(n for n in _named(step.action) if n in acted)
+                self.beside[subject] = step.names - {subject}
+            elif acted:
+                self.beside |= dict.fromkeys(shown - acted, step.names)
+        things = {
+            n for n in {*self.beside, *self.verbs} if frozenset(_words(n)) & asked.thing
+        } - self.carried
+        self.settled = {
+            n for n in things & self.verbs.keys()
+            if any(frozenset(_words(m)) & asked.value for m in self.beside.get(n, ()))
+        }  # fmt: skip
+        self.open = things - self.settled
+        self.values = {n for n in self.beside if frozenset(_words(n)) & asked.value}
+        self.is_asked = any(frozenset(_words(n)) & asked.thing for n in self.carried)
+        self.carried_verbs = tuple(
+            dict.fromkeys(verb for n in sorted(self.carried) for verb in self.verbs.get(n, ()))
+        )
+
+    def where(self, things: set[str]) -> list[frozenset[str]]:
+        """Return beside what each of ``things`` was seen or put last."""
+        return [self.beside[name] for name in things if name in self.beside]
+
+
 class GeneralEncoder:
     """See the module's docstring."""
 
@@ -112,17 +166,7 @@ class GeneralEncoder:
 
     def stands_for(self, action: str, candidates: Sequence[str]) -> int | None:
         """Return ``action`` itself, or the text with the same verb that is most like its own."""
-        if action in candidates:
-            return candidates.index(action)
-        verb, wanted = verb_of(action), {*words_of(target_of(action))}
-        made = {
-            i: {*words_of(target_of(text))}
-            for i, text in enumerate(candidates)
-            if verb_of(text) == verb and wanted and text.endswith("]")
-        }
-        alike = {i: len(w & wanted) / max(len(w | wanted), 1) for i, w in made.items()}
-        best = max(alike, key=alike.__getitem__, default=None)
-        return best if best is not None and alike[best] >= _ENOUGH else None
+        return most_alike(action, candidates)
 
     def is_mistake(self, action: str, agent: Mapping[str, Any]) -> bool:
         """Say whether the episode marks this action as one that is not to be imitated."""
@@ -149,6 +193,10 @@ class _Reading:
             p.text for p in context.pieces if p.kind not in FRAME and not p.actions
         )
         self._last = one_line(self._steps[-1].action) if self._steps else ""
+        if self._steps and not self._steps[-1].answer:  # what came of the last step is the page
+            answer = one_line(self._page)
+            self._steps[-1] = replace(self._steps[-1], answer=answer, answer_names=names_of(answer))
+        self._ledger = _Ledger(self._steps, self._asked, self._status)
         self._candidates: list[tuple[str, str, bool]] = []  # action, the text beside it, is marked
         for piece in context.pieces:
             beside = one_line(piece.text) if len(piece.actions) == 1 else ""
@@ -177,7 +225,7 @@ class _Reading:
             Counter(k for k, d in zip(kinds, is_done, strict=True) if d),
         )
         verbs = Counter(verb_of(action) for action in actions)
-        texts = [_said(self._asked.any, text) for _, text, _ in self._candidates]
+        texts = [_share(self._asked.any, _bag(text)) for _, text, _ in self._candidates]
         best = max(texts, default=0.0)
         places: Counter[str] = Counter()
         fresh: set[str] = set()
@@ -193,7 +241,7 @@ class _Reading:
                     float(not is_done[i] and kinds[i] not in fresh), min(places[kinds[i]], 10) / 10,
                     float(is_done[i] and not past[_SAID_THERE]), float(not is_done[i]),
                     min(verbs[verb_of(action)], 20) / 20,
-                    *self._written(action),
+                    *self._written(action), *self._told(action, names[i], weights),
                     *_hashed(_words(action), _WORDS), *_hashed((verb_of(action),), _VERBS),
                     *self._last_verb,
                 ]
@@ -213,7 +261,8 @@ class _Reading:
         return [
             *shares,
             _share(asked.thing, own), _share(asked.value, own), float(own in asked.values),
-            _said(asked.thing, text), said, float(said == best > 0), best - said if text else 0.0,
+            _share(asked.thing, _bag(text)), said, float(said == best > 0),
+            best - said if text else 0.0,
             float(limit is not None and all(limit.excludes(x) for x in amounts)),
         ]  # fmt: skip
 
@@ -229,8 +278,8 @@ class _Reading:
         naming = [s for s in self._steps if _shared(names, s.answer_names, weights) >= _RELATED]
         last = related[-1] if related else None
         self._last_verb = _hashed((verb_of(last.action),) if last else (), _VERBS)
-        things = [_said(asked.thing, s.answer) for s in related]
-        values = [_said(asked.value, s.answer) for s in related]
+        things = [_share(asked.thing, _bag(s.answer)) for s in related]
+        values = [_share(asked.value, _bag(s.answer)) for s in related]
         return [
             float(times > 0), min(times, 3) / 3, float(marked), float(line == self._last),
             1 / since if since else 0.0, min(len(related), 5) / 5, 1 / last.age if last else 0.0,
@@ -238,7 +287,7 @@ class _Reading:
             max(things, default=0.0), things[-1] if things else 0.0,
             max(values, default=0.0), values[-1] if values else 0.0,
             min(len(naming), 3) / 3,
-            max((_said(asked.thing, s.action + " " + s.answer) for s in naming), default=0.0),
+            max((_share(asked.thing, _bag(s.action + " " + s.answer)) for s in naming), default=0.0),
             1 / naming[-1].age if naming else 0.0,
             float(verb_of(action) in to_asked),
         ]  # fmt: skip
@@ -255,6 +304,30 @@ class _Reading:
         share = _share(self._asked.any, own) if is_text else 0.0
         return [float(is_text), share, min(len(own), 12) / 12 if is_text else 0.0]
 
+    def _told(
+        self, action: str, names: frozenset[str], weights: Mapping[str, float]
+    ) -> list[float]:
+        """Say what is known of the numbered things that a command names, or goes to."""
+        told = self._ledger
+
+        def is_where(things: set[str]) -> float:
+            if names & things:
+                return 0.0
+            return max((_shared(names, at, weights) for at in told.where(things)), default=0.0)
+
+        related = [s for s in self._steps if _shared(names, s.names, weights) >= _RELATED]
+        shown = len(_numbered(related[-1].answer_names - names)) if related else 0
+        since = [s for s in related if not told.touched or s.age < told.touched]
+        carried = bool(names & told.carried)
+        return [
+            float(carried), float(bool(names & told.open)), float(bool(names & told.settled)),
+            is_where(told.open), is_where(told.settled), is_where(told.values),
+            float(carried and told.is_asked),
+            float(carried and verb_of(action) in told.carried_verbs),
+            min(shown, 8) / 8, float(bool(related) and not shown),
+            float(bool(since)), min(len(since), 4) / 4,
+        ]  # fmt: skip
+
     def _about(self, step: _Step) -> bool:
         """Say whether a step was done to the thing that is asked."""
         return bool(self._asked.thing & frozenset(_words(step.action)))
@@ -263,29 +336,39 @@ class _Reading:
         asked, steps = self._asked, self._steps
         to_asked = [s for s in steps if self._about(s)]
         settled = [s for s in to_asked if asked.value & frozenset(_words(s.action))]
+        told, page = self._ledger, one_line(self._page)
+        pages = sum(step.answer == page for step in steps[:-1])
         properties = {w for s in to_asked for w in _words(s.action)} & asked.quality
         known = [
             min(self._step, 50) / 25, float(self._step >= 15), float(self._step >= 30),
             min(len(steps), 30) / 15, float(len(steps) < self._step), float(bool(asked.instruction)),
-            min(count, 60) / 30, _said(asked.thing, self._page), _said(asked.value, self._page),
-            _said(asked.any, self._page), _said(asked.thing, self._status),
-            _said(asked.any, self._status), float(bool(self._status)), min(len(settled), 3) / 2,
+            min(count, 60) / 30, _share(asked.thing, _bag(self._page)),
+            _share(asked.value, _bag(self._page)),
+            _share(asked.any, _bag(self._page)), _share(asked.thing, _bag(self._status)),
+            _share(asked.any, _bag(self._status)), float(bool(self._status)), min(len(settled), 3) / 2,
             min(len(to_asked), 6) / 3,
-            min(sum(bool(_said(asked.thing, s.answer)) for s in steps), 4) / 2,
+            min(sum(bool(_share(asked.thing, _bag(s.answer))) for s in steps), 4) / 2,
             min(len(properties), 3) / 2, sum(not d for d in is_done) / max(count, 1),
             float(bool(steps) and self._about(steps[-1])), float(len(asked.values) > 1),
             float(bool(asked.quality)),
-            float(not to_asked and any(_said(asked.thing, s.answer) for s in steps)),
+            float(not to_asked and any(_share(asked.thing, _bag(s.answer)) for s in steps)),
             float(
                 bool(asked.quality and to_asked)
                 and len({verb_of(s.action) for s in to_asked}) < _CHANGED
             ),
+            float(told.is_asked), float(bool(told.carried) and not told.is_asked),
+            min(len(told.open), 3) / 3, min(len(told.settled), 3) / 3,
+            min(len(told.carried_verbs), 4) / 4, min(told.touched, 20) / 20,
+            min(told.new, 6) / 6, min(pages, 4) / 4,
         ]  # fmt: skip
         last = (verb_of(steps[-1].action),) if steps else ()
+        quality = tuple(w for w in _words(asked.instruction) if w in asked.quality)
         blocks = (
-            _hashed(_stems(asked.instruction), _WORDS), _hashed(_stems(self._page), _WORDS),
+            _hashed(tuple(sorted(asked.thing)), _WORDS), _hashed(tuple(sorted(asked.value)), _WORDS),
+            _hashed(quality, _VERBS), _hashed(_words(self._page), _WORDS),
+            _hashed(told.carried_verbs, _VERBS),
             _hashed(last, _VERBS), _hashed(tuple(verb_of(s.action) for s in to_asked), _VERBS),
-            _hashed(_stems(self._status), _VERBS),
+            _hashed(_words(self._status), _VERBS),
         )  # fmt: skip
         return np.asarray([*known, *(x for block in blocks for x in block)], dtype=np.float32)
 
@@ -297,7 +380,16 @@ def names_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16384)
 def _names(text: str) -> frozenset[str]:
-    return frozenset(found[0] for found in _NAMED.finditer(text) if words_of(found[0]))
+    return frozenset(_named(text))
+
+
+def _named(text: str) -> list[str]:
+    return [found[0] for found in _NAMED.finditer(text.lower()) if words_of(found[0])]
+
+
+def _numbered(names: frozenset[str]) -> frozenset[str]:
+    """Return the names that have a number."""
+    return frozenset(name for name in names if name[-1].isdigit())
 
 
 def _rarity(names: Sequence[frozenset[str]]) -> dict[str, float]:
@@ -381,13 +473,8 @@ def _kind(action: str) -> str:
 
 
 @lru_cache(maxsize=16384)
-def _words(action: str) -> tuple[str, ...]:
-    """Return the stems of a command, numbers left out."""
-    return tuple(w for w in words_of(action) if not w[0].isdigit())
-
-
-@lru_cache(maxsize=4096)
-def _stems(text: str) -> tuple[str, ...]:
+def _words(text: str) -> tuple[str, ...]:
+    """Return the stems of a command or another text, numbers left out."""
     return tuple(w for w in words_of(text) if not w[0].isdigit())
 
 
@@ -395,8 +482,9 @@ def _share(wanted: frozenset[str], own: frozenset[str]) -> float:
     return len(wanted & own) / len(wanted) if wanted else 0.0
 
 
-def _said(wanted: frozenset[str], text: str) -> float:
-    return overlap(tuple(wanted), text) if wanted and text else 0.0
+@lru_cache(maxsize=4096)
+def _bag(text: str) -> frozenset[str]:
+    return frozenset(words_of(text))
 
 
 @lru_cache(maxsize=16384)

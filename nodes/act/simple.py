@@ -5,14 +5,14 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from langgraph.types import interrupt
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field
 
 from envs.protocols import fill, takes_text
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
-from nodes.registry import registry
+from nodes.registry import InnerActor
 from nodes.resources import Resources
 from stores.text import one_line, overlap, words_of
 
@@ -105,14 +105,9 @@ class Slips(ActorParams):
 
     hint: ClassVar[str] = "another actor, which now and then does something at random"
     kind: Literal["slips"] = "slips"
-    inner: SerializeAsAny[ActorParams] = Field(default={"kind": "rule"}, validate_default=True)
+    inner: InnerActor = Field(default={"kind": "rule"}, validate_default=True)
     rate: float = Field(default=0.15, ge=0, le=1)
     seed: int = 0
-
-    @field_validator("inner", mode="before")
-    @classmethod
-    def _parse_inner(cls, value: Any) -> Any:
-        return registry().parse("actor", value)
 
     def misfit(self, env: EnvParams) -> str:
         """Say why the inner actor cannot play in ``env``."""

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from langchain_core.messages import HumanMessage
-from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from nodes.build_context.assemble import cut_line
 from nodes.experience.grow import make_of, trust_of, untrusted, updater_make
@@ -32,7 +32,7 @@ from nodes.protocols import (
     Piece,
     Vector,
 )
-from nodes.registry import registry
+from nodes.registry import InnerContext
 from nodes.resources import Resources
 from stores.bank.places import bank_place, seeded
 from stores.bank.state_bank import Hit, StateBank
@@ -63,7 +63,7 @@ Advisor = Callable[[ContextRequest], Advice | None]
 class AdvisedContext(ContextParams):
     """Wrap ``inner`` and add the best advice of a bank (see ``stategate bank``)."""
 
-    inner: SerializeAsAny[ContextParams] = Field(
+    inner: InnerContext = Field(
         default={"kind": "full"},
         validate_default=True,
         description="the builder that shows the page",
@@ -82,11 +82,6 @@ class AdvisedContext(ContextParams):
         default=0.5, ge=0, le=1, description="trust that a row's source must have"
     )
     advice_tokens: int = Field(default=120, ge=8, description="tokens the advice may have")
-
-    @field_validator("inner", mode="before")
-    @classmethod
-    def _parse_inner(cls, value: Any) -> Any:
-        return registry().parse("context", value)
 
     def advised(self, resources: Resources, advisor: Advisor) -> "ExperienceBuilder":
         """Return the builder that adds what ``advisor`` finds to the inner one."""

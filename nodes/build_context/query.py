@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from envs.protocols import Chunk
-from nodes.models.small import load_network, small_inference
+from nodes.models.small import load_trained, small_inference
 from nodes.protocols import ContextRequest, Vector
 from nodes.retrieval.align import FEATURES, match
 from stores.errors import UserError
@@ -174,14 +174,9 @@ def trained_head(
     updater = needs_state(resources, kind)
     name = checkpoint or f"{role}-{updater.model.kind}"
     fix = f"train it again for this state model (stategate train {role})"
-    network = load_network(
-        name,
-        role,
-        make,
-        embedder=(resources.embedder.name, "set its embedder"),
-        state_sha256=(updater.fingerprint, fix),
-    )
-    return updater, network
+    checks = {"embedder": (resources.embedder.name, "set its embedder")}
+    checks |= {"state_sha256": (updater.fingerprint, fix)}
+    return updater, load_trained(name, role, make, **checks)[0]
 
 
 def readout_of(request: ContextRequest, updater: "StateUpdater") -> Vector:

@@ -6,14 +6,14 @@ a message of its own after the inner context.
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from langchain_core.messages import HumanMessage
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field
 
 from nodes.build_context.recall import MemoryReader, remembered_pieces
 from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, ContextRequest
-from nodes.registry import registry
+from nodes.registry import InnerContext
 from nodes.resources import Resources
 
 _SHARE = 4  # what is remembered may have this part of the budget at most
@@ -24,15 +24,10 @@ class Remembered(ContextParams):
 
     hint: ClassVar[str] = "another builder's context, with what is remembered of the task"
     kind: Literal["remembered"] = "remembered"
-    inner: SerializeAsAny[ContextParams] = Field(
+    inner: InnerContext = Field(
         default={"kind": "full"}, validate_default=True, description="the builder of the page"
     )
     memory: MemoryReader = Field(default=MemoryReader(), description="how much of which memory")
-
-    @field_validator("inner", mode="before")
-    @classmethod
-    def _parse_inner(cls, value: Any) -> Any:
-        return registry().parse("context", value)
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder. Raises ``UserError`` if the memory cannot be opened."""

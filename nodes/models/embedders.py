@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from nodes.models.faults import guarded
-from nodes.models.keys import key_from
+from nodes.models.keys import KeyVariable, key_from
 from nodes.models.llms import OPENAI, own_client
 from nodes.protocols import Embedder, EmbedderParams, Vector
 from nodes.resources import Resources
@@ -98,7 +98,9 @@ class OpenAIEmbedder(EmbedderParams):
     model: str = "text-embedding-3-small"
     dimension: int = Field(default=1536, ge=1)
     base_url: str = OPENAI
-    api_key_env: str = Field(default="OPENAI_API_KEY", description="variable that holds the key")
+    api_key_env: KeyVariable = Field(
+        default="OPENAI_API_KEY", description="variable that holds the key"
+    )
     timeout: float = Field(default=60.0, gt=0, description="seconds for one request")
 
     def build(self, resources: Resources) -> Embedder:
@@ -111,7 +113,7 @@ class _RemoteEmbedder(_CachedEmbedder):
         from langchain_openai import OpenAIEmbeddings
         from pydantic import SecretStr
 
-        where = urlsplit(params.base_url).netloc
+        where = urlsplit(params.base_url).netloc.rpartition("@")[2]  # it names stores: no password
         super().__init__(f"{params.model}@{where}/{params.dimension}", params.dimension)
         self._where = f"the embedding server {params.base_url}"
         self._client = OpenAIEmbeddings(

@@ -7,7 +7,10 @@ names in ``STATEGATE_KEYS``, such as ``MY_KEY@models.example.org, OTHER_KEY@127.
 
 import os
 import re
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from pydantic import Field
 
 from stores.errors import UserError
 from stores.loopback import on_loopback
@@ -26,6 +29,8 @@ KNOWN = {
     "GEMINI_API_KEY": ("generativelanguage.googleapis.com",),
     "XAI_API_KEY": ("api.x.ai",),
 }
+#: The name of a variable: a key that somebody wrote in its place is refused, and not shown.
+KeyVariable = Annotated[str, Field(pattern="^[A-Z_][A-Z0-9_]{0,80}$")]
 CONFIRMED = "STATEGATE_KEYS"
 #: What a key of a model server on this machine may be called; what is kept for other ends is not sent.
 _LOCAL = re.compile(r"(?!.*(?:SECRET|ACCESS|PRIVATE|SIGNING|SSH|AWS))(?:[A-Z0-9]+_)*KEY")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from nodes.models.keys import key_from
+from nodes.models.keys import KeyVariable, key_from
 from nodes.models.transport import limited_client
 from nodes.protocols import LlmParams
 from nodes.resources import Resources
@@ -82,7 +82,9 @@ class OpenAILlm(LlmParams):
     kind: Literal["openai"] = "openai"
     model: str = "gpt-4o-mini"
     base_url: str = OPENAI
-    api_key_env: str = Field(default="OPENAI_API_KEY", description="variable that holds the key")
+    api_key_env: KeyVariable = Field(
+        default="OPENAI_API_KEY", description="variable that holds the key"
+    )
     temperature: float | None = Field(default=0.0, description="null where a model refuses it")
     seed: int | None = None
     max_tokens: int | None = Field(default=None, ge=1)

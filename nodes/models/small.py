@@ -12,13 +12,6 @@ if TYPE_CHECKING:
 _threads: int | None = None
 
 
-def load_network(
-    name: str, role: str, make: "Callable[..., nn.Module]", **checks: tuple[Any, str]
-) -> "nn.Module":
-    """Return the network of a checkpoint (see :func:`load_trained`)."""
-    return load_trained(name, role, make, **checks)[0]
-
-
 def load_trained(
     name: str, role: str, make: "Callable[..., nn.Module]", **checks: tuple[Any, str]
 ) -> "tuple[nn.Module, dict[str, Any]]":

@@ -1,15 +1,13 @@
 """ALFWorld as an environment kind."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from envs.protocols import Observation, View
 from nodes.protocols import EnvParams
-from stores.home import home
+from stores.home import data_folder
 
 if TYPE_CHECKING:
     from envs.alfworld import AlfWorld
@@ -37,11 +35,7 @@ class AlfWorldEnv(EnvParams):
 
     def folder(self) -> str:
         """Return the data folder, with ``~`` and environment variables expanded."""
-        if self.data == "official":
-            return str(home() / "data" / "alfworld")
-        if self.data == "sample":
-            return self.data
-        return str(Path(os.path.expandvars(self.data)).expanduser())
+        return data_folder(self.data, "alfworld")
 
     def view(self) -> View:
         """Return how ALFWorld's pages are read."""

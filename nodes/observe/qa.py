@@ -16,6 +16,7 @@ from stores.corpus.corpus import Changes, Corpus, corpora, corpus_names, open_co
 from stores.corpus.documents import files_in, read_folder
 from stores.errors import UserError
 from stores.loopback import from_environment
+from stores.tables import is_database
 
 if TYPE_CHECKING:
     from envs.qa import QA
@@ -29,7 +30,9 @@ class QaEnv(EnvParams):
     kind: Literal["qa"] = "qa"
     conversational: ClassVar[bool] = True
     corpus: str = Field(
-        default="sample", description="'sample', an ingested name (`stategate ingest`) or a folder"
+        default="sample",
+        description="'sample', an ingested name (`stategate ingest`), a folder, or "
+        "$STATEGATE_POSTGRES#NAME",
     )
     questions: str | None = Field(
         default=None, description="'sample' or a YAML/JSON file of {question, answer, evidence}"
@@ -100,6 +103,8 @@ class QaEnv(EnvParams):
             from envs.qa.questions import sample_folder
 
             return opened_folder(sample_folder(), "sample")[0]
+        if is_database(self.corpus):
+            return open_corpus(self.corpus)
         path = Path(os.path.expandvars(self.corpus)).expanduser()
         if self.corpus not in corpus_names() and path.exists():
             return opened_folder(path)[0]

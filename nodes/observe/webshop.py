@@ -1,8 +1,6 @@
 """WebShop as an environment kind."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -10,7 +8,7 @@ from pydantic import Field
 from envs.protocols import Observation, View
 from nodes.protocols import EnvParams
 from nodes.resources import Resources
-from stores.home import home
+from stores.home import data_folder
 
 if TYPE_CHECKING:
     from envs.webshop import WebShop
@@ -51,11 +49,7 @@ class WebShopEnv(EnvParams):
 
     def folder(self) -> str:
         """Return the data folder, with ``~`` and environment variables expanded."""
-        if self.data == "official":
-            return str(home() / "data" / "webshop")
-        if self.data == "sample":
-            return self.data
-        return str(Path(os.path.expandvars(self.data)).expanduser())
+        return data_folder(self.data, "webshop")
 
     def view(self) -> View:
         """Return how WebShop's pages are read."""

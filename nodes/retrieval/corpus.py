@@ -180,9 +180,9 @@ class CorpusIndex(PassageIndex):
         self.corpus = corpus
         self.chunking = chunking
         slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
-        digest = hashlib.sha256(str(corpus.folder).encode("utf-8", "surrogatepass")).hexdigest()
+        digest = hashlib.sha256(corpus.identity.encode("utf-8", "surrogatepass")).hexdigest()
         tag = digest[:8] if is_server(where) else ""
-        name = "-".join(part for part in (corpus.name, tag, str(chunking), slug) if part)
+        name = "-".join(part for part in (corpus.title, tag, str(chunking), slug) if part)
         self._vectors = Vectors(where, name, embedder.name, embedder.dimension)
         self._lock = threading.RLock()
         self._lazy_from = lazy_from

@@ -75,29 +75,35 @@ class Searcher:
         """
         self.refresh()
         length = float(np.linalg.norm(vector))
-        if k <= 0 or self._base is None or length == 0:
+        if k <= 0 or length == 0:
             return []
         unit = np.asarray(vector / length, dtype=np.float32)
         wanted = k + len(without)
-        try:
-            while True:
-                parts = [self._base.search(unit, wanted)]
-                parts += [(n, rows @ unit) for n, rows in self._tail]
-                numbers = np.concatenate([part[0] for part in parts])
-                scores = np.concatenate([part[1] for part in parts])
-                best: dict[int, float] = {}
-                for i in np.argsort(-scores, kind="stable"):
-                    best.setdefault(int(numbers[i]), float(scores[i]))
-                nearest = [(n, score) for n, score in best.items() if n not in without][:k]
-                # A row with several vectors can fill the list: look further until k rows are found.
-                if len(nearest) == k or len(numbers) < wanted or wanted > 64 * (k + len(without)):
-                    return nearest
-                wanted *= 4
-        except ValueError as error:
-            raise UserError(
-                f"the bank '{self._bank.folder}' does not hold '{self._key}' vectors of size "
-                f"{len(vector)} ({error}): use the embedder and updater it was built with"
-            ) from None
+        while True:
+            try:
+                found = self._found(unit, wanted)
+            except ValueError as error:
+                raise UserError(
+                    f"the bank '{self._bank.folder}' does not hold '{self._key}' vectors of size "
+                    f"{len(vector)} ({error}): use the embedder and updater it was built with"
+                ) from None
+            best: dict[int, float] = {}
+            for n, score in found:
+                best.setdefault(n, score)
+            nearest = [(n, score) for n, score in best.items() if n not in without][:k]
+            # A row with several vectors can fill the list: look further until k rows are found.
+            if len(nearest) == k or len(found) < wanted or wanted > 64 * (k + len(without)):
+                return nearest
+            wanted *= 4
+
+    def _found(self, unit: Vector, wanted: int) -> list[tuple[int, float]]:
+        """Return ``wanted`` nearest vectors or more as (number, cosine), best first."""
+        parts = [] if self._base is None else [self._base.search(unit, wanted)]
+        parts += [(n, rows @ unit) for n, rows in self._tail]
+        numbers = np.concatenate([part[0] for part in parts])
+        scores = np.concatenate([part[1] for part in parts])
+        order = np.argsort(-scores, kind="stable")
+        return [(int(numbers[i]), float(scores[i])) for i in order]
 
     def score(self, numbers: Collection[int], vector: Vector) -> dict[int, float]:
         """Return the best cosine of each given row that has a vector of this key."""

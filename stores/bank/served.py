@@ -5,9 +5,6 @@ brought up to date before each search by whoever searches first. Putting a vecto
 """
 
 import uuid
-from collections.abc import Collection
-
-import numpy as np
 
 from stores.bank.bank import Bank, Vector
 from stores.bank.nearest import Searcher
@@ -26,30 +23,13 @@ class ServedSearcher(Searcher):
             raise UserError(f"'{self._url}' is no URL of a Chroma server: http://host:8000")
         self._collection: Vectors | None = None
 
-    def search(
-        self, vector: Vector, k: int, without: Collection[int] = ()
-    ) -> list[tuple[int, float]]:
-        """See :meth:`Searcher.search`."""
-        self.refresh()
-        length = float(np.linalg.norm(vector))
-        if k <= 0 or self._collection is None or length == 0:
+    def _found(self, unit: Vector, wanted: int) -> list[tuple[int, float]]:
+        if self._collection is None:
             return []
-        unit, wanted = np.asarray(vector / length, dtype=np.float32), k + len(without)
         if len(unit) != self._collection.dimension:
-            raise UserError(
-                f"the bank '{self._bank.folder}' does not hold '{self._key}' vectors of size "
-                f"{len(unit)}: use the embedder and updater it was built with"
-            )
-        while True:
-            found = self._collection.search(unit, wanted)
-            best: dict[int, float] = {}
-            for name, score in found:
-                best.setdefault(int(name.partition(":")[0]), score)
-            nearest = [(n, score) for n, score in best.items() if n not in without][:k]
-            # A row with several vectors can fill the list: look further until k rows are found.
-            if len(nearest) == k or len(found) < wanted or wanted > 64 * (k + len(without)):
-                return nearest
-            wanted *= 4
+            raise ValueError(f"size {self._collection.dimension}")
+        found = self._collection.search(unit, wanted)
+        return [(int(name.partition(":")[0]), score) for name, score in found]
 
     def refresh(self) -> None:
         """Put what was added to the bank since the collection was last complete; take out what went."""

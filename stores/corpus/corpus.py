@@ -1,4 +1,4 @@
-"""A corpus: the documents that were ingested under one name, in one SQLite file.
+"""A corpus: the documents that were ingested under one name, in a SQLite file or a shared database.
 
 Texts are kept whole; passages are cut from them on demand, so one corpus serves every chunking.
 Ingesting again changes what changed and removes what is gone from the same origin.
@@ -25,7 +25,7 @@ from stores.corpus.lexical import Lexical
 from stores.errors import UserError
 from stores.files import replacing
 from stores.home import home
-from stores.sqlite import SqliteFile
+from stores.tables import is_database, open_tables, split_place
 
 #: In ``meta``, ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder
 #: looked.
@@ -36,6 +36,9 @@ create table if not exists documents (
 ) without rowid;
 create table if not exists meta (key text primary key, value text not null) without rowid;
 """
+_PUT = """insert into documents values (?, ?, ?, ?, ?, ?) on conflict (origin, id) do update set
+title = excluded.title, text = excluded.text, url = excluded.url, sha256 = excluded.sha256"""
+_NOTE = "insert into meta values (?, ?) on conflict (key) do update set value = excluded.value"
 _FORMAT = "1"
 _MAKERS = ("bm25s", "PyStemmer", "tiktoken")
 _PASSAGES, _WORDS = "passages.jsonl", "bm25"
@@ -52,17 +55,42 @@ class Changes:
     removed: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
+    @property
+    def read(self) -> list[str]:
+        """The documents that are there now."""
+        return [*self.added, *self.updated, *self.unchanged]
+
+    def extend(self, more: "Changes") -> None:
+        """Add what another ingest did."""
+        for name, items in vars(more).items():
+            getattr(self, name).extend(items)
+
 
 class Corpus:
-    """Documents by name. Raises ``UserError`` where the file is none or cannot be written."""
+    """Documents by name, or by a place of shared tables (``$STATEGATE_POSTGRES#notes``).
 
-    def __init__(self, name: str, folder: Path | None = None) -> None:
-        if not _NAME.fullmatch(name):
+    Raises ``UserError`` where that is none or cannot be written.
+    """
+
+    def __init__(self, name: str, folder: Path | None = None, *, create: bool = True) -> None:
+        self.name, self.is_shared = name, is_database(name)
+        #: What its indexes are called, and what tells it from others of that name.
+        self.title, self.identity = name, name
+        if self.is_shared:
+            url, self.title = split_place(name, "main")
+            self.identity = f"shared {self.title}"
+            digest = hashlib.sha256(f"{url}#{self.title}".encode()).hexdigest()[:12]
+            folder = corpora().parent / "folders" / f"shared-{digest}"
+            folder.mkdir(parents=True, exist_ok=True)
+        elif not _NAME.fullmatch(name):
             raise UserError(f"'{name}' is no corpus name: letters, digits, '-', '_' and '.'")
-        self.name = name
         self.folder = folder or corpora() / name
-        path = self.folder / "corpus.sqlite"
-        self._file = SqliteFile(path, "corpus", (_SCHEMA,), fix="name another", durable=True)
+        if not self.is_shared:
+            self.identity = str(self.folder)
+        place = name if self.is_shared else self.folder / "corpus.sqlite"
+        self._file = open_tables(
+            place, "corpus", (_SCHEMA,), fix="name another", create=create, durable=True
+        )
 
     def sync(self, origin: str, items: Iterable[Document | Skipped], look: str = "") -> Changes:
         """Make ``origin``'s part of the corpus what ``found`` says, in one transaction.
@@ -87,15 +115,15 @@ class Corpus:
                 (changes.added if old is None else changes.updated).append(item.id)
                 values = (item.id, origin, item.title, item.text, item.url, item.sha256)
                 row = [value.encode("utf-8", "replace").decode() for value in values]
-                db.execute("insert or replace into documents values (?, ?, ?, ?, ?, ?)", row)
+                db.execute(_PUT, row)
             changes.removed = sorted(set(known) - seen)
             db.executemany(
                 "delete from documents where origin = ? and id = ?",
                 [(origin, id_) for id_ in changes.removed],
             )
             if changes.added or changes.updated or changes.removed:
-                db.execute("insert or replace into meta values ('revision', ?)", (uuid4().hex,))
-            db.execute("insert or replace into meta values (?, ?)", (f"seen:{origin}", look))
+                db.execute(_NOTE, ("revision", uuid4().hex))
+            db.execute(_NOTE, (f"seen:{origin}", look))
         return changes
 
     def looked(self, origin: str) -> str:
@@ -135,6 +163,10 @@ class Corpus:
 
     def remove(self) -> None:
         """Delete the corpus with all that was made of it."""
+        if self.is_shared:
+            with self._file.transaction() as db:
+                db.execute("delete from documents")
+                db.execute("delete from meta")
         self._file.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -159,6 +191,8 @@ def corpus_names() -> list[str]:
 
 def open_corpus(name: str) -> Corpus:
     """Open a corpus that must be there. Raises ``UserError`` listing those that are."""
+    if is_database(name):
+        return Corpus(name, create=False)
     if name not in corpus_names():
         known = ", ".join(corpus_names()) or "none yet"
         raise UserError(

@@ -8,19 +8,17 @@ reported, and the next file gets another child.
 import atexit
 import json
 import os
-import struct
+import pickle
 import subprocess
 import sys
 import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import IO
 
 from stores.corpus.formats import Unreadable, html_text, pdf_text
 from stores.errors import needs
 
 SECONDS, MEMORY, PAGES, CHARACTERS = 20.0, 2 << 30, 5_000, 20_000_000
-_SIZE = struct.Struct(">Q")
 
 
 @dataclass
@@ -59,8 +57,11 @@ class Reader:
             timer = threading.Timer(self.limits.seconds, stop)
             timer.start()
             try:
-                _send(child.stdin, json.dumps([suffix, charset]).encode(), raw)
-                answer = json.loads(_receive(child.stdout))
+                if child.stdin is None or child.stdout is None:
+                    raise EOFError
+                pickle.dump((suffix, charset, raw), child.stdin)
+                child.stdin.flush()
+                answer = json.loads(child.stdout.readline())  # a file's doing: never unpickled
             except (OSError, EOFError, ValueError):
                 self.close()
                 if late.is_set():
@@ -105,13 +106,12 @@ shared = Reader()
 def serve(settings: str) -> None:
     """Answer requests on standard input until it ends: the child's own part."""
     limits = Limits(**json.loads(settings))
-    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # what a library prints is no answer
     _confine(limits)
     while True:
         try:
-            suffix, charset = json.loads(_receive(source))
-            raw = _receive(source)
+            suffix, charset, raw = pickle.load(source)  # noqa: S301 - from this very program's parent
         except EOFError:
             return
         try:
@@ -127,7 +127,7 @@ def serve(settings: str) -> None:
             answer = {"problem": str(problem)}
         except RecursionError:
             answer = {"problem": "its parts are nested too deeply"}
-        _send(target, json.dumps(answer).encode())
+        print(json.dumps(answer), file=target, flush=True)
 
 
 def _confine(limits: Limits) -> None:
@@ -142,22 +142,3 @@ def _confine(limits: Limits) -> None:
     seconds = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime + 3600)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-
-
-def _send(pipe: IO[bytes] | None, *parts: bytes) -> None:
-    if pipe is None:
-        raise EOFError
-    for part in parts:
-        pipe.write(_SIZE.pack(len(part)))
-        pipe.write(part)
-    pipe.flush()
-
-
-def _receive(pipe: IO[bytes] | None) -> bytes:
-    head = pipe.read(_SIZE.size) if pipe is not None else b""
-    if len(head) < _SIZE.size or pipe is None:
-        raise EOFError
-    part = pipe.read(size) if (size := _SIZE.unpack(head)[0]) else b""
-    if len(part) < size:
-        raise EOFError
-    return part

@@ -65,7 +65,7 @@ def write_fact(
     ]
     inserted = db.execute(
         tables.facts.insert().values(
-            **vars(namespace), question=_told(turn), answer=turn.answer,
+            **vars(namespace), question=told(turn), answer=turn.answer,
             salience=turn.salience, success=turn.success, created=now, updated=now, times=1,
             embedder=turn.embedder, vector=packed(vectors), dimension=len(turn.vector),
             speaker=turn.speaker, source=turn.source, trust=trust,
@@ -205,14 +205,14 @@ def _comparable(row: Any, turn: Turn) -> bool:
     if bool(row.answer) != bool(turn.answer):
         return False
     if turn.answer:
-        return _ask_alike(row.question, _told(turn))
+        return _ask_alike(row.question, told(turn))
     return bool(row.speaker == turn.speaker)
 
 
 def _agree(row: Any, turn: Turn) -> bool:
     """Say whether a fact and the turn say the same, in numbers, names and negation too."""
     if not turn.answer:
-        return says_the_same(row.question, _told(turn))
+        return says_the_same(row.question, told(turn))
     if not turn.success:
         return True  # two failures to answer one question are one fact
     if turn.answer_vector is None:
@@ -264,10 +264,10 @@ def _orders(text: str) -> set[str]:
     return {word.lower() for word in _ORDINAL.findall(text)}
 
 
-def _told(turn: Turn) -> str:
-    """Return the question as it can be read outside its conversation."""
+def told(turn: Any) -> str:
+    """Return a turn's question as it can be read outside its conversation."""
     about = turn.about.strip().rstrip(".")
-    return f"{turn.question} (about: {about})" if about else turn.question
+    return f"{turn.question} (about: {about})" if about else str(turn.question)
 
 
 def _numbers(text: str) -> set[str]:

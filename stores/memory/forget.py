@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from stores.memory import database as tables
 from stores.memory.database import among, bump, within
+from stores.memory.facts import told
 from stores.memory.graph import erase_graph
 from stores.memory.records import Namespace
 from stores.memory.statements import close_again, reopen
@@ -142,9 +143,7 @@ def _retold(db: sa.Connection, facts: set[int], gone: set[str]) -> list[tuple[in
             "speaker": left[0].speaker, "created": left[0].at, "updated": left[-1].at,
         }  # fmt: skip
         if row.question in gone or row.answer in gone:
-            about = left[0].about.strip().rstrip(".")
-            question = f"{left[0].question} (about: {about})" if about else left[0].question
-            answer = left[0].answer
+            question, answer = told(left[0]), left[0].answer
             values |= {"question": question, "answer": answer, "vector": b"", "dimension": 0}
             reworded.append((int(row.id), question, answer))
         db.execute(tables.facts.update().where(f.id == row.id).values(**values))

@@ -271,21 +271,10 @@ class LongTerm(Database):
         self, namespace: Namespace, erased: Erased, embed: Embed, embedder: str
     ) -> None:
         """Give facts that were reworded (see :meth:`erase`) vectors of their words."""
-        f = tables.facts.c
-        for fact, question, answer in erased.reworded:
-            rows = np.asarray(embed([half for half in (question, answer) if half]), np.float32)
-            change = {
-                "vector": packed(list(rows)),
-                "dimension": rows.shape[1],
-                "embedder": embedder,
-            }
+        for fact, *halves in erased.reworded:
+            rows = np.asarray(embed([half for half in halves if half]), np.float32)
             with self.transaction(namespace) as db:
-                db.execute(
-                    tables.facts.update()
-                    .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
-                    .values(**change)
-                )
-                bump(db, namespace)
+                _change(db, namespace, fact, rows, embedder=embedder)
 
     def erase_items(self, texts: Sequence[str], user: str | None = None) -> int:
         """Delete other graphs' items that hold one of ``texts``, or that are of ``user``."""
@@ -331,24 +320,17 @@ class LongTerm(Database):
             raise UserError("a fact needs words: forget it instead")
         if not 0 <= salience <= 1:
             raise UserError(f"salience is a share from 0 to 1, not {salience}")
-        halves = [half for half in (question, answer) if half]
-        rows = np.asarray(embed(halves), dtype=np.float32)
+        rows = np.asarray(embed([half for half in (question, answer) if half]), np.float32)
         f = tables.facts.c
         with self.transaction(namespace) as db:
             if not answer and db.scalar(sa.select(f.answer).where(f.id == fact)):
                 raise UserError("a fact needs a question and an answer: forget it instead")
-            changed = db.execute(
-                tables.facts.update()
-                .where(f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
-                .values(
-                    question=question, answer=answer, salience=salience, success=True,
-                    updated=time.time(), embedder=embedder, vector=packed(list(rows)),
-                    dimension=rows.shape[1],
-                )
-            )  # fmt: skip
-            if not changed.rowcount:
+            words = {"question": question, "answer": answer, "salience": salience}
+            now = time.time()
+            if not _change(
+                db, namespace, fact, rows, **words, success=True, updated=now, embedder=embedder
+            ):
                 raise UserError(f"no fact {fact} in this memory: it may have been forgotten")
-            bump(db, namespace)
 
     def export_turns(self, namespace: Namespace, target: Path) -> int:
         """Write every turn to JSON lines with what its fact says, oldest first; returns how many."""
@@ -406,6 +388,16 @@ def open_long_term(url: str | None = None) -> LongTerm:
 @lru_cache(maxsize=16)
 def _opened(url: str) -> LongTerm:
     return LongTerm(url)
+
+
+def _change(db: sa.Connection, namespace: Namespace, fact: int, rows: Vector, **values: Any) -> int:
+    """Change a fact, whose words have the vectors ``rows`` now; returns how many facts these were."""
+    f = tables.facts.c
+    here = (f.id == fact, f.user == namespace.user, f.agent == namespace.agent)
+    values |= {"vector": packed(list(rows)), "dimension": rows.shape[1]}
+    changed = db.execute(tables.facts.update().where(*here).values(**values))
+    bump(db, namespace)
+    return changed.rowcount
 
 
 def _row(line: str, number: int, source: Path) -> dict[str, Any]:

@@ -46,7 +46,7 @@ _STATES = {
     ("change", "to"): "uses",
 }  # fmt: skip
 #: Verbs of which the first person says that something has ended.
-_ENDS = frozenset("leave quit give stop sell cancel drop abandon".split())
+ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
 #: Verbs that stand alone where the subject goes without saying: "gave up coffee", "and works as ...".
 _SUBJECTLESS = frozenset(
     "gave started moved joined switched sold left quit works work lives live studies".split()
@@ -146,7 +146,6 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
         yield _statement(speaker, "uses", _value(switch["old"]), when, negated=True)
         yield _statement(speaker, "uses", _value(switch["new"]), when, is_state=True)
         return
-    is_over = bool(re.search(r"\b(?:any ?more|any longer|no longer|after all)\b", clause, re.I))
     tokens = [match[0] for match in _TOKEN.finditer(bare)]
     start = next((i for i, t in enumerate(tokens) if _is_subject(tokens, i)), None)
     if start is None:
@@ -156,7 +155,7 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
     verb, place, denied, was_be = _verb(tokens, end)
     if verb is None:
         return
-    denied = denied or (is_over and denied) or bool(re.search(r"\bno longer\b", clause, re.I))
+    denied = denied or bool(re.search(r"\bno longer\b", clause, re.I))
     rest = tokens[place:]
     yield from _read(speaker, subject, verb, rest, was_be, denied, when)
 
@@ -277,7 +276,7 @@ def _read(
     value = _value(words)
     preposition, _, after = value.partition(" ")
     preposition = preposition.lower()
-    if first in _PRONOUNS and verb in _ENDS and not denied:
+    if first in _PRONOUNS and verb in ENDINGS and not denied:
         if verb == "give" and preposition != "up":
             yield _statement(speaker, verb, value, when)
             return

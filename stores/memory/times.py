@@ -339,8 +339,6 @@ def _before_last(match: re.Match[str], today: datetime) -> tuple[datetime, datet
     unit = match["unit"].lower()
     if unit == "week":
         return _days(today - timedelta(today.weekday()), -14, 7)
-    if unit == "weekend" and today.weekday() >= 5:
-        return _moved(today, -2, unit)
     return _moved(today, -2, unit)
 
 

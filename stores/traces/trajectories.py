@@ -7,13 +7,13 @@ importers that do not know the key pass it over.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError
-from stores.files import write_lines
+from stores.files import write_json, write_lines
 from stores.traces import Event
 
 
@@ -50,6 +50,23 @@ class Trajectory:
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write ``trajectories``, whole or not at all; return how many."""
     return write_lines(path, (trajectory.to_row() for trajectory in trajectories))
+
+
+def write_splits(
+    folder: Path, splits: Mapping[str, Sequence[Trajectory]], facts: Mapping[str, Any],
+    counted: Callable[[Sequence[Trajectory]], dict[str, Any]],
+) -> dict[str, Any]:  # fmt: skip
+    """Write ``NAME.jsonl`` for each split and ``collect.json``, which is returned.
+
+    It holds ``facts``, and of each split what is ``counted`` and the file's SHA-256.
+    """
+    summary: dict[str, Any] = {**facts, "splits": {}}
+    for name, own in splits.items():
+        path = folder / f"{name}.jsonl"
+        write_trajectories(path, own)
+        summary["splits"][name] = {**counted(own), "sha256": file_hash(path)}
+    write_json(folder / "collect.json", summary, indent=1)
+    return summary
 
 
 def read_trajectories(path: str | Path) -> list[Trajectory]:

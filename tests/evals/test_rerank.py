@@ -137,7 +137,7 @@ def test_the_command(data, tmp_path):
     assert result.exit_code == 0, result.output
     assert "bm25_stem against bm25" in result.output
     for wrong, told in (
-        (["--split", "train"], "--split is one of dev, test"),
+        (["--split", "train"], "'train' is not one of 'dev', 'test'"),
         (["--rankers", "best"], "unknown ranker 'best'"),
         (["--rankers", "x*bm25"], "bm25+2*minilm"),
     ):

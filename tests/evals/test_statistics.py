@@ -61,6 +61,8 @@ def test_rows_and_tests_of_units():
     row = summary_row("a", a, ("score", "other"))
     assert (row["n"], row["score"], row["errors"]) == (2, 0.75, 1)
     assert "other" not in row
-    tests = paired_tests({"a": a, "b": {1: {"score": 1.0}, 3: {"score": 0.0}}}, "a", "b", ["score"])
+    tests = paired_tests(
+        {"a": a, "b": {1: {"score": 1.0}, 3: {"score": 0.0}}}, [("a", "b")], ["score"]
+    )
     assert [(t["difference"], t["n"]) for t in tests] == [(0.5, 1)]
-    assert paired_tests({"a": a}, "a", "b", ["score"]) == []
+    assert paired_tests({"a": a}, [("a", "b")], ["score"]) == []

@@ -48,7 +48,7 @@ class Doubling:
             for name in ("a", "b")
         }
         table = [summary_row(name, units, ["value"]) for name, units in values.items()]
-        return table, paired_tests(values, "a", "b", ["value"], ARGS["seed"])
+        return table, paired_tests(values, [("a", "b")], ["value"], ARGS["seed"])
 
 
 def rows(folder, name):

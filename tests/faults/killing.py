@@ -45,7 +45,13 @@ def build_shim(folder: Path) -> Path:
 
 
 def run_trials(
-    name: str, every: int = 1, at_random: int = 0, full: int = 0, most: int = 0, seed: int = 0
+    name: str,
+    every: int = 1,
+    at_random: int = 0,
+    full: int = 0,
+    most: int = 0,
+    seed: int = 0,
+    part: str = "1/1",
 ) -> dict:
     """Start a warmed process with the shim in it; returns its report."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a kill needs no real disk
@@ -54,7 +60,7 @@ def run_trials(
         report = folder / "report.json"
         words = [sys.executable, "-m", "tests.faults.killing", name, "--inside", str(folder)]
         words += ["--every", str(every), "--random", str(at_random), "--most", str(most)]
-        words += ["--seed", str(seed), "--full", str(full)]
+        words += ["--seed", str(seed), "--full", str(full), "--part", part]
         env = {
             **os.environ,
             "LD_PRELOAD": str(build_shim(folder)),
@@ -81,14 +87,20 @@ class Inside:
         os.environ["STATEGATE_HOME"] = str(place / "home")
         self.scenario.prepare()
 
-    def report(self, every: int, at_random: int, full: int, most: int) -> dict:
-        """Try every ``every``-th write, random moments, full disks; returns counts and problems."""
+    def report(self, every: int, at_random: int, full: int, most: int, part: str) -> dict:
+        """Try every ``every``-th write, random moments, full disks; returns counts and problems.
+
+        ``part`` "2/3" is the second third of these.
+        """
         whole, seconds = self.whole()
         places = [("write", n) for n in range(1, whole + 1, every)]
         if most and len(places) > most:
             places = sorted(self.random.sample(places, most))
         places += [("moment", self.random.uniform(0, seconds)) for _ in range(at_random)]
         places += [("full", self.random.randint(1, whole)) for _ in range(full)]
+        number, parts = map(int, part.split("/"))
+        places = places[number - 1 :: parts]
+        full = sum(kind == "full" for kind, _ in places)
         problems, killed = [], 0
         for kind, at in places:
             problem, was_killed = self.trial(kind, at)
@@ -195,11 +207,14 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--full", type=int, default=0, help="trials with a full disk")
+    parser.add_argument("--part", default="1/1", help="2/3: the second third of the trials")
     parser.add_argument("--out", type=Path, help="where the report goes")
     parser.add_argument("--inside", type=Path)
     args = parser.parse_args()
     if args.inside is None:
-        report = run_trials(args.scenario, args.every, args.random, args.full, args.most, args.seed)
+        report = run_trials(
+            args.scenario, args.every, args.random, args.full, args.most, args.seed, args.part
+        )
         command = f"python -m tests.faults.killing {shlex.join(sys.argv[1:])}"
         shown = (
             json.dumps({"command": command, "scenario": args.scenario, **report}, indent=1) + "\n"
@@ -210,7 +225,7 @@ def main() -> None:
         sys.stdout.write(shown[-6000:])
         sys.exit(bool(report["problems"]))
     inside = Inside(args.scenario, args.inside, args.seed)
-    report = inside.report(args.every, args.random, args.full, args.most)
+    report = inside.report(args.every, args.random, args.full, args.most, args.part)
     (args.inside / "report.json").write_text(json.dumps(report))
 
 

@@ -1,6 +1,7 @@
 """Model servers that misbehave in every way: bounded, one line, nothing raw, nothing hangs."""
 
 import asyncio
+import email.utils
 import json
 import socket
 import threading
@@ -13,6 +14,7 @@ from langchain_core.messages import HumanMessage
 
 from nodes.models import faults
 from nodes.models.asking import Ask, ask, atalk, talk
+from nodes.models.embedders import OpenAIEmbedder
 from nodes.models.llms import OpenAILlm
 from nodes.resources import Resources
 from stores.errors import ModelUnavailable, UserError
@@ -74,6 +76,19 @@ def huge(handler):
         handler.wfile.write(b" " * (1 << 20))
 
 
+def drip_events(handler):
+    """Send a stream whose every event is in time, and which does not end."""
+    handler.send_response(200)
+    handler.send_header("content-type", "text/event-stream")
+    handler.end_headers()
+    piece = {"index": 0, "delta": {"role": "assistant", "content": "and "}}
+    event = {**GOOD, "object": "chat.completion.chunk", "choices": [piece], "usage": None}
+    for _ in range(200):
+        handler.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+        handler.wfile.flush()
+        time.sleep(0.1)
+
+
 FAULTS = {
     "html": lambda h: answer(h, b"<html><body>Welcome</body></html>", kind="text/html"),
     "empty object": lambda h: answer(h, {}),
@@ -103,10 +118,14 @@ FAULTS = {
 @pytest.fixture
 def server():
     """Yield (url, what it does, what it was asked)."""
+    resources("http://127.0.0.1:9/v1").llm  # noqa: B018 - imports a client: not the call's seconds
     plan, asked = [], []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def do_GET(self):  # a redirect of 303 is followed so
+            self.do_POST()
 
         def do_POST(self):
             self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -128,6 +147,11 @@ def server():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/v1", plan, asked
     server.shutdown()
+
+
+def later(seconds):
+    """Return a date of HTTP's, ``seconds`` from now."""
+    return email.utils.formatdate(time.time() + seconds, usegmt=True)
 
 
 def resources(url, timeout=1.5):
@@ -176,6 +200,66 @@ def test_a_server_that_says_when_to_come_back_is_asked_again_then(server, call):
     assert reply.text == "ok"
     assert len(asked) == 2
     assert 0.9 <= asked[1] - asked[0] < 3
+
+
+def test_a_date_at_which_to_come_back_is_waited_for(server, call):
+    url, plan, asked = server
+    plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 503, retry_after=later(2))]
+    plan += [lambda h: answer(h, GOOD)]
+    assert call(resources(url, timeout=30)).text == "ok"
+    assert 0.5 <= asked[1] - asked[0] < 4  # dates count whole seconds
+
+
+@pytest.mark.parametrize("date", [later(-600), "Sun, 99 Foo 2026", "-5", "inf", "nan", "", "1e400"])
+def test_an_odd_time_to_come_back_neither_hangs_nor_raises(server, call, date):
+    url, plan, asked = server
+    plan += [lambda h: answer(h, {"error": {"message": "busy"}}, 503, retry_after=date)]
+    plan += [lambda h: answer(h, GOOD)]
+    started = time.monotonic()
+    with suppress(ModelUnavailable):
+        assert call(resources(url, timeout=30)).text == "ok"
+    assert time.monotonic() - started < 12
+    assert len(asked) <= 2
+
+
+def test_a_date_an_hour_ahead_is_not_waited_for(server, call):
+    url, plan, asked = server
+    plan += [lambda h: answer(h, {}, 429, retry_after=later(3600))]
+    with pytest.raises(ModelUnavailable, match="asks to wait 3[56]"):
+        call(resources(url, timeout=30))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_key_does_not_follow_a_redirect_to_another_host(server, call, status, monkeypatch):
+    """The other host is this server under another name: what came there would be asked twice."""
+    url, plan, asked = server
+    elsewhere = url.replace("127.0.0.1", "localhost") + "/chat/completions"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    plan += [lambda h: answer(h, b"", status, location=elsewhere)]
+    with pytest.raises(UserError) as error:
+        call(resources(url))
+    assert len(asked) == 1
+    assert "sk-secret" not in str(error.value)
+    params = OpenAIEmbedder(base_url=url, dimension=2)
+    with pytest.raises(UserError, match="refused"):
+        params.build(Resources()).embed([f"redirect {status} {time.time()}"])
+    assert len(asked) == 2
+
+
+def test_a_stream_that_drips_ends_at_the_deadline(server):
+    url, plan, _ = server
+    plan.append(drip_events)
+    model = resources(url, timeout=1).llm
+    for stream in (lambda: list(model.stream("hi")), lambda: asyncio.run(_heard(model))):
+        started = time.monotonic()
+        with pytest.raises(ModelUnavailable, match="timed out|within 1 s"):
+            faults.guarded(model, stream)
+        assert time.monotonic() - started < 12  # the stream itself would take 20
+
+
+async def _heard(model):
+    return [piece async for piece in model.astream("hi")]
 
 
 def test_a_server_that_wants_to_be_left_alone_for_an_hour_is_not_waited_for(server, call):

@@ -8,6 +8,7 @@ import pytest
 from graph import build_graph, load_config
 from graph.checkpoints import open_saver
 from nodes.models.keys import key_from
+from nodes.resources import Resources
 from stores.errors import UserError
 from stores.loopback import from_environment
 from stores.runs import shown_config
@@ -55,12 +56,37 @@ def test_a_key_goes_where_it_belongs_and_where_the_person_said(monkeypatch):
     [
         f"postgresql://me:{SECRET}@host/db", f"https://me:{SECRET}@host/v1",
         f"connection to postgresql://me:{SECRET}@host failed", f"host=h password={SECRET} dbname=d",
+        f"host=h password='a {SECRET}'", f"password = {SECRET}", f"https://h/x?access_token={SECRET}",
+        f"https://h/x?a=1&key={SECRET}", f"https://{SECRET * 2}@h/x", f"{{'password': '{SECRET}'}}",
+        f"Authorization: Bearer {SECRET}", f"mongodb+srv://me:{SECRET}@h", f"api-key={SECRET}",
+        f"incorrect key sk-{SECRET}",
     ],
 )  # fmt: skip
 def test_passwords_are_not_shown(text):
     assert SECRET not in without_password(text)
     if "://" in text and " " not in text:
         assert SECRET not in str(shown_config({"checkpoints": text, "llm": {"base_url": text}}))
+
+
+@pytest.mark.parametrize(
+    "text", ["max_tokens=5", "unexpected token: }", "llm.api_key_env=OPENAI_API_KEY", "key=value"]
+)
+def test_what_is_no_secret_is_shown(text):
+    assert without_password(text) == text
+
+
+def test_a_key_in_place_of_its_variables_name_is_refused_and_not_shown():
+    for slot in ("llm", "embedder"):
+        with pytest.raises(UserError, match="api_key_env") as error:
+            load_config({slot: {"kind": "openai", "api_key_env": SECRET}})
+        assert SECRET not in str(error.value)
+
+
+def test_an_embedding_servers_password_names_no_store(monkeypatch):
+    params = {"kind": "openai", "base_url": f"http://me:{SECRET}@127.0.0.1:9/v1"}
+    embedder = Resources(None, load_config({"embedder": params}).embedder).embedder
+    assert SECRET not in embedder.name
+    assert "@127.0.0.1:9/" in embedder.name
 
 
 def test_an_unreachable_database_does_not_tell_its_password():

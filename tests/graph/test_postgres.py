@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from graph import Session, build_graph, load_config
+from graph.retention import prune, threads
 from stores.errors import UserError
 from tests.graph.test_graph import TASK, thread
 
@@ -74,3 +75,61 @@ def test_many_threads_at_once_hold_one_connection(postgres):
     assert saver.advisory_lock("many-7") is not None
     for release in turns:
         release()
+
+
+def walked(url, name, steps):
+    """Return the saver after ``steps`` steps of the sample shop, and the steps' sizes."""
+    walk = ["search[lamp]", "click[next >]", "click[< prev]", "click[back to search]"]
+    actor = {"kind": "scripted", "actions": (walk * steps)[:steps]}
+    values = {"actor": actor, "memory": ["short_term"], "checkpoints": url, "max_steps": steps}
+    built = build_graph(load_config(values))
+    built.invoke(TASK, {"configurable": {"thread_id": name, "episode_id": "e"}})
+    return built
+
+
+def test_a_step_is_under_twelve_kilobytes_and_a_large_value_is_there_once(own_database):
+    built = walked(own_database(), "w", 24)
+    (own,) = threads(built.checkpointer)
+    assert own.size / 24 < 12_000
+    with built.checkpointer._cursor() as cursor:
+        large = "from checkpoint_{} where length(blob) > 256"
+        query = f"select count(*) n, count(distinct blob) d {large.format('blobs')}"
+        counts = cursor.execute(query).fetchone()
+        assert counts["n"] == counts["d"] > 16
+        query = f"select count(*) n {large.format('writes')}"
+        assert cursor.execute(query).fetchone()["n"] == 0
+    history = list(built.get_state_history(thread("w")))
+    plain = build_graph(load_config({**built.agent.config.model_dump(), "checkpoints": None}))
+    plain.invoke(TASK, {"configurable": {"thread_id": "w", "episode_id": "e"}})
+    for mine, its in zip(history, plain.get_state_history(thread("w")), strict=True):
+        assert mine.values == its.values
+        assert [task.result for task in mine.tasks] == [task.result for task in its.tasks]
+
+
+def test_pruning_takes_the_parts_that_nothing_names_and_a_lost_one_is_one_line(own_database):
+    built = walked(own_database(), "w", 12)
+    before, saver = built.get_state(thread("w")).values, built.checkpointer
+    prune(saver, keep_last=1)
+    with saver._cursor() as cursor:
+        parts = "from checkpoint_blobs where channel = '__part__'"
+        assert 0 < cursor.execute(f"select count(*) n {parts}").fetchone()["n"] <= 4
+        assert built.get_state(thread("w")).values == before
+        cursor.execute(f"delete {parts}")
+    with pytest.raises(UserError, match="not whole"):
+        built.get_state(thread("w"))
+
+
+def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(own_database):
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    url = own_database()
+    config = load_config({"actor": "rule", "memory": ["short_term"]})
+    with PostgresSaver.from_conn_string(url) as old:
+        old.setup()
+        session = Session(build_graph(config, checkpointer=old), "t", TASK["task"])
+        session.step()
+        before = session.values
+    now = Session(graph(url), "t")
+    assert now.values == before
+    assert now.run()[-1].done
+    assert now.back(1).values["steps"] >= 1

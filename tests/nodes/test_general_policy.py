@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from envs.alfworld.view import AlfWorldView
+from envs.protocols import Observation
+from graph import build_graph, load_config
 from nodes.act.encoding import encoder
 from nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
 from nodes.act.policy import Policy, make_scorer
@@ -12,9 +14,13 @@ from nodes.build_context.compress import Compress
 from nodes.conformance import check_actor
 from nodes.models.embedders import Hashing
 from nodes.observe.webshop import WebShopEnv
+from nodes.protocols import ContextRequest
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
+from nodes.retrieval.past import WithPast, past_chunks
 from stores.assets.weights import save_weights
 from stores.errors import UserError
+from stores.traces import Event
 from tests.nodes.test_past import moments, request  # noqa: F401 - a fixture
 
 VIEW = AlfWorldView()
@@ -69,3 +75,40 @@ def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
     ).misfit(WebShopEnv())
     with pytest.raises(UserError, match="no encoder 'nobody'"):
         encoder("nobody-1234")
+
+
+def test_numbered_things_are_followed_from_step_to_step(resources):
+    steps = [
+        ("go to shelf 1", "You arrive at shelf 1. On the shelf 1, you see a mug 2, and a mug 1."),
+        ("take mug 1 from shelf 1", "You pick up the mug 1."),
+        ("go to table 4", "You arrive at table 4. On the table 4, you see nothing."),
+        ("move mug 1 to table 4", "You move the mug 1 to the table 4."),
+        ("go to shelf 3", "You arrive at shelf 3. On the shelf 3, you see a pen 5."),
+        ("take pen 5 from shelf 3", "You pick up the pen 5."),
+    ]
+    events = [e for t, (action, answer) in enumerate(steps)
+              for e in (Event("ACT", action, t), Event("OBS", answer, t + 1))]  # fmt: skip
+    going = [f"go to {place}" for place in ("shelf 1", "shelf 2", "table 4")]
+    page = Observation(steps[-1][1], (*going, "move pen 5 to shelf 3", "examine pen 5"))
+    asked = "put two mug in table."
+    source = WithPast(PageSource(VIEW, page, lambda: resources.embedder), past_chunks(events),
+                      VIEW, lambda: resources.embedder)  # fmt: skip
+    built = resources.get(Full())(
+        ContextRequest(asked, page, source, tuple(events), 2000, None, VIEW)
+    )
+    seen = GENERAL.encode(built, 6, VIEW)
+    open_, settled = column(seen, "where open"), column(seen, "where settled")
+    assert open_["go to shelf 1"] > 0.5 > open_["go to table 4"]
+    assert settled["go to table 4"] > 0.5 > settled["go to shelf 1"]
+    assert column(seen, "names carried")["move pen 5 to shelf 3"] == 1
+    facts = dict(zip(PAGE_FEATURES, seen.page.tolist(), strict=True))
+    assert (facts["carried asked"], facts["carried other"]) == (0, 1)
+    assert (facts["open things"], facts["settled things"]) == pytest.approx((1 / 3, 1 / 3))
+
+
+def test_the_shipped_policy_plays_invented_rooms_that_it_never_saw():
+    choose = ["actor.kind=policy", "actor.checkpoint=policy-alfworld", "memory=[short_term]"]
+    graph = build_graph(load_config("alfworld", choose), checkpointer=False)
+    thread = {"configurable": {"thread_id": "t"}}
+    out = [graph.invoke({"task": {"game": i}}, thread) for i in range(6)]
+    assert sum(one["reward"] for one in out) >= 4

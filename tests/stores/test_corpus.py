@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stores.corpus.chunking import Chunking, bears, cut
-from stores.corpus.corpus import Corpus, open_corpus
+from stores.corpus.corpus import Corpus, open_corpus, prepare, prepared_key
 from stores.corpus.documents import Document, Skipped, read_file, read_folder
 from stores.corpus.web_pages import read_web
 from stores.errors import UserError
@@ -76,12 +76,21 @@ def test_a_wrong_chunking_says_how_one_is_written(wrong):
         Chunking.parse(wrong)
 
 
-def test_a_second_ingest_updates_what_changed_and_removes_what_is_gone(tmp_path):
+@pytest.fixture(params=["files", "postgres"])
+def place(request):
+    """Return the name of a corpus that is not there yet: of this home, or shared."""
+    return "notes" if request.param == "files" else request.getfixturevalue("database")()
+
+
+def test_a_second_ingest_updates_what_changed_and_removes_what_is_gone(tmp_path, place):
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "a.md").write_text("# Alpha\n\nThe first text.")
     (folder / "b.txt").write_text("The second text.")
-    corpus = Corpus("notes")
+    with pytest.raises(UserError, match="no corpus"):
+        open_corpus(place)
+    corpus = Corpus(place)
+    assert corpus.is_new()
     first = corpus.sync("notes", read_folder(folder))
     assert sorted(first.added) == ["a.md", "b.txt"]
     again = corpus.sync("notes", read_folder(folder))
@@ -92,13 +101,20 @@ def test_a_second_ingest_updates_what_changed_and_removes_what_is_gone(tmp_path)
     (folder / "c.html").write_text("<title>Gamma</title><body><p>Third.</p><script>x</script>")
     changes = corpus.sync("notes", read_folder(folder))
     assert (changes.added, changes.updated, changes.removed) == (["c.html"], ["a.md"], ["b.txt"])
-    assert {d.title: d.text.strip() for d in corpus.documents()} == {
+    again = open_corpus(place)
+    assert {d.title: d.text.strip() for d in again.documents()} == {
         "Alpha": "Another text.", "Gamma": "Third.",
     }  # fmt: skip
+    assert again.fingerprint() == corpus.fingerprint()
+    chunking = Chunking.parse("fixed-64-10")
+    made = prepare(again, chunking, prepared_key(again, chunking))[0]
+    assert made == prepare(corpus, chunking, prepared_key(corpus, chunking))[0] != []
+    corpus.remove()
+    assert Corpus(place).is_new()
 
 
-def test_another_origin_is_left_alone(tmp_path):
-    corpus = Corpus("two")
+def test_another_origin_is_left_alone(place):
+    corpus = Corpus(place)
     corpus.sync("one", [Document("a", "one", "A", "text a")])
     corpus.sync("two", [Document("b", "two", "B", "text b")])
     corpus.sync("one", [])

@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 def imitated(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("actor")
     settings = _settings(folder, out)
-    imitation.train(settings, ["test"])
+    imitation.train(settings)
     return settings
 
 
@@ -166,9 +166,9 @@ def test_imitation_learns_resumes_and_says_what_it_is(folder, imitated, tmp_path
     with monkeypatch.context() as patch:
         _stopped_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
-            imitation.train(stopped, ["test"])
+            imitation.train(stopped)
     assert len(json.loads((tmp_path / "run/history.json").read_text())) == 2
-    imitation.train(stopped, ["test"])
+    imitation.train(stopped)
     assert read_meta(stopped.checkpoint)["sha256"] == meta["sha256"]  # same seed, same weights
 
 
@@ -223,7 +223,7 @@ def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
 
     monkeypatch.setattr(reinforce, "roll", spy)
     whole = _reinforced(imitated, tmp_path / "whole")
-    summary = reinforce.train(whole, ["test"])
+    summary = reinforce.train(whole)
     assert [row["agent"] for row in summary["rows"]] == ["imitation", "reinforced"]
     history = json.loads((tmp_path / "whole/run/history.json").read_text())
     assert {"entropy", "kl", "train_score", "heldout_score", "heldout_success"} <= set(history[-1])
@@ -238,8 +238,8 @@ def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
     with monkeypatch.context() as patch:
         _stopped_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
-            reinforce.train(parts, ["test"])
-    reinforce.train(parts, ["test"])
+            reinforce.train(parts)
+    reinforce.train(parts)
     assert read_meta(parts.checkpoint)["sha256"] == meta["sha256"]
 
 

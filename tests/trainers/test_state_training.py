@@ -64,7 +64,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
     small = ["d_state=24", "d_event=16", f"checkpoint={tmp_path / 'state'}"]
     whole = settings(StateSettings, "state", "whole", "epochs=3", "patience=9", *small)
-    summary = model.train(whole, ["test"])
+    summary = model.train(whole)
     assert [row["agent"] for row in summary["rows"]] == [
         "gru", "majority class", "bag of last observation"
     ]  # fmt: skip
@@ -76,7 +76,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     history = tmp_path / "whole" / "history.json"
     assert len(json.loads(history.read_text())) == 4
     assert (tmp_path / "whole" / "curves.png").stat().st_size > 1000
-    model.train(whole, ["test"])
+    model.train(whole)
     assert read_meta(str(tmp_path / "state"))["sha256"] == first
 
     state = f"state={tmp_path / 'state'}"
@@ -84,7 +84,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
         RetrieverSettings, "retriever", "two", "epochs=2", state,
         f"checkpoint={tmp_path / 'retriever'}",
     )  # fmt: skip
-    row = retriever.train(phase2, ["test"])["rows"][0]
+    row = retriever.train(phase2)["rows"][0]
     assert 0 < row["recall@1"] <= row["recall@5"] <= 1
     _, meta = load_weights(str(tmp_path / "retriever"), "retriever")
     assert meta["state_sha256"] == first
@@ -92,7 +92,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
         AllocatorSettings, "allocator", "three", "epochs=2", state,
         f"retriever={tmp_path / 'retriever'}", f"checkpoint={tmp_path / 'allocator'}",
     )  # fmt: skip
-    rows = allocator.train(third, ["test"])["rows"]
+    rows = allocator.train(third)["rows"]
     assert {r["agent"] for r in rows} == {"learned", "uniform"}
     with pytest.raises(UserError, match="is a 'retriever'"):
         load_weights(str(tmp_path / "retriever"), "state")
@@ -114,7 +114,7 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 )
 def test_mistakes_in_settings_are_one_line(override, message):
     with pytest.raises(UserError, match=message):
-        model.train(read_settings(StateSettings, "state", [override]), ["test"])
+        model.train(read_settings(StateSettings, "state", [override]))
 
 
 class PlainEnv(EnvParams):
@@ -144,12 +144,12 @@ def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path):
                   "embedder={kind: hashing, dimension: 64}"]  # fmt: skip
         told = [*common, f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'state'}",
                 "d_state=16", "d_event=8"]  # fmt: skip
-        model.train(read_settings(StateSettings, "state", told), ["test"])
+        model.train(read_settings(StateSettings, "state", told))
         meta = read_meta(str(tmp_path / "state"))
         assert meta["classes"] == ["go", "look", "take"]
         assert meta["world"] == "plain"
         told = [*common, f"run={tmp_path / 'two'}", f"checkpoint={tmp_path / 'retriever'}",
                 f"state={tmp_path / 'state'}"]  # fmt: skip
-        retriever.train(read_settings(RetrieverSettings, "retriever", told), ["test"])
+        retriever.train(read_settings(RetrieverSettings, "retriever", told))
     finally:
         registry().slots["env"].pop("plain")

@@ -23,7 +23,9 @@ def open_server(tmp_path, monkeypatch):
     def open_():
         where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
         config = load_config("webshop", ["embedder.kind=hashing", "updater.kind=none", where])
-        return Conversations(Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs"))
+        return Conversations(
+            Agents(config), lambda tab: config, TabSessions(tmp_path / "tabs.sqlite")
+        )
 
     return open_
 
@@ -175,3 +177,24 @@ def test_a_graphs_layout_is_inside_and_the_same_each_time(count):
     assert len(first) == count
     assert all(0 <= x <= 600 and 0 <= y <= 400 for x, y in first)
     assert len(set(first)) == count
+
+
+def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path / "home"))
+    memory, traces = str(tmp_path / "m.sqlite"), str(tmp_path / "t.sqlite")
+    config = load_config(
+        "cluster",
+        [
+            "embedder.kind=hashing", "env.vectors=null", f"checkpoints={tmp_path / 'c.sqlite'}",
+            f"context.memory.place.url={memory}",
+            f"memory=[conversation, {{kind: long_term, place: {{url: '{memory}'}}}},"
+            f" {{kind: trace, path: '{traces}'}}]",
+        ],
+    )  # fmt: skip
+    agents = Agents(config)
+    talk = Conversations(agents, lambda tab: config, None).of("one")
+    talk.ask("Which lake turned red?")
+    (fact,) = agents.memory().facts(Namespace(talk.settings["user"]))
+    assert fact.question == "Which lake turned red?"
+    assert str(agents.places().traces) == traces
+    assert not (tmp_path / "home" / "long_term.sqlite").exists()

@@ -132,28 +132,35 @@ def test_memories_of_one_browser_are_not_read_or_erased_by_another(tmp_path, mon
 
 
 def test_uploads_of_one_browser_are_another_ones_unknown_corpus(tmp_path, monkeypatch):
+    from graph.config import load_config
     from stores.corpus.corpus import Corpus
     from stores.corpus.documents import Document
+    from ui.app.agents import Agents
     from ui.app.conversation import Conversation
     from ui.app.tab_sessions import TabSessions
 
     monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    tabs = TabSessions(tmp_path / "tabs")
+    tabs = TabSessions(tmp_path / "tabs.sqlite")
     tabs.write("tab-a/owner", {"owner": owner_of(ANN)})
     tabs.write("tab-b/owner", {"owner": owner_of(BOB)})
     name = owned(owner_of(ANN), "uploads-1")
     Corpus(name).sync("o", [Document("d", "o", "t", "secret")])
 
-    def talk(tab):
-        from graph.config import load_config
+    agents = Agents(load_config("qa", ["embedder.kind=hashing"]))
 
-        return Conversation(tab, lambda config: None, lambda: load_config("qa"), tabs)
+    def talk(tab):
+        return Conversation(tab, agents, lambda: agents.config, tabs)
 
     talk("tab-a").choose(corpus=name)
     with pytest.raises(UserError, match="of yours here"):
         talk("tab-b").choose(corpus=name)
     with pytest.raises(UserError, match="outside of this app's folders"):
         talk("tab-b").choose(corpus="/etc")
+    talk("tab-b").choose(corpus="$STATEGATE_POSTGRES#notes")  # whoever is here may name it
+    guard.bound_to("0.0.0.0")
+    with pytest.raises(UserError, match="of yours here"):
+        talk("tab-a").choose(corpus="$STATEGATE_POSTGRES#notes")
+    guard.bound_to("127.0.0.1")
     assert talk("tab-a").config.context.memory is None or owner_of(ANN) in str(talk("tab-a").config)
 
 

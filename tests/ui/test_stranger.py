@@ -36,7 +36,7 @@ def stranger(tmp_path, monkeypatch):
 def workspace(stranger):
     config = load_config({**garden.CONFIG, "checkpoints": str(stranger / "c.sqlite")})
     agents = Agents(config)
-    return Workspaces(config, agents, TabSessions(stranger / "tabs")).of("one")
+    return Workspaces(config, agents, TabSessions(stranger / "tabs.sqlite")).of("one")
 
 
 def test_its_tasks_are_listed_found_and_drawn(workspace):

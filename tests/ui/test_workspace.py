@@ -6,8 +6,9 @@ import pytest
 
 from graph import load_config
 from stores.errors import UserError
+from stores.tables import open_tables
 from ui.app.agents import Agents
-from ui.app.tab_sessions import TabSessions
+from ui.app.tab_sessions import _SCHEMA, TabSessions, beside
 from ui.app.tabs.episode_view import draw
 from ui.app.workspace import Workspaces
 
@@ -22,7 +23,7 @@ def open_server(tmp_path, monkeypatch):
     def open_(*more):
         where = f"checkpoints={tmp_path / 'checkpoints.sqlite'}"
         config = load_config("webshop", [*PLAIN, where, *more])
-        return Workspaces(config, Agents(config), TabSessions(tmp_path / "tabs"))
+        return Workspaces(config, Agents(config), TabSessions(tmp_path / "tabs.sqlite"))
 
     return open_
 
@@ -118,21 +119,39 @@ def test_a_mistake_leaves_the_episode_as_it_was(open_server):
 
 def test_what_was_kept_for_a_plug_in_that_is_gone_begins_anew(tmp_path, open_server):
     open_server().of("one").start({"goal": 3})
-    kept = TabSessions(tmp_path / "tabs")
+    kept = TabSessions(tmp_path / "tabs.sqlite")
     values = kept.read("one")
     values["config"]["context"] = {"kind": "no_longer_here"}
     kept.write("one", values)
     assert open_server().of("one").session is None
 
 
-def test_old_tabs_are_removed_and_damaged_ones_are_unknown(tmp_path):
-    tabs = TabSessions(tmp_path)
+@pytest.fixture(params=["file", "postgres"])
+def place(request, tmp_path):
+    """Return where tabs are kept."""
+    if request.param == "file":
+        return tmp_path / "tabs.sqlite"
+    return request.getfixturevalue("database")()
+
+
+def test_old_tabs_are_removed_and_damaged_ones_are_unknown(place):
+    tabs = TabSessions(place)
     tabs.write("a", {"x": 1})
-    assert tabs.read("a") == {"x": 1}
+    tabs.write("a", {"x": "\0"})
+    tabs.write("c", {})
+    assert TabSessions(place).read("a") == {"x": "\0"}
     assert tabs.read("b") is None
-    next(tmp_path.glob("*.json")).write_text("{")
+    with open_tables(place, "tab sessions", (_SCHEMA,)).transaction() as db:
+        db.execute("update tabs set body = '{'")
     assert tabs.read("a") is None
-    assert tabs.prune(days=-1) == 1
+    assert tabs.prune() == 0
+    assert tabs.prune(days=-1) == 2
+
+
+def test_tabs_lie_with_the_checkpoints_where_those_are_shared(tmp_path):
+    assert beside("$STATEGATE_POSTGRES", tmp_path) == "$STATEGATE_POSTGRES"
+    assert beside("postgresql://h/d", tmp_path) == "postgresql://h/d"
+    assert beside("c.sqlite", tmp_path) == beside(None, tmp_path) == tmp_path / "tabs.sqlite"
 
 
 def test_the_last_update_changes_nothing(open_server):

@@ -10,14 +10,14 @@ Some further games are played as published, by an expert that knew where everyth
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from envs.alfworld import AlfWorld
 from envs.alfworld.expert import decide, knowledge_of
-from stores.files import write_json
 from stores.traces import Event
-from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
+from stores.traces.trajectories import Trajectory, write_splits
 from stores.workers import Crew, in_order
 
 STEPS = 50  # an episode's at most, as in the published results
@@ -90,8 +90,6 @@ def collect(
     A ``crew`` shares the games; each has chances of its own, whoever plays it.
     """
     world = AlfWorld.load(data)
-    summary: dict[str, Any] = {"seed": seed, "stray": stray, "splits": {}}
-    summary["data"] = {"sha256": world.fingerprint}
     jobs: list[tuple[str, str]] = []
     parts: dict[str, int] = {}
     for name, split, count in (("train", "train", n), ("heldout", "valid_seen", heldout)):
@@ -106,18 +104,10 @@ def collect(
             jobs += [(game, _AS_PUBLISHED) for game in known]
             parts[name] += len(known)
 
-    def here(serve: Callable[[Any], None]) -> None:
-        serve(partial(_play, world, stray))
-
-    start = here if crew is None else partial(_serve, data, stray)
-    found: list[Trajectory] = in_order(start, jobs, crew, "record")
-    for name, count in parts.items():
-        played, found = found[:count], found[count:]
-        write_trajectories(out / f"{name}.jsonl", played)
-        sha256 = file_hash(out / f"{name}.jsonl")
-        summary["splits"][name] = {**_counted(played), "sha256": sha256}
-    write_json(out / "collect.json", summary, indent=1)
-    return summary
+    played = iter(in_order(partial(_serve, data, stray), jobs, crew, "record"))
+    splits = {name: list(islice(played, count)) for name, count in parts.items()}
+    facts = {"seed": seed, "stray": stray, "data": {"sha256": world.fingerprint}}
+    return write_splits(out, splits, facts, _counted)
 
 
 def _counted(played: Sequence[Trajectory]) -> dict[str, Any]:

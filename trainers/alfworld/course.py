@@ -4,6 +4,7 @@ import random
 
 from envs.alfworld import AlfWorld
 from nodes.observe.alfworld import AlfWorldEnv
+from trainers.alfworld.teacher import good_commands
 from trainers.policy.reinforce import Course
 
 _HELD_OUT = 0.1  # of the rooms
@@ -20,6 +21,7 @@ def course(data: str, seed: int) -> Course:
         AlfWorldEnv(data=data, split="train"), world.fingerprint, {"train": world},
         [{"game": game} for game in games if room_of(game) not in held],
         {"heldout": [{"game": game} for game in games if room_of(game) in held]},
+        good_commands,
     )  # fmt: skip
 
 

@@ -66,12 +66,12 @@ def choices(
     return found
 
 
-def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: ActorSettings) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     sides = read_sides(settings)
     resources = resources_of(settings, sides, settings.updater)
-    run = open_run(settings, command)
+    run = open_run(settings)
     reading = encoder(settings.encoder)
     readers = Readers(settings.builders, resources, settings.low, settings.high, settings.memory)
     names = ("train", "validation", "heldout")
@@ -99,7 +99,7 @@ def train(settings: ActorSettings, command: Sequence[str]) -> dict[str, Any]:
         "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
         "embedder": None,  # the features hold no vectors
         "trained": "imitation", "builders": settings.builders,
-        **result(settings, command, len(history) - 1, rows[0]),
+        **result(settings, len(history) - 1, rows[0]),
     }  # fmt: skip
     meta["data"]["name"] = Path(files_of(settings.data)[0]).parent.name
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)

@@ -28,7 +28,7 @@ from stores.assets.weights import save_weights
 from stores.runs import mean, provenance, shown_config, with_errors
 from trainers.episodes import Readers, make_resources
 from trainers.fitting import Figures, descend, fit, pick_device
-from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
+from trainers.policy.rollout import Rollout, Start, Teacher, collate, roll, sized_batches
 from trainers.settings import ReinforceSettings, open_run
 
 #: A task, and the name of the world that it is played in.
@@ -42,7 +42,8 @@ _CLIP = 0.2  # how far from 1 a ratio counts
 class Course:
     """What to train on.
 
-    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort.
+    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out, by sort;
+    ``teacher``, where there is one, says which commands are good.
     """
 
     env: EnvParams
@@ -50,6 +51,7 @@ class Course:
     worlds: Mapping[str, World]
     training: Sequence[Mapping[str, Any]]
     exams: Mapping[str, Sequence[Mapping[str, Any]]]
+    teacher: Teacher | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def decided(rollouts: Sequence[Rollout], group: int, discount: float = 1.0) -> l
     ]
 
 
-def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: ReinforceSettings) -> dict[str, Any]:
     """Improve the policy, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     course: Course = import_module(settings.course).course(settings.data, settings.seed)
@@ -92,7 +94,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
     told = shown_config(settings.model_dump(exclude={"epochs", "patience"}))
     data = {"sha256": course.fingerprint}
     facts = {"settings": told, "data": data, "start_sha256": meta["sha256"]}
-    run = open_run(settings, command, facts)
+    run = open_run(settings, facts)
     resources = make_resources(settings.embedder, settings.updater, course.env)
     readers = Readers(
         settings.builders, resources, max(settings.low, 100), settings.high, settings.memory
@@ -160,7 +162,7 @@ def train(settings: ReinforceSettings, command: Sequence[str]) -> dict[str, Any]
         "builders": settings.builders, "metrics": rows[-1], "epochs": len(history) - 1,
         "episodes": settings.groups * settings.group * settings.every * (len(history) - 1),
         "data": {"name": Path(settings.data).name, **data},
-        "seed": settings.seed, **provenance(command),
+        "seed": settings.seed, **provenance(),
     }  # fmt: skip
     save_weights(settings.checkpoint, scorer.state_dict(), described, half=False)
     return run.summarise(rows, [])

@@ -1,6 +1,6 @@
 """Encoded pages as batches, and episodes played many side by side: one forward pass a step for all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,9 @@ from envs.protocols import Observation, Session, World
 from nodes.act.encoding import Encoded, Encoder
 from trainers.episodes import Reader, Readers, Walk
 
+#: Says which commands are good: of a world and session, what was (done, said), and the page.
+Teacher = Callable[[World, Session, Sequence[tuple[str, str]], Observation], Sequence[str]]
+_TOGETHER = 48  # episodes played side by side: worlds keep a few dozen tasks ready
 _BLOCK = 64  # pages a forward pass; sorted by size, so that little is padding
 
 
@@ -41,16 +44,24 @@ def sized_batches(
 
 @dataclass(frozen=True)
 class Start:
-    """An episode to play: a task, in which of the worlds (by name), and how it is read."""
+    """An episode to play: a task, in which of the worlds (by name), and how it is read.
+
+    Where a teacher looks on, a step is its own with the chance ``helped``.
+    """
 
     task: Mapping[str, Any]
     world: str
     reader: Reader
+    helped: float = 0.0
 
 
 @dataclass
 class Rollout:
-    """A played episode: what was seen and chosen at each decision, and its log-probability."""
+    """A played episode: what was seen and chosen at each decision, and its log-probability.
+
+    ``good`` are, for each, the candidates that a teacher calls good; where it helped, it took one of
+    them in place of what was chosen.
+    """
 
     start: Start
     seen: list[Encoded] = field(default_factory=list)
@@ -59,6 +70,7 @@ class Rollout:
     reward: float = 0.0
     steps: int = 0
     done: bool = False
+    good: list[tuple[int, ...]] = field(default_factory=list)
 
 
 @dataclass
@@ -68,20 +80,25 @@ class _Live:
     session: Session
     page: Observation
     rollout: Rollout
+    past: list[tuple[str, str]]
 
 
 def roll(
     worlds: Mapping[str, World], readers: Readers, reading: Encoder, starts: Sequence[Start],
     scorer: nn.Module, generator: torch.Generator | None = None, max_steps: int = 20,
-    device: torch.device | None = None,
+    device: torch.device | None = None, teacher: Teacher | None = None,
 ) -> list[Rollout]:  # fmt: skip
     """Play ``starts``; actions are drawn by ``generator``, or the most probable if it is None."""
+    if len(starts) > _TOGETHER:
+        parts = [starts[at : at + _TOGETHER] for at in range(0, len(starts), _TOGETHER)]
+        more = generator, max_steps, device, teacher
+        return [one for p in parts for one in roll(worlds, readers, reading, p, scorer, *more)]
     live: list[_Live] = []
     for start in starts:
         world = worlds[start.world]
         session, page = world.reset(start.task)
         walk = readers.start(start.reader, world.instruction(session))
-        live.append(_Live(world, walk, session, page, Rollout(start)))
+        live.append(_Live(world, walk, session, page, Rollout(start), [("", page.text)]))
     played = [one.rollout for one in live]
     for step in range(max_steps):
         view = readers.resources.view
@@ -89,10 +106,17 @@ def roll(
         picks, logp = choose(scorer, seen, generator, device)
         for one, what, pick, chance in zip(live, seen, picks, logp, strict=True):
             if what.actions:
+                if teacher is not None:
+                    good = teacher(one.world, one.session, one.past, one.page)
+                    places = tuple(i for i, a in enumerate(what.actions) if a in good)
+                    one.rollout.good.append(places)
                 one.rollout.seen.append(what)
                 one.rollout.picks.append(pick)
                 one.rollout.logp.append(chance)
-                action = what.actions[pick]
+                taken = pick
+                if teacher is not None and places and _chance(generator) < one.rollout.start.helped:
+                    taken = places[int(_chance(generator) * len(places))]
+                action = what.actions[taken]
             else:
                 action = view.actions.safe((), one.walk.instruction)
             _take(one, action)
@@ -128,5 +152,10 @@ def _take(one: _Live, action: str) -> None:
     session, outcome = one.world.step(one.session, action)
     one.walk.took(one.page, action, outcome)
     one.session, one.page = session, outcome
+    one.past.append((action, outcome.text))
     one.rollout.steps += 1
     one.rollout.done, one.rollout.reward = outcome.done, outcome.reward
+
+
+def _chance(generator: torch.Generator | None) -> float:
+    return torch.rand((), generator=generator).item()

@@ -7,7 +7,7 @@ the page: so the weights learn to spend tokens where the choice hangs on them. R
 picks the expert's chunk (action sufficiency) with learned and with uniform shares, at fixed budgets.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -36,10 +36,10 @@ _DIRECT = 0.3  # weight of foreseeing the right chunk
 _DROPPED = 0.1  # share of the readout's numbers zeroed
 
 
-def train(settings: AllocatorSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: AllocatorSettings) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
     tensors, meta = load_weights(settings.retriever, "retriever")
-    frozen = freeze(settings, command)
+    frozen = freeze(settings)
     fix = "train the retriever again for this state model"
     require_match(settings.retriever, meta, "state_sha256", frozen.state["sha256"], fix)
     device, fitted = frozen.device, frozen.fitted
@@ -107,7 +107,7 @@ def train(settings: AllocatorSettings, command: Sequence[str]) -> dict[str, Any]
             row |= {key: mean(hits), f"{key}_se": standard_error(hits)}
         rows.append(row)
     described = {"kind": "allocator", "architecture": sizes, **frozen.facts}
-    described |= result(settings, command, len(history) - 1, rows[0])
+    described |= result(settings, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, weigher.state_dict(), described)
     return frozen.run.summarise(rows, [])
 

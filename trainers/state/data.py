@@ -212,7 +212,7 @@ class Frozen:
         }  # fmt: skip
 
 
-def freeze(settings: RetrieverSettings | AllocatorSettings, command: Sequence[str]) -> Frozen:
+def freeze(settings: RetrieverSettings | AllocatorSettings) -> Frozen:
     """Read episodes, run the state model over them. Raises ``UserError`` where they hold too little."""
     device = pick_device(settings.device)
     model, state = load_model(settings.state)
@@ -220,7 +220,7 @@ def freeze(settings: RetrieverSettings | AllocatorSettings, command: Sequence[st
     resources = resources_of(settings, sides)
     embedder, view = resources.embedder, resources.view
     require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
-    run = open_run(settings, command)
+    run = open_run(settings)
     table = TextTable()
     sets = [[sequence(t, table, view) for t in side] for side in sides]
     pages = [[choices_of(episode, table, view) for episode in side] for side in sets]

@@ -82,7 +82,7 @@ def moments(
     return found
 
 
-def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: GatesSettings) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     sides = read_sides(settings)
@@ -91,7 +91,7 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
     model, state = load_model(settings.state) if settings.state else (None, {})
     if model is not None:
         require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
-    run = open_run(settings, command)
+    run = open_run(settings)
     readers = Readers({"full": 1.0}, resources, 4000, 4000, settings.memory)
     actor: Actor = registry().parse("actor", settings.actor).build(resources)
     table = TextTable()
@@ -190,7 +190,7 @@ def train(settings: GatesSettings, command: Sequence[str]) -> dict[str, Any]:
     if model is not None:
         meta |= {"state_sha256": state["sha256"], "state": state["architecture"]["kind"]}
         meta |= {"state_name": settings.state.rpartition("/")[2]}
-    meta |= result(settings, command, len(history) - 1, row)
+    meta |= result(settings, len(history) - 1, row)
     save_weights(settings.checkpoint, network.state_dict(), meta)
     return run.summarise([row], [])
 

@@ -32,12 +32,12 @@ from trainers.state.data import (
 )
 
 
-def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: StateSettings) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     sides = read_sides(settings)
     embedder, view_of = embedder_of(settings), views_of(settings, sides)
-    run = open_run(settings, command)
+    run = open_run(settings)
     table = TextTable()
     sets = [[sequence(t, table, view_of(t)) for t in side] for side in sides]
     points: dict[int, Pointed | None] = {}
@@ -91,7 +91,7 @@ def train(settings: StateSettings, command: Sequence[str]) -> dict[str, Any]:
         rows += [{**row, "agent": row["agent"] + of} for row in baselines(learnt, own, classes)]
     meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
     meta |= {"world": ", ".join(worlds), "classes": list(classes)}
-    meta |= result(settings, command, len(history) - 1, rows[0])
+    meta |= result(settings, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, model.state_dict(), meta)
     return run.summarise(rows, [])
 

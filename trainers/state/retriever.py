@@ -5,7 +5,7 @@ other pages); rank accuracy is the share of decisions whose chunk comes first on
 at each decision has seen that decision's own page, as it has when a context is built.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,9 +24,9 @@ _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed
 
 
-def train(settings: RetrieverSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: RetrieverSettings) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
-    frozen = freeze(settings, command)
+    frozen = freeze(settings)
     table, device, fitted = frozen.table, frozen.device, frozen.fitted
     torch.manual_seed(settings.seed)
     sizes = {
@@ -55,7 +55,7 @@ def train(settings: RetrieverSettings, command: Sequence[str]) -> dict[str, Any]
     row |= {f"recall@{k}": float((ranks < k).float().mean()) for k in (1, 3, 5)}
     row["rank_accuracy"] = row["recall@1"]
     meta = {"kind": "retriever", "architecture": sizes, **frozen.facts}
-    meta |= result(settings, command, len(history) - 1, row)
+    meta |= result(settings, len(history) - 1, row)
     save_weights(settings.checkpoint, projection.state_dict(), meta)
     return frozen.run.summarise([row], [])
 

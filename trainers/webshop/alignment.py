@@ -260,11 +260,11 @@ def say(
     return said
 
 
-def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
+def train(settings: AlignerSettings) -> dict[str, Any]:
     """Train both networks, the words' first; report by family of wordings, write the checkpoint."""
     plan = practice(load_shop(settings.data, "rich"), settings.seed)
     facts = {"data": {"sha256": plan.world.fingerprint}}
-    run = open_run(settings, command, facts)
+    run = open_run(settings, facts)
     sides = [plan.training, plan.heldout + plan.made_heldout]
     fitted, held = ([plan.world.goals[i] for i in side] for side in sides)
     names, develop = names_of("train"), names_of("develop")
@@ -314,7 +314,7 @@ def train(settings: AlignerSettings, command: Sequence[str]) -> dict[str, Any]:
             "word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
             **sizes,
         },
-        "families": list(names), "epochs": epochs, **facts, **provenance(command),
+        "families": list(names), "epochs": epochs, **facts, **provenance(),
     }  # fmt: skip
     save_weights(settings.checkpoint, model.arrays(), meta, half=False)
     return run.summarise(rows, [])

@@ -23,9 +23,8 @@ from envs.webshop.wordings import reworded
 from nodes.observe.webshop import WebShopEnv
 from nodes.protocols import Actor
 from nodes.registry import registry
-from stores.files import write_json
 from stores.traces import Event
-from stores.traces.trajectories import Trajectory, file_hash, write_trajectories
+from stores.traces.trajectories import Trajectory, write_splits
 from stores.workers import Crew, Start, in_order
 from trainers.episodes import Reader, Readers, make_resources
 from trainers.webshop.goals import MODES, Practice, draw, load_shop, practice, splits
@@ -67,7 +66,8 @@ def collect(
     successes are kept. A tenth of ``n`` more is for validation. A ``crew`` shares the episodes; who
     plays one makes no difference to it.
     """
-    worlds, plan = _worlds(data, modes, seed, is_reworded=True)
+    how = (data, tuple(modes), seed, True)
+    worlds, plan = _worlds(*how)
     parts = [
         ("train", plan.training, n, False),
         ("validation", plan.heldout + plan.made_heldout, max(n // 10, 1), False),
@@ -76,14 +76,14 @@ def collect(
     jobs = [
         job for i, part in enumerate(parts) for job in _shopping(worlds, part, seed + i, others)
     ]
-    start = partial(_serve, data, tuple(modes), seed, True)
-    played = _played(worlds, jobs, start, crew)
+    played = _played(jobs, partial(_serve, *how), crew)
     played["train"] += [_marked(t, "validation") for t in played.pop("validation")]
     return _written(out, played, seed, plan.world, {name: vars(r) for name, r in SHOPPERS.items()})
 
 
+@lru_cache(maxsize=1)
 def _worlds(
-    data: str, modes: Sequence[str], seed: int, is_reworded: bool
+    data: str, modes: tuple[str, ...], seed: int, is_reworded: bool
 ) -> tuple[dict[str, WebShop], Practice]:
     """Return the worlds of practice goals by mode; tested goals may be said in other words, too."""
     plans = {mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in modes}
@@ -98,21 +98,14 @@ def _worlds(
 
 
 def _serve(
-    data: str, modes: Sequence[str], seed: int, is_reworded: bool, serve: Callable[[Any], None]
+    data: str, modes: tuple[str, ...], seed: int, is_reworded: bool, serve: Callable[[Any], None]
 ) -> None:
-    """Play what is asked for, in a worker."""
     serve(partial(_play, _worlds(data, modes, seed, is_reworded)[0]))
 
 
-def _played(
-    worlds: Mapping[str, WebShop], jobs: Sequence[Job], start: Start, crew: Crew | None
-) -> dict[str, list[Trajectory]]:
+def _played(jobs: Sequence[Job], start: Start, crew: Crew | None) -> dict[str, list[Trajectory]]:
     """Return what came of the jobs, by part and in their order; lost games of actors are left out."""
-
-    def here(serve: Callable[[Any], None]) -> None:
-        serve(partial(_play, worlds))
-
-    found = in_order(here if crew is None else start, jobs, crew, "record")
+    found = in_order(start, jobs, crew, "record")
     played: dict[str, list[Trajectory]] = {job.part: [] for job in jobs}
     for job, trajectory in zip(jobs, found, strict=True):
         played[job.part] += [trajectory] if trajectory is not None else []
@@ -132,37 +125,22 @@ def _shopping(
     drawn = draw(goals, count, seed, shop, by="asin" if by_product else "index")
     jobs: list[Job] = []
     for i, (shopper, rates) in enumerate(SHOPPERS.items()):
+        how: dict[str, Any] = {"rates": rates, "facts": {"shopper": shopper}}
         own, first = drawn[i :: len(SHOPPERS)], 10_000 * (i + 1) + seed
-        jobs += _expert(worlds, own, name, f"{name}/{shopper}", rates, first, {"shopper": shopper})
+        jobs += _jobs(worlds, own, name, f"{name}/{shopper}", first, **how)
     for i, kind in enumerate(others):
-        jobs += _acting(worlds, drawn[i % 3 :: 3], name, kind)
+        jobs += _jobs(worlds, drawn[i % 3 :: 3], name, f"{name}-{kind}", actor=kind)
     return jobs
 
 
-def _expert(
-    worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, name: str, rates: Rates,
-    seed: int, facts: Mapping[str, str] | None = None,
+def _jobs(
+    worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, name: str, seed: int = 0,
+    **how: Any,
 ) -> list[Job]:  # fmt: skip
-    """Plan the expert's episodes; the observation modes in ``worlds`` take turns."""
+    """Plan episodes; the observation modes in ``worlds`` take turns."""
     modes = sorted(worlds)
     return [
-        Job(
-            part,
-            f"{name}/{i}/{goal}",
-            goal,
-            modes[i % len(modes)],
-            rates,
-            seed + i,
-            facts=facts or {},
-        )
-        for i, goal in enumerate(goals)
-    ]
-
-
-def _acting(worlds: Mapping[str, WebShop], goals: Sequence[int], part: str, kind: str) -> list[Job]:
-    modes = sorted(worlds)
-    return [
-        Job(part, f"{part}-{kind}/{i}/{goal}", goal, modes[i % len(modes)], actor=kind)
+        Job(part, f"{name}/{i}/{goal}", goal, modes[i % len(modes)], seed=seed + i, **how)
         for i, goal in enumerate(goals)
     ]
 
@@ -176,32 +154,24 @@ def collect_practice(
     Two experts take turns: one that knows the goal, and the rule actor, which knows what it reads; of
     its episodes only those are kept that succeed. Returns what ``collect.json`` says.
     """
-    worlds, plan = _worlds(data, modes, seed, is_reworded=False)
-    parts: list[Part] = [
-        ("train", plan.training, n, False),
-        ("heldout", plan.heldout + plan.made_heldout, heldout, False),
-    ]
+    how = (data, tuple(modes), seed, False)
+    worlds, plan = _worlds(*how)
     shop = next(iter(worlds.values()))
+    parts = (("train", plan.training, n), ("heldout", plan.heldout + plan.made_heldout, heldout))
     jobs: list[Job] = []
-    for i, (name, goals, count, by_product) in enumerate(parts):
-        drawn = draw(goals, count, seed + i, shop, by="asin" if by_product else "index")
-        jobs += _expert(worlds, drawn, name, name, PRACTICE, 10_000 * (i + 1) + seed)
-        jobs += _acting(worlds, drawn, name, "rule")
-    start = partial(_serve, data, tuple(modes), seed, False)
-    return _written(out, _played(worlds, jobs, start, crew), seed, shop, vars(PRACTICE))
+    for i, (name, goals, count) in enumerate(parts):
+        drawn = draw(goals, count, seed + i, shop, by="index")
+        jobs += _jobs(worlds, drawn, name, name, 10_000 * (i + 1) + seed, rates=PRACTICE)
+        jobs += _jobs(worlds, drawn, name, f"{name}-rule", actor="rule")
+    played = _played(jobs, partial(_serve, *how), crew)
+    return _written(out, played, seed, shop, vars(PRACTICE))
 
 
 def _written(
     out: Path, played: Mapping[str, Sequence[Trajectory]], seed: int, shop: WebShop, rates: Any
 ) -> dict[str, Any]:
-    summary: dict[str, Any] = {"seed": seed, "rates": rates, "splits": {}}
-    summary["data"] = {"sha256": shop.catalogue.fingerprint}
-    for name, own in played.items():
-        write_trajectories(out / f"{name}.jsonl", own)
-        sha256 = file_hash(out / f"{name}.jsonl")
-        summary["splits"][name] = {**_counted(own), "sha256": sha256}
-    write_json(out / "collect.json", summary, indent=1)
-    return summary
+    facts = {"seed": seed, "rates": rates, "data": {"sha256": shop.catalogue.fingerprint}}
+    return write_splits(out, played, facts, _counted)
 
 
 def _play(worlds: Mapping[str, WebShop], job: Job) -> Trajectory | None:

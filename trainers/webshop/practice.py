@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ def practise(
     unknown = sorted(set(styles) - set(STYLES))
     if unknown:
         raise UserError(f"no style '{unknown[0]}': the styles are {', '.join(STYLES)}")
-    graphs = _graphs(config, str(out), overrides, styles)
+    how = (config, str(Path(out).absolute()), tuple(overrides), tuple(styles))
+    graphs = _graphs(*how)
     agent = next(iter(graphs.values())).agent if graphs else None  # type: ignore[attr-defined]
     world = agent.bound().world if agent is not None else None
     if not isinstance(world, WebShop):
@@ -53,24 +54,18 @@ def practise(
     there = {row["episode_id"] for row in TraceStore(out).episodes(done=True)}
     names = [(style, goal) for goal in goals_of(split, world) for style in styles]
     todo = [(style, goal) for style, goal in names if f"{style}/{goal}" not in there]
-    with tqdm(total=len(todo), unit="episode", disable=None) as bar:
-        if crew is None:
-            for job in todo:
-                _play(graphs, job)
-                bar.update()
-            return len(todo)
-        start = partial(_serve, config, str(Path(out).absolute()), tuple(overrides), tuple(styles))
-        failed = 0
-        for (style, goal), _, problem in work(start, todo, crew):
-            bar.update()
-            if problem is not None:
-                failed += 1
-                tqdm.write(f"{style}/{goal}: {problem}", file=sys.stderr)
+    failed = 0
+    every = work(partial(_serve, *how), todo, crew)
+    for (style, goal), _, problem in tqdm(every, total=len(todo), unit="episode", disable=None):
+        if problem is not None:
+            failed += 1
+            tqdm.write(f"{style}/{goal}: {problem}", file=sys.stderr)
     return len(todo) - failed
 
 
+@lru_cache(maxsize=1)
 def _graphs(
-    config: str, out: str, overrides: Sequence[str], styles: Sequence[str]
+    config: str, out: str, overrides: tuple[str, ...], styles: tuple[str, ...]
 ) -> dict[str, Graph]:
     memory = f"memory=[{{kind: short_term}}, {{kind: trace, path: '{out}'}}]"
     graphs: dict[str, Graph] = {}
@@ -83,15 +78,11 @@ def _graphs(
 
 
 def _serve(
-    config: str,
-    out: str,
-    overrides: Sequence[str],
-    styles: Sequence[str],
-    serve: Callable[[Callable[[Any], Any]], None],
-) -> None:
-    """Play what is asked for, in a worker. The store keeps an episode that is played again once."""
-    graphs = _graphs(config, out, overrides, styles)
-    serve(partial(_play, graphs))
+    config: str, out: str, overrides: tuple[str, ...], styles: tuple[str, ...],
+    serve: Callable[[Any], None],
+) -> None:  # fmt: skip
+    # The store keeps an episode that is played again once.
+    serve(partial(_play, _graphs(config, out, overrides, styles)))
 
 
 def _play(graphs: Mapping[str, Graph], job: tuple[str, int]) -> None:

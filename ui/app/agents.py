@@ -1,14 +1,18 @@
 """The graphs of one server: one a config, over one set of models and one checkpointer."""
 
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 from graph.build import Graph, build_graph
 from graph.checkpoints import open_saver
-from graph.config import Config
+from graph.config import Config, load_config
 from graph.forgetting import Places
 from nodes.resources import Resources
+from nodes.retrieval.memory import MemoryPlace
+from stores.errors import UserError
 from stores.home import home
+from stores.memory.long_term import LongTerm
 
 
 class Agents:
@@ -18,6 +22,7 @@ class Agents:
         where = config.checkpoints or str(home() / "checkpoints.sqlite")
         self.saver = open_saver(where)
         self.resources = Resources(config.llm, config.embedder, config.updater)
+        self.config = config
         self._graphs: dict[str, Graph] = {}
         self._lock = threading.Lock()
 
@@ -31,15 +36,29 @@ class Agents:
 
     def places(self) -> Places:
         """Return the stores that hold what was said here, to be cleared of what is forgotten."""
-        return replace(Places.here(), checkpoints=None, saver=self.saver)
+        paths = (getattr(params, "path", None) for params in self.config.memory)
+        traces = next((str(path) for path in paths if path), None)
+        return replace(Places.here(traces), checkpoints=None, saver=self.saver)
+
+    def memory(self) -> LongTerm:
+        """Return the long-term memory that conversations of this server read and write."""
+        places = (getattr(params, "place", None) for params in self.questions.memory)
+        place = next((place for place in places if place is not None), MemoryPlace())
+        return place.open()
+
+    @property
+    def questions(self) -> Config:
+        """The config of conversations: the server's own where it answers questions, else ``qa``."""
+        return self.config if self.config.env.kind == "qa" else load_config("qa")
 
     def warm_up(self, config: Config) -> None:
         """Load what the first step needs (a chat model is started by the first step itself).
 
-        Raises ``UserError`` where something is missing.
+        What is missing is told by the page, where it matters.
         """
-        bound = self(config).agent.bound()  # type: ignore[attr-defined]
-        for params in (config.env, config.updater, config.context):
-            bound.resources.get(params)
-        if config.updater.kind != "none":
-            bound.resources.embedder.embed(["warm-up"])
+        with suppress(UserError):
+            bound = self(config).agent.bound()  # type: ignore[attr-defined]
+            for params in (config.env, config.updater, config.context):
+                bound.resources.get(params)
+            if config.updater.kind != "none":
+                bound.resources.embedder.embed(["warm-up"])

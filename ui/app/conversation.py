@@ -18,7 +18,8 @@ from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Changes, Corpus, corpus_names, titled
 from stores.corpus.documents import read_documents
 from stores.errors import UserError
-from ui.app.guard import bounds, owned, require_seen
+from stores.tables import is_database
+from ui.app.guard import bounds, is_seen, owned, require_seen
 from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 from ui.memory import of_user, put_question
 
@@ -39,7 +40,7 @@ class Conversation(Turns):
         self.stopping = False
         self.last: StepResult | None = None
         self.settings: dict[str, Any] = {
-            "corpus": "sample", "context": "recall", "actor": "extract",
+            "corpus": agents.questions.env.corpus, "context": "recall", "actor": "extract",
         }  # fmt: skip
         #: The account or the browser that this tab belongs to, "" where nobody said.
         self.owner = str(((tabs.read(f"{tab}/owner") if tabs else None) or {}).get("owner", ""))
@@ -52,10 +53,11 @@ class Conversation(Turns):
 
     @property
     def config(self) -> Config:
-        """The agent: the preset ``qa`` with this tab's choices, and the models of its settings."""
+        """The server's agent for questions with this tab's choices, and the models of its settings."""
         own = self.settings
         kinds = [f"actor.kind={own['actor']}", f"context.kind={own['context']}"]
-        config = load_config("qa", [*kinds, f"env.corpus={own['corpus']}"])
+        base = self._agents.questions.model_dump(mode="json")
+        config = load_config(base, [*kinds, f"env.corpus={own['corpus']}"])
         models = self._models()
         config = config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
         return of_user(config, owned(self.owner, str(own["user"])))
@@ -88,9 +90,9 @@ class Conversation(Turns):
 
     def _require_own(self, corpus: str) -> None:
         """Check that a corpus is this tab's to read. Raises ``UserError``."""
-        if corpus == "sample":
+        if corpus in ("sample", self._agents.questions.env.corpus):
             return
-        if corpus in corpus_names():
+        if corpus in corpus_names() or is_database(corpus):
             require_seen(self.owner, corpus)
         elif "/" in corpus or corpus.startswith(("~", ".")) or Path(corpus).exists():
             bounds.require_inside(corpus)
@@ -130,22 +132,19 @@ class Conversation(Turns):
     def add_files(self, files: Sequence[str], progress: Progress) -> tuple[Changes, int]:
         """Read files into this tab's corpus and index them; returns changes and passages.
 
-        The sample and folders are not added to: a corpus of the tab's own is made. A file of the same
-        name replaces the earlier one. ``progress(what, done, total)`` may raise to stop.
+        The sample, folders and shared corpora are not added to: one of the tab's own is made. A file
+        of the same name replaces the earlier one. ``progress(what, done, total)`` may raise to stop.
         """
         name = str(self.settings["corpus"])
-        is_place = name == "sample" or Path(name).expanduser().exists()
-        own = owned(self.owner, f"uploads-{uuid.uuid4().hex[:6]}")
-        corpus = Corpus(own if is_place else require_seen(self.owner, name))
+        is_mine = name in corpus_names() and is_seen(self.owner, name)
+        corpus = Corpus(name if is_mine else owned(self.owner, f"uploads-{uuid.uuid4().hex[:6]}"))
         total = Changes()
         for number, file in enumerate(files):
             path = Path(file)
             progress(f"reading {path.name}", number, len(files))
             origin = f"upload:{path.name}"
-            changes = corpus.sync(origin, read_documents(path, path.name, origin))
-            for field in ("added", "updated", "unchanged", "removed", "skipped"):
-                getattr(total, field).extend(getattr(changes, field))
-        if not (total.added or total.updated or total.unchanged):
+            total.extend(corpus.sync(origin, read_documents(path, path.name, origin)))
+        if not total.read:
             why = "; ".join(f"{s.id}: {s.why}" for s in total.skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
         count = self._index(corpus, progress)
@@ -154,9 +153,7 @@ class Conversation(Turns):
 
     def _index(self, corpus: Corpus, progress: Progress) -> int:
         """Embed the passages in small batches, which are kept, so that one sees how far it is."""
-        config = load_config({**self.config.model_dump(mode="json"), "env": {
-            "kind": "qa", "corpus": corpus.name,
-        }})  # fmt: skip
+        config = load_config(self.config.model_dump(mode="json"), [f"env.corpus={corpus.name}"])
         bound = self._agents(config).agent.bound()
         env: Any = config.env
         texts = [titled(p) for p in corpus.passages(Chunking.parse(env.chunking))]

@@ -1,7 +1,8 @@
 """What each browser tab was doing, so that a reload, or the server's restart, goes on with it.
 
 The episode itself is in the graph's checkpoints; kept here is what leads there: the thread, the agent,
-and which builder each step was read with. One small JSON file a tab, named by the hash of its secret.
+and which builder each step was read with. One row of JSON a tab, named by the hash of its secret, in a
+SQLite file or in the PostgreSQL database that holds the checkpoints.
 """
 
 import hashlib
@@ -11,51 +12,66 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from stores.errors import UserError
-from stores.files import write_json
+from stores.tables import is_database, open_tables
 
-#: Files of tabs that nobody came back to are removed after so many days.
+#: Tabs that nobody came back to are removed after so many days.
 KEPT_DAYS = 30
 #: Tabs held in memory at most; the others are read again when they come back.
 _OPEN_TABS = 256
+_SCHEMA = """
+create table if not exists tabs (id text primary key, body text not null, written real not null)
+without rowid;
+"""
 
 
 class TabSessions:
-    """A folder of tabs. Unreadable or foreign files count as unknown tabs."""
+    """What is kept of tabs, at a place of tables (see ``stores.tables``)."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, where: str | Path) -> None:
+        self._tables = open_tables(where, "tab sessions", (_SCHEMA,), fix="move it away")
 
     def read(self, tab: str) -> dict[str, Any] | None:
-        """Return what was kept for ``tab``, None if nothing was."""
+        """Return what was kept for ``tab``, None if nothing was, or nothing that can be read."""
+        rows = self._tables.query("select body from tabs where id = ?", (_id(tab),))
         try:
-            kept = json.loads(self._path(tab).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            kept = json.loads(rows[0]["body"])
+        except (LookupError, ValueError, TypeError):
             return None
         return kept if isinstance(kept, dict) else None
 
     def write(self, tab: str, values: Mapping[str, Any]) -> None:
         """Keep ``values`` for ``tab``, replacing what was kept; whole or not at all."""
-        write_json(self._path(tab), dict(values))
+        row = (_id(tab), json.dumps(dict(values)), time.time())
+        with self._tables.transaction() as db:
+            db.execute(
+                "insert into tabs values (?, ?, ?) on conflict (id) do update"
+                " set body = excluded.body, written = excluded.written",
+                row,
+            )
 
     def prune(self, days: float = KEPT_DAYS) -> int:
         """Remove tabs not written for ``days``; returns how many."""
-        oldest = time.time() - days * 86_400
-        gone = 0
-        for path in self.folder.glob("*.json"):
-            with suppress(OSError):
-                if path.stat().st_mtime < oldest:
-                    path.unlink()
-                    gone += 1
-        return gone
+        with self._tables.transaction() as db:
+            oldest = (time.time() - days * 86_400,)
+            gone = db.execute("select count(*) from tabs where written < ?", oldest).fetchone()[0]
+            db.execute("delete from tabs where written < ?", oldest)
+        return int(gone)
 
-    def _path(self, tab: str) -> Path:
-        return self.folder / f"{hashlib.sha256(tab.encode()).hexdigest()[:40]}.json"
+
+def beside(checkpoints: str | None, folder: Path) -> str | Path:
+    """Return where tabs are kept: with the checkpoints that they lead to, if those are shared."""
+    if checkpoints is not None and is_database(checkpoints):
+        return checkpoints
+    return folder / "tabs.sqlite"
+
+
+def _id(tab: str) -> str:
+    return hashlib.sha256(tab.encode()).hexdigest()[:40]
 
 
 class Turns:

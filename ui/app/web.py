@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -17,7 +16,7 @@ from ui.app.conversation import Conversations
 from ui.app.guard import Guard, bound_to, owner_of
 from ui.app.guide import ADDRESS, FIRST, guide_routes, has_guide
 from ui.app.render.html import macros
-from ui.app.tab_sessions import TabSessions
+from ui.app.tab_sessions import TabSessions, beside
 from ui.app.tabs.common import QUIET, App, asset
 from ui.app.tabs.compare import CompareTab
 from ui.app.tabs.episode import EpisodeTab
@@ -73,7 +72,7 @@ def make_theme() -> Any:
 
 def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
     """Return the app for agents that start as ``config``; ``messages`` names a thread to open."""
-    tabs = TabSessions(home() / "ui" / "tabs")
+    tabs = TabSessions(beside(config.checkpoints, home() / "ui"))
     tabs.prune()
     app = App(Workspaces(config, agents, tabs))
     link = f"{ADDRESS}/{FIRST}" if has_guide() else ""
@@ -94,7 +93,7 @@ def make_app(config: Config, agents: Agents, messages: str = "") -> gr.Blocks:
                 talks = Conversations(agents, lambda tab: app.of(tab).config, tabs)
                 QaTab(app, talks).wire(qa_tab)
             with gr.Tab("Memory", id="memory") as memory_tab:
-                memory = MemoryTab(app, talks, lambda: agents.resources.embedder, agents.places)
+                memory = MemoryTab(app, talks, agents)
                 memory.wire(memory_tab)
             with gr.Tab("Runs", id="runs") as runs_tab:
                 RunsTab(app, agents.resources).wire(runs_tab)
@@ -146,7 +145,7 @@ def serve(
     bound_to(host)
     agents = Agents(config)
     blocks = make_app(config, agents, messages)
-    threading.Thread(target=_warm_up, args=(agents, config), daemon=True).start()
+    threading.Thread(target=agents.warm_up, args=(config,), daemon=True).start()
     try:
         _, url, _ = blocks.queue(default_concurrency_limit=16).launch(
             server_name=host, server_port=port, auth=auth, ssr_mode=False, share=False, quiet=True,
@@ -165,8 +164,3 @@ def serve(
     if block:
         blocks.block_thread()
     return str(url)
-
-
-def _warm_up(agents: Agents, config: Config) -> None:
-    with suppress(UserError):  # the page tells it where it matters
-        agents.warm_up(config)

@@ -354,14 +354,11 @@ class Workspace(Turns):
             finally:
                 if is_mine():
                     with suppress(UserError):  # a world that cannot be drawn now: kept without it
-                        self._note_here()
+                        if (now := self.session) is not None:
+                            is_over = bool(self.trail) and now.done
+                            reward = float(now.values["reward"]) if is_over else None
+                            self._note(now, [seen.overrides for seen in self.trail], reward)
                     self._keep()
-
-    def _note_here(self) -> None:
-        session = self.session
-        if session is not None:
-            reward = float(session.values["reward"]) if self.trail and session.done else None
-            self._note(session, [seen.overrides for seen in self.trail], reward)
 
     def _keep(self) -> None:
         if self._tabs is None:

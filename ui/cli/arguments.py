@@ -1,12 +1,10 @@
 """The command line as others see it: ``ps`` shows every argument to everybody on the machine."""
 
-import re
 from contextlib import suppress
 from pathlib import Path
 
-_SECRET = re.compile(
-    rb"(?<=://)[^/\s@:\0]*:(?P<url>[^/\s\0]*)@|(?i:password|passwd|api_key|token)=(?P<named>[^&\s\0]+)"
-)
+from stores.text import secrets_in
+
 #: In ``/proc/self/stat``, after the name in brackets: where the arguments begin and end (proc(5)).
 _START, _END = 45, 46
 
@@ -24,9 +22,8 @@ def hide_passwords(process: Path = Path("/proc/self")) -> int:
         with (process / "mem").open("r+b", buffering=0) as memory:
             memory.seek(start)
             arguments = memory.read(end - start)
-            for found in _SECRET.finditer(arguments):
-                group = "url" if found["url"] is not None else "named"
-                memory.seek(start + found.start(group))
-                memory.write(b"*" * len(found[group]))
+            for begin, behind in secrets_in(arguments.decode("latin-1")):
+                memory.seek(start + begin)
+                memory.write(b"*" * (behind - begin))
                 hidden += 1
     return hidden

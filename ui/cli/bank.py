@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -42,6 +42,8 @@ _Traces = Annotated[
     list[Path], typer.Argument(help="Trace databases, JSON or JSONL files, or folders of them.")
 ]
 _Config = Annotated[str, opt("Preset or YAML file: its embedder, llm, updater.")]
+_Kind = Literal["state", "trace"]
+_Annotator = Literal["return", "hindsight"]
 _Calls = Annotated[int, opt("Model calls at once.", min=1)]
 _PerMinute = Annotated[float, opt("Model calls a minute; 0: any.", min=0)]
 _Trust = Annotated[
@@ -56,8 +58,8 @@ def build(
     out: Annotated[
         str | None, opt("Else 'state' or 'trace'; goes on if there.", metavar="NAME|FOLDER")
     ] = None,
-    kind: Annotated[str, opt("'state' (advice a step) or 'trace' (a task).")] = "state",
-    annotator: Annotated[str, opt("'return' (no calls) or 'hindsight' (one a task).")] = "return",
+    kind: Annotated[_Kind, opt("'state' (advice a step) or 'trace' (a task).")] = "state",
+    annotator: Annotated[_Annotator, opt("Calls no model, or once a task.")] = "return",
     include_incorrect: Annotated[
         bool, opt("Failed episodes too, with blame.", "--include-incorrect")
     ] = False,
@@ -75,8 +77,6 @@ def build(
     from trainers.bank.build import build_state_bank, build_trace_bank
     from trainers.bank.sources import read_episodes
 
-    if kind not in ("state", "trace") or annotator not in ("return", "hindsight"):
-        raise UserError("--kind is state or trace, --annotator is return or hindsight")
     crew = crew_of(workers, ray)
     settled, resources = _resources(config, overrides)
     with working("reading the episodes"):

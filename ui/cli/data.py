@@ -1,12 +1,12 @@
 """``stategate data``: fetch the files that worlds read."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from ui.cli.evaluating import Ray, Workers, crew_of
-from ui.cli.output import command, command_group, console, opt, say
+from ui.cli.output import command, command_group, console, opt, say, write_json
 
 data_app = command_group(
     "Fetch the data that worlds read.",
@@ -14,11 +14,16 @@ data_app = command_group(
     "stategate run webshop --goal 3 --set env.data=official",
 )
 
+_From = Annotated[Path | None, opt("Copy from here, download nothing.", "--from", metavar="FOLDER")]
+_To = Annotated[
+    Path | None, opt("Keep them here, not where env.data=official.", "--to", metavar="FOLDER")
+]
+
 
 @command(data_app, "stategate data webshop --from ~/webshop-files")
 def webshop(
-    source: Annotated[Path | None, opt("Copy from here.", "--from", metavar="FOLDER")] = None,
-    target: Annotated[Path | None, opt("Keep them here.", "--to", metavar="FOLDER")] = None,
+    source: _From = None,
+    target: _To = None,
 ) -> None:
     """Fetch WebShop's official files, checked by SHA-256, from their publisher."""
     from rich.table import Table
@@ -40,14 +45,8 @@ def webshop(
 
 @command(data_app, "stategate data alfworld --from ~/alfworld")
 def alfworld(
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FOLDER", help="Copy them from here, download nothing."),
-    ] = None,
-    target: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="FOLDER", help="Keep them here, not where env.data=official."),
-    ] = None,
+    source: _From = None,
+    target: _To = None,
 ) -> None:
     """Fetch ALFWorld's games from its project's release, or copy them, unpacked or in archives."""
     from envs.alfworld.data import fetch
@@ -66,12 +65,12 @@ def alfworld(
 @command(data_app, "stategate data trajectories --practice --data official --out runs/practice")
 def trajectories(
     out: Annotated[Path, opt("Where the JSON lines go.", metavar="FOLDER")],
-    world: Annotated[str, opt("webshop or alfworld.")] = "webshop",
+    world: Annotated[Literal["webshop", "alfworld"], opt("Whose expert plays.")] = "webshop",
     practice: Annotated[bool, opt("Goals to practise on: for policy.", "--practice")] = False,
     source: Annotated[str, opt("'sample', 'official' or a folder.", "--data")] = "sample",
     episodes: Annotated[int | None, opt("Of training.", "-n", "--episodes", min=1)] = None,
     heldout: Annotated[int | None, opt("Episodes to report on; 100 or 300.", min=1)] = None,
-    observation: Annotated[str, opt("rich, text, or both in turn.")] = "both",
+    observation: Annotated[Literal["rich", "text", "both"], opt("Or both in turn.")] = "both",
     stray: Annotated[float, opt("Share of random commands (alfworld).", min=0, max=1)] = 0.1,
     others: Annotated[str, opt("Actors that play beside the expert: rule,policy.")] = "rule",
     seed: int = 0,
@@ -79,28 +78,20 @@ def trajectories(
     ray: Ray = None,
 ) -> None:
     """Let a world's expert play, to train from; nothing that a test goal aims at is played."""
-    from stores.errors import UserError
-
     crew = crew_of(workers, ray)
     counts = {"n": episodes, "heldout": heldout}
     known = {name: count for name, count in counts.items() if count is not None}
     if world == "alfworld":
         from nodes.observe.alfworld import AlfWorldEnv
         from trainers.alfworld.collect import collect as search
-        from ui.cli.output import write_json
 
         folder = AlfWorldEnv(data=source).folder()
         played = search(folder, out, seed=seed, stray=stray, crew=crew, **known)
         write_json("-", played["splits"])
         return
-    if world != "webshop":
-        raise UserError(f"--world is webshop or alfworld, not '{world}'")
     from trainers.webshop.collect import collect, collect_practice
     from trainers.webshop.goals import MODES
-    from ui.cli.output import write_json
 
-    if observation not in (*MODES, "both"):
-        raise UserError(f"--observation is rich, text or both, not '{observation}'")
     modes = MODES if observation == "both" else (observation,)
     how: dict[str, Any] = {"seed": seed, "modes": modes, "crew": crew, **known}
     if practice:

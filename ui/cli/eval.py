@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from evals.bench.app import bench_app
-from ui.cli.evaluating import WORKERS, Run, command_line, evaluation, names
+from ui.cli.evaluating import WORKERS, Run, evaluation, names
 from ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
 
 eval_app = command_group(
@@ -31,15 +31,11 @@ _Rankers = Annotated[str, opt("Comma-separated; see `evals/memory/rankers.py`.")
 _Ranker = Annotated[
     list[str] | None, opt("One of your own; repeatable.", metavar="NAME=kind=bm25,stem=false")
 ]
+_Pool = Literal["given", "bm25"]
+_Loss = Literal["content", "mean"]
+_States = Literal["fp32", "fp16", "int8"]
 _First = Annotated[int | None, opt("The first so many conversations.", min=1)]
-_Split = Annotated[str, opt("dev to tune on, test to report.")]
-#: What the values of some flags of ``rerank`` may be.
-_CHOICES = {
-    "split": ("dev", "test"),
-    "pool": ("given", "bm25"),
-    "loss": ("content", "mean"),
-    "states": ("fp32", "fp16", "int8"),
-}
+_Split = Annotated[Literal["dev", "test"], opt("dev to tune on, test to report.")]
 
 
 @evaluation(eval_app, "stategate eval live --agents full,window --goals 0-499 --out runs/rule")
@@ -53,8 +49,7 @@ def live(
     from evals.worlds.live import parse_agents, run_live
 
     chosen = parse_agents(agents, agent or ())
-    how = (run.overrides, run.seed, command_line())
-    return partial(run_live, run.config, chosen, goals, run.out, *how)
+    return partial(run_live, run.config, chosen, goals, run.out, run.overrides, run.seed)
 
 
 @evaluation(
@@ -71,7 +66,7 @@ def budget(
     """Play with growing token budgets: success by budget, a curve a builder, with a plot."""
     from evals.worlds.budget import parse_budgets, parse_ratios, run_budget
 
-    how = (run.overrides, run.seed, parse_ratios(ratios), command_line())
+    how = (run.overrides, run.seed, parse_ratios(ratios))
     kinds, sizes, own = builders.split(","), parse_budgets(budgets), agent or ()
     return partial(run_budget, run.config, kinds, own, sizes, goals, run.out, *how)
 
@@ -91,8 +86,7 @@ def retry(
     from evals.worlds.retry import run_retry
 
     chosen = parse_agents(agents, agent or ())
-    how = (trials, run.overrides, run.seed, command_line())
-    return partial(run_retry, run.config, chosen, goals, run.out, *how)
+    return partial(run_retry, run.config, chosen, goals, run.out, trials, run.overrides, run.seed)
 
 
 @command(eval_app, "stategate eval picture --config alfworld --task 6 --agents full --out e.png")
@@ -131,7 +125,7 @@ def wordings(
     """Play WebShop's goals in many wordings: success by family, with full and with compress."""
     from evals.webshop.wordings import run_wordings
 
-    how = (names(contexts), run.overrides, run.seed, mixed, command_line())
+    how = (names(contexts), run.overrides, run.seed, mixed)
     return partial(run_wordings, run.config, split, names(actors), goals, run.out, *how)
 
 
@@ -151,7 +145,7 @@ def experience(
     """Compare no advice, state, gated, trace, random and shuffled-worth advice on the same goals."""
     from evals.worlds.experience import run_experience
 
-    how = (state_bank, trace_bank, inner, run.overrides, names(only), run.seed, command_line())
+    how = (state_bank, trace_bank, inner, run.overrides, names(only), run.seed)
     return partial(run_experience, run.config, goals, run.out, *how)
 
 
@@ -168,7 +162,7 @@ def poison(
     """Plant harmful records in a bank of WebShop, and see what gate and trust let through."""
     from evals.webshop.poison import run_poison
 
-    how = (state_bank, records, targeted, run.overrides, run.seed, command_line())
+    how = (state_bank, records, targeted, run.overrides, run.seed)
     return partial(run_poison, run.config, goals, run.out, *how)
 
 
@@ -185,7 +179,7 @@ def retrieval(
     """Rank the chunks of the pages on which an expert acted: recall of the one it acted on."""
     from evals.worlds.retrieval import run_retrieval
 
-    return partial(run_retrieval, data, run.out, updater, run.config, run.seed, command_line())
+    return partial(run_retrieval, data, run.out, updater, run.config, run.seed)
 
 
 @evaluation(eval_app, "stategate eval strangers --data react.jsonl,human.jsonl --out runs/s")
@@ -197,7 +191,7 @@ def strangers(
     """Measure retriever and state on episodes that other agents and people played."""
     from evals.worlds.strangers import run_strangers
 
-    how = (run.config, run.overrides, limit, run.seed, command_line())
+    how = (run.config, run.overrides, limit, run.seed)
     return partial(run_strangers, names(data), run.out, *how)
 
 
@@ -217,7 +211,7 @@ def qa(
     from evals.qa.experiments import run_qa
 
     what = (data, names(experiments), run.config, _extractive(run), limit, names(only))
-    return partial(run_qa, run.out, *what, run.seed, command_line())
+    return partial(run_qa, run.out, *what, run.seed)
 
 
 @evaluation(
@@ -235,7 +229,7 @@ def memory(
     from evals.memory.dialogues import run_memory
 
     what = (dialogues, names(policies), run.config, _extractive(run), limit)
-    return partial(run_memory, run.out, *what, run.seed, command_line())
+    return partial(run_memory, run.out, *what, run.seed)
 
 
 @evaluation(
@@ -253,8 +247,7 @@ def entities(
     """Compare the extractors of names, and their follow-ups, with what was marked by hand."""
     from evals.qa.entities import run_entities
 
-    what = (names(agents), data, split, run.config, run.overrides)
-    return partial(run_entities, run.out, *what, command_line())
+    return partial(run_entities, run.out, names(agents), data, split, run.config, run.overrides)
 
 
 @evaluation(
@@ -267,7 +260,7 @@ def answers(run: Run, limit: Limit = None) -> Any:
     """Ask what three corpora answer and what they don't: right, wrong, declined."""
     from evals.qa.answerable import run_answers
 
-    return partial(run_answers, run.out, run.config, _extractive(run), limit, command_line())
+    return partial(run_answers, run.out, run.config, _extractive(run), limit)
 
 
 @evaluation(
@@ -287,7 +280,7 @@ def agents(
     """Give other people's agents our middleware and others': success, billed cost, tokens, time."""
     from evals.agents.run import DEFAULT_ARMS, run_agents
 
-    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, command_line(), llmlingua)
+    what = (split, n, names(arms) or DEFAULT_ARMS, budget, (), seed, llmlingua)
     return partial(run_agents, run.out, *what)
 
 
@@ -304,7 +297,7 @@ def tools(
     from evals.agents.with_tools import TOOL_ARMS, run_tools
 
     what = (run.config, player, n, names(arms) or TOOL_ARMS, budget, calls, run.overrides)
-    return partial(run_tools, run.out, *what, command_line())
+    return partial(run_tools, run.out, *what)
 
 
 @evaluation(
@@ -318,20 +311,19 @@ def rerank(
     datasets: Annotated[str, opt("Comma-separated.")] = "hotpotqa,2wikimultihopqa,musique",
     limit: Annotated[int | None, opt("The first so many of each dataset.", min=1)] = None,
     rankers: Annotated[str, opt("a+b adds z-scores. Default: BM25, MiniLM, RICO.")] = "",
-    pool: Annotated[str, opt("given, or bm25: the best of all documents.")] = "given",
+    pool: Annotated[_Pool, opt("given, or bm25: the best of all documents.")] = "given",
     depth: Annotated[int, opt("Documents in a bm25 pool.", min=1)] = 20,
     model: Annotated[str, opt("Asset, folder, .gguf file or hub name.")] = "smollm2-135m",
-    loss: Annotated[str, opt("content words only, or mean over all.")] = "content",
+    loss: Annotated[_Loss, opt("content words only, or mean over all.")] = "content",
     steps: Annotated[int, opt("AdamW steps (multistep, warm_*).", min=1)] = 5,
     learning_rate: Annotated[float, opt("AdamW's learning rate.")] = 0.1,
-    states: Annotated[str, opt("How states are kept: fp32, fp16, int8.")] = "fp16",
+    states: Annotated[_States, opt("How states are kept.")] = "fp16",
     data: Annotated[str | None, opt("The questions; or $STATEGATE_DATA.", metavar="FOLDER")] = None,
     states_folder: Annotated[str | None, opt("Of the documents' states.", metavar="DIR")] = None,
     threads: Annotated[int | None, opt("Cores for the model.", min=1)] = None,
 ) -> Any:
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
     from evals.rerank.rankers import DEFAULT_RANKERS, Settings, run_rerank
-    from stores.errors import UserError
 
     chosen: dict[str, Any] = {
         "split": split, "datasets": tuple(names(datasets)), "limit": limit, "pool": pool,
@@ -339,14 +331,11 @@ def rerank(
         "loss": loss, "steps": steps, "learning_rate": learning_rate, "states": states,
         "seed": run.seed,
     }  # fmt: skip
-    for name, choices in _CHOICES.items():
-        if chosen[name] not in choices:
-            raise UserError(f"--{name} is one of {', '.join(choices)}, not '{chosen[name]}'")
     if threads:
         import torch
 
         torch.set_num_threads(threads)
-    return partial(run_rerank, Settings(**chosen), run.out, data, states_folder, command_line())
+    return partial(run_rerank, Settings(**chosen), run.out, data, states_folder)
 
 
 def _show_evidence(summary: Mapping[str, Any]) -> None:
@@ -402,7 +391,7 @@ def _evidence(
 
     settings = settings_of(file, form, names(agents), own, limit, run.seed)
     answer = answerer(run.config, run.overrides) if answers else None
-    return partial(run_evidence, settings, run.out, answer, command_line())
+    return partial(run_evidence, settings, run.out, answer)
 
 
 @command(eval_app, "stategate eval dialogues home --conversations 12 --out home.json")
@@ -440,7 +429,7 @@ def statements(
 
     loaded = load_config(run.config, run.overrides)
     resources = partial(Resources, loaded.llm, loaded.embedder)
-    how = (split, resources().embedder, resources, command_line())
+    how = (split, resources().embedder, resources)
     return partial(run_statements, run.out, names(agents), *how)
 
 
@@ -456,8 +445,7 @@ def remembered(
     """Ask again for what a user settled on in a world, without saying it, and see if memory knows."""
     from evals.memory.worlds import run_remembered
 
-    how = (goals, run.config, run.overrides, run.seed, command_line())
-    return partial(run_remembered, run.out, *how)
+    return partial(run_remembered, run.out, goals, run.config, run.overrides, run.seed)
 
 
 @evaluation(eval_app, "stategate eval served --out runs/served", config="alfworld", without=WORKERS)
@@ -469,9 +457,7 @@ def served(
     """Play one task after another in one place, with and without what was seen there before."""
     from evals.memory.worlds import run_served
 
-    return partial(
-        run_served, run.out, run.config, run.overrides, users, tasks, run.seed, command_line()
-    )
+    return partial(run_served, run.out, run.config, run.overrides, users, tasks, run.seed)
 
 
 @command(eval_app, "stategate eval report runs/rule runs/budget --out docs/results/mine.md")

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,11 +119,6 @@ def crew_of(workers: int, ray: str | None, deadline: float = 3600.0) -> Any:
 def names(text: str) -> list[str]:
     """Return the parts of a comma-separated list, each once."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def command_line() -> list[str]:
-    """Return the command as it was typed, for args.json."""
-    return ["stategate", *sys.argv[1:]]
 
 
 @contextmanager

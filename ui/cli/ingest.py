@@ -24,7 +24,7 @@ def ingest(
     sources: Annotated[
         list[str], typer.Argument(metavar="FOLDER|FILE|URL|wikipedia:TITLE…", show_default=False)
     ],
-    corpus: Annotated[str, opt("The corpus to fill.", metavar="NAME")],
+    corpus: Annotated[str, opt("The corpus to fill.", metavar="NAME|$STATEGATE_POSTGRES#NAME")],
     chunking: Annotated[str, opt("Or recursive-512-50 (size, overlap).")] = "fixed-256-50",
     embedder: Annotated[str, opt("Kind of embedder: minilm, openai, hashing.")] = "minilm",
     fresh: Annotated[bool, opt("Fetch pages again.", "--fresh")] = False,
@@ -51,10 +51,11 @@ def ingest(
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=vectors)  # refuses before any work
     is_known = corpus in corpus_names()
     target = Corpus(corpus)
+    is_known = is_known or (target.is_shared and not target.is_new())
     try:
         with working("reading the documents"):
             changes = _read(target, sources, fresh, int(max_mb * 1e6), crew)
-        with working(f"indexing corpus {corpus}"):
+        with working(f"indexing corpus {target.title}"):
             if crew is not None:
                 cuts = Chunking.parse(chunking)
                 passages, _ = prepare(target, cuts, prepared_key(target, cuts))
@@ -73,7 +74,7 @@ def ingest(
         for document in changes.skipped:
             say(f"skipped {document.id}: {document.why}", "yellow")
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
-        say(f"corpus {corpus}: {summary}; {len(index.passages)} passages ({chunking})")
+        say(f"corpus {target.title}: {summary}; {len(index.passages)} passages ({chunking})")
     # A file of a folder may be skipped; what was asked for by name was to be read.
     if {s.id for s in changes.skipped} & {name for name in sources if is_web(name)}:
         raise typer.Exit(2)
@@ -104,14 +105,11 @@ def _read(
             else:
                 documents.append(read_web(name, fresh, max_bytes=max_bytes))
                 bar.update(1)
-            changes = corpus.sync(origin, documents)
-            for field in (*_COUNTED, "skipped"):
-                getattr(total, field).extend(getattr(changes, field))
-    if not any((total.added, total.updated, total.unchanged, total.removed)) and total.skipped:
-        first = total.skipped[0]
+            total.extend(corpus.sync(origin, documents))
+    if total.read or total.removed:
+        return total
+    for first in total.skipped:
         why = f"{first.id}: {first.why} (check the name, or the network)"
         raise UserError(f"nothing could be read: {why}")
-    if not any((total.added, total.updated, total.unchanged, total.removed)):
-        kinds = " ".join(SUFFIXES)
-        raise UserError(f"nothing to read in {', '.join(sources)}: it takes files of {kinds}")
-    return total
+    kinds = " ".join(SUFFIXES)
+    raise UserError(f"nothing to read in {', '.join(sources)}: it takes files of {kinds}")

@@ -303,7 +303,7 @@ def play_many(
     """
     import tempfile
 
-    from ui.cli.evaluating import command_line, finish, resumable
+    from ui.cli.evaluating import finish, resumable
 
     output.check_target(json_target)
     agents: dict[str, list[str]] = {config.context.kind: []}
@@ -313,5 +313,5 @@ def play_many(
         with resumable(out), output.working(f"playing {len(goals)} episodes"):
             from evals.worlds.live import run_live
 
-            summary = run_live(values, agents, goals, folder, (), 0, command_line())
+            summary = run_live(values, agents, goals, folder)
         finish(summary, folder, json_target, is_kept=out is not None)

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ui.cli.evaluating import command_line
 from ui.cli.output import command_group, console, examples, opt
 
 #: The module of each trainer, and what it makes.
@@ -25,6 +24,7 @@ _TRAINERS = {
     "allocator": ("trainers.state.allocator", "The shares of compress; after state and retriever."),
     "gates": ("trainers.state.gates", "Which earlier steps compress shows; after state."),
     "actor": ("trainers.policy.imitation", "The policy actor, by imitation of an expert."),
+    "dagger": ("trainers.policy.dagger", "The policy actor, by a teacher's word on its own play."),
     "reinforce": ("trainers.policy.reinforce", "The policy actor further, by the world's reward."),
 }
 train_app = command_group(
@@ -54,7 +54,7 @@ def _command(name: str, module: str) -> Callable[..., None]:
 
         try:
             with needs("train"):
-                summary = import_module(module).train(settings, command_line())
+                summary = import_module(module).train(settings)
         except KeyboardInterrupt:
             typer.echo("stategate: stopped; the same command goes on from the last epoch", err=True)
             raise typer.Exit(130) from None

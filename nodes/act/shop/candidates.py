@@ -19,11 +19,10 @@ from envs.webshop.forms import FORMS
 from envs.webshop.pages import SEARCH
 from envs.webshop.prompt import Reading, Trail, read, title_scores
 from envs.webshop.wanted import Wanted, is_excluded
-from nodes.act.encoding import Encoded
+from nodes.act.encoding import Encoded, most_alike
 from nodes.act.shop.option_features import OPTION, option_features, pending
 from nodes.act.shop.product_features import PRODUCT, product_features
 from nodes.protocols import BuiltContext, Vector
-from stores.text import words_of
 
 PAGES = ("search", "results", "item", "detail", "unknown")
 TYPES = (
@@ -49,7 +48,6 @@ ENCODER = (
     "lexical-"
     + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
 )
-_ENOUGH = 0.5  # shared words (Jaccard) for a query of ours to stand for an expert's
 _TOLD = 0.95  # share of words from which a text says them all
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
@@ -111,19 +109,8 @@ LEXICAL = LexicalEncoder()
 
 def match(action: str, candidates: Sequence[str]) -> int | None:
     """Return the candidate that stands for ``action``: itself, or the query most like it."""
-    if action in candidates:
-        return candidates.index(action)
-    if not action.startswith("search["):
-        return None
-    wanted = {*words_of(action[7:-1])}
-    made = {
-        i: {*words_of(text[7:-1])}
-        for i, text in enumerate(candidates)
-        if text.startswith("search[")
-    }
-    alike = {i: len(words & wanted) / max(len(words | wanted), 1) for i, words in made.items()}
-    best = max(alike, key=alike.__getitem__, default=None)
-    return best if best is not None and alike[best] >= _ENOUGH else None
+    is_clear = action in candidates or action.startswith("search[")
+    return most_alike(action, candidates) if is_clear else None
 
 
 def queries(wanted: Wanted) -> dict[str, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from nodes.protocols import BuiltContext, Decision, EnvParams
 from nodes.registry import registry
 from ui.app.render.context import fold_history, shown_pieces
 from ui.app.render.html import macros, plural
-from ui.app.workspace import Branch, Ending
+from ui.app.workspace import Ending
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Lane:
     @property
     def hint(self) -> str:
         """What this kind of builder does, in one line."""
-        known = registry().kinds("context").get(self.kind)
-        return known.hint if known is not None else ""
+        return registry().hint("context", self.kind)
 
 
 def render_lanes(
@@ -82,18 +81,12 @@ def join_names(names: Sequence[str]) -> str:
     return " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]]) if names else ""
 
 
-def render_branches(branches: Sequence[Branch], here: str) -> Markup:
-    """Draw the episodes and forks of a tab, newest first; each can be gone back to."""
-    return macros("compare").branches(branches, here) if branches else Markup("")
-
-
 def render_hints(env: EnvParams) -> Markup:
     """Draw what each context builder and actor that fits the world ``env`` does, folded."""
     rows = [
-        (slot, [(name, kind.hint) for name, kind in sorted(registry().kinds(slot).items())
-                if kind.cls.fits(env)])
+        (slot, [(kind, registry().hint(slot, kind)) for kind in registry().fitting(slot, env)])
         for slot in ("context", "actor")
-    ]  # fmt: skip
+    ]
     return macros("compare").hints(rows)
 
 

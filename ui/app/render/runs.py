@@ -2,14 +2,12 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeGuard
 
 from markupsafe import Markup
 
 from evals.core.report import table
 from evals.core.run_directory import Pair, Run
-from evals.core.stories import Story
 from ui.app.render.episode import Stop, render_trail
 from ui.app.render.html import macros, plural, short
 
@@ -129,13 +127,3 @@ def render_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Markup:
         if name not in ("episodes", "steps") and rows
     ]
     return macros("runs").rows(folded)
-
-
-def render_stories(stories: Sequence[Story]) -> Markup:
-    """Draw runs as stories: a sentence with its figures, and bars of them."""
-    return macros("runs").stories(stories) if stories else Markup("")
-
-
-def render_hits(hits: Sequence[tuple[Path, str]], total: int) -> Markup:
-    """Draw the runs that a search found, of ``total``."""
-    return macros("runs").hits(hits, total)

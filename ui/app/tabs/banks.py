@@ -19,11 +19,6 @@ from ui.memory import nearest_rows
 SHOWN = 12
 
 
-def find_banks() -> list[str]:
-    """Return the folders of the banks there are."""
-    return [str(folder) for folder in known_banks()]
-
-
 class BanksPanel:
     """The panel's components and what they do."""
 
@@ -48,7 +43,7 @@ class BanksPanel:
 
     def choices(self) -> Any:
         """List the banks there are."""
-        return gr.update(choices=find_banks())
+        return gr.update(choices=[str(folder) for folder in known_banks()])
 
     @telling
     def look(self, tab: str, folder: str | None, words: str) -> Update:

@@ -59,7 +59,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def telling(method: Method) -> Method:
     """Let an error of a tab's method be the message in its ``status``.
 
-    A method that yields ends as the tab's ``rest(error)`` says: without the buttons of a long move.
+    A method that yields ends as the tab's ``rest(error)``, if it has one, says: without the buttons of
+    a long move.
     """
     if isgeneratorfunction(method):
 
@@ -68,7 +69,8 @@ def telling(method: Method) -> Method:
             try:
                 yield from method(self, *args)
             except Exception as error:
-                yield {**self.rest(error), self.status: failed(error)}
+                rest: Callable[..., Update] = getattr(self, "rest", lambda error: {})
+                yield {**rest(error), self.status: failed(error)}
             yield nothing(self)
 
         return watched  # type: ignore[return-value]

@@ -8,10 +8,10 @@ import gradio as gr
 
 from nodes.registry import registry
 from stores.errors import UserError
-from ui.app.render.compare import Lane, render_branches, render_hints, render_lanes
+from ui.app.render.compare import Lane, render_hints, render_lanes
 from ui.app.render.context import in_words
 from ui.app.render.episode import render_trail
-from ui.app.render.html import empty
+from ui.app.render.html import empty, macros
 from ui.app.render.page import title_of
 from ui.app.tabs import common
 from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, Watch, button, data_of, telling
@@ -34,8 +34,7 @@ class CompareTab:
     def __init__(self, app: App) -> None:
         self.app = app
         config = app.workspaces.config
-        known = registry().kinds("context")
-        kinds = sorted(kind for kind in known if known[kind].cls.fits(config.env))
+        kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
             self.kinds = gr.Dropdown(
                 kinds, value=[kind for kind in FIRST if kind in kinds], multiselect=True,
@@ -98,8 +97,8 @@ class CompareTab:
         return render_trail(stops_of(workspace), workspace.moment, workspace.session.done)
 
     def _kept(self, workspace: Workspace) -> Any:
-        here = workspace.stands_at
-        return render_branches([*workspace.branches.values()][::-1], here[0] if here else "")
+        here, branches = workspace.stands_at, [*workspace.branches.values()][::-1]
+        return macros("compare").branches(branches, here[0] if here else "") if branches else ""
 
     def _drawn(self, workspace: Workspace) -> Any:
         lanes = workspace.lanes

@@ -31,18 +31,13 @@ _NOT_QUICK = ("human", "scripted", "slips")
 
 def quick(slot: str, config: Config) -> list[str]:
     """Return the kinds of a slot that this world takes without more settings, and today's."""
-    kinds = {
-        kind
-        for kind, known in registry().kinds(slot).items()
-        if kind not in _NOT_QUICK and known.cls.fits(config.env)
-    }
+    kinds = {*registry().fitting(slot, config.env)}.difference(_NOT_QUICK)
     return sorted(kinds | {getattr(config, slot).kind})
 
 
 def hint(slot: str, config: Config) -> str:
     """Return in one line what the kind in a slot does."""
-    known = registry().kinds(slot).get(getattr(config, slot).kind)
-    return known.hint if known is not None else ""
+    return registry().hint(slot, getattr(config, slot).kind)
 
 
 class EpisodeTab:
@@ -178,10 +173,6 @@ class EpisodeTab:
             time.sleep(common.BEAT)
             update = self.show(workspace)
         yield update
-
-    def rest(self, error: BaseException) -> Update:
-        """Return what else an error changes: nothing."""
-        return {}
 
     def move(
         self, tab: str, what: Callable[[Workspace], Any], label: str, is_run: bool = False

@@ -102,7 +102,8 @@ def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
 def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
     values, last_page = session.values, session.observation
     why = unscored(last_page)
-    what = next((str(card.get("title", "")) for card in outcome_cards(last_page)), "")
+    cards = outcome_cards(last_page)
+    what = next((str(card.get("title", "")) for card in cards), "")
     reward = (
         render_unscored(what, why)
         if why
@@ -111,7 +112,6 @@ def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
     totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
-    cards = outcome_cards(last_page)
     page = None if cards else _page(workspace, last_page, live=False)
     view.page = join(reward, render_outcome(cards), page)
     read = _read_at(workspace, workspace.trail[-1]) if workspace.trail else None

@@ -1,17 +1,15 @@
 """The Memory tab: facts and entities of long-term memory; see ``banks`` for experience."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 
-from graph.forgetting import Places, forget_everywhere
-from nodes.protocols import Embedder
+from graph.forgetting import forget_everywhere
 from nodes.retrieval.remember import asked_of
 from stores.errors import UserError
-from stores.memory.long_term import open_long_term
 from stores.memory.recall import Limits
 from stores.memory.records import Candidate, Namespace
+from ui.app.agents import Agents
 from ui.app.conversation import Conversations
 from ui.app.guard import is_seen, owned, owner_of, require_seen
 from ui.app.render.html import note
@@ -31,17 +29,8 @@ SHOWN = 30
 class MemoryTab:
     """The tab's components and what they do. A namespace is shown as ``user / agent``."""
 
-    def __init__(
-        self,
-        app: App,
-        conversations: Conversations,
-        embedder: Callable[[], Embedder],
-        places: Callable[[], Places],
-    ) -> None:
-        self.app = app
-        self._places = places
-        self.conversations = conversations
-        self._embedder = embedder
+    def __init__(self, app: App, conversations: Conversations, agents: Agents) -> None:
+        self.app, self.conversations, self._agents = app, conversations, agents
         with gr.Row(elem_classes="sg-agentbar"):
             self.whose = gr.Dropdown([], label="Whose memory", elem_id="sg-memory-whose",
                                      allow_custom_value=True, min_width=180)  # fmt: skip
@@ -90,19 +79,19 @@ class MemoryTab:
         talk = self.conversations.of(tab)
         owner = owner_of(request)
         mine = _shown(Namespace(owned(owner, str(talk.settings["user"]))))
-        there = [n for n in open_long_term().namespaces() if is_seen(owner, n.user)]
+        there = [n for n in self._agents.memory().namespaces() if is_seen(owner, n.user)]
         choices = list(dict.fromkeys([mine, *map(_shown, there)]))
         return {**self.look(mine, "", request), self.whose: gr.update(choices=choices, value=mine)}
 
     @telling
     def look(self, whose: str, words: str, request: gr.Request, name: str | None = None) -> Update:
         """Show facts (all, or the nearest to ``words``, or those that tell of ``name``)."""
-        memory, namespace = open_long_term(), _read(whose, request)
+        memory, namespace = self._agents.memory(), _read(whose, request)
         every = memory.facts(namespace)
         facts = every[::-1]
         candidates: list[Candidate] = []
         if (words or "").strip():
-            asked = asked_of(words, self._embedder())
+            asked = asked_of(words, self._agents.resources.embedder)
             facts, candidates = memory.recall(namespace, asked, Limits(facts=FOUND))
         if name:
             lower = name.lower()
@@ -123,7 +112,7 @@ class MemoryTab:
     def touch(self, whose: str, words: str, request: gr.Request, event: gr.EventData) -> Update:
         """Edit or forget the fact whose button was pressed."""
         data = data_of(event)
-        memory, namespace = open_long_term(), _read(whose, request)
+        memory, namespace = self._agents.memory(), _read(whose, request)
         if "drop" in data:
             message = self._forget(namespace, [int(data["drop"])])
             return {**self.look(whose, words, request), self.status: message}
@@ -154,8 +143,8 @@ class MemoryTab:
         """Write an edited fact."""
         if fact is None:
             raise UserError("choose a fact to edit first")
-        embedder = self._embedder()
-        open_long_term().edit(
+        embedder = self._agents.resources.embedder
+        self._agents.memory().edit(
             _read(whose, request), fact, question=question, answer=answer,
             salience=salience, embed=embedder.embed, embedder=embedder.name,
         )  # fmt: skip
@@ -172,7 +161,7 @@ class MemoryTab:
         """Hand the memory to the browser as a file that ``stategate memory import`` reads."""
         return common.file_of(
             self, "memory.jsonl", "turns",
-            lambda path: open_long_term().export_turns(_read(whose, request), path),
+            lambda path: self._agents.memory().export_turns(_read(whose, request), path),
         )  # fmt: skip
 
     @telling
@@ -184,7 +173,11 @@ class MemoryTab:
     def _forget(self, namespace: Namespace, facts: list[int] | None) -> Any:
         """Forget as ``stategate memory forget`` does, in every store; say what went from where."""
         report = forget_everywhere(
-            open_long_term(), namespace, facts, places=self._places(), embedder=self._embedder
+            self._agents.memory(),
+            namespace,
+            facts,
+            places=self._agents.places(),
+            embedder=lambda: self._agents.resources.embedder,
         )
         if not report.erased:
             return note("Nothing was there to forget.", "info")

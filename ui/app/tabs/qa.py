@@ -187,10 +187,8 @@ class QaTab:
             yield {**self.show(tab), self.status: note("Stopped reading files.", "info")}
             return
         changes, passages = watch.result
-        read = [*changes.added, *changes.updated, *changes.unchanged]
-        names = ", ".join(read[:_NAMED]) + (
-            f" and {len(read) - _NAMED} more" if len(read) > _NAMED else ""
-        )
+        more = f" and {len(changes.read) - _NAMED} more" if len(changes.read) > _NAMED else ""
+        names = ", ".join(changes.read[:_NAMED]) + more
         skipped = "".join(f"; skipped {s.id}: {s.why}" for s in changes.skipped)
         summary = f"{names} in corpus {talk.settings['corpus']}: {passages} passages{skipped}"
         added = note(summary, "warn" if skipped else "good", "Added.")

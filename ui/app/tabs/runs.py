@@ -20,12 +20,10 @@ from ui.app.render.html import empty, join, macros, note
 from ui.app.render.page import render_page
 from ui.app.render.runs import (
     render_episodes,
-    render_hits,
     render_pairs,
     render_rows,
     render_run,
     render_steps,
-    render_stories,
 )
 from ui.app.tabs import common
 from ui.app.tabs.common import EVENTS_JS, QUIET, App, Update, button, data_of, telling
@@ -102,7 +100,8 @@ class RunsTab:
         # A run is called by its name and that of the folder it lies in.
         choices = [("/".join(Path(name).parts[-2:]), name) for name in names]
         try:
-            stories: Any = render_stories(read_stories(ROOTS[-1]))
+            known = read_stories(ROOTS[-1])
+            stories: Any = macros("runs").stories(known) if known else ""
         except UserError as error:
             stories = note(str(error), "warn")
         return {
@@ -115,7 +114,8 @@ class RunsTab:
         """List the runs that have all ``words``."""
         if not (words or "").strip():
             return {self.hits: ""}
-        return {self.hits: render_hits(search_runs(self._folders, words), len(self._folders))}
+        found = search_runs(self._folders, words)
+        return {self.hits: macros("runs").hits(found, len(self._folders))}
 
     def pick(self, event: gr.EventData) -> Update:
         """Choose the run of a story or of a search."""

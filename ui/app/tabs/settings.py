@@ -163,10 +163,8 @@ class SettingsTab:
 
 def offered(slot: str, draft: Draft, now: str) -> list[str]:
     """Return the kinds of a slot that are worth offering in the draft's world, and today's."""
-    known = registry().kinds(slot)
     env: Any = registry().parse("env", draft["env"]) if slot != "env" else None
-    fitting = {kind for kind in known if env is None or known[kind].cls.fits(env)}
-    return sorted(fitting | ({now} & known.keys()))
+    return sorted({*registry().fitting(slot, env)} | ({now} & registry().kinds(slot).keys()))
 
 
 def swapped(draft: Draft, slot: str, place: int, kind: str | None) -> Draft:

@@ -75,16 +75,13 @@ class StateTab:
             Path(each.name, spots.tolist(), each.classes, bold=each is own)
             for each, spots in zip([own, *references], project([own, *references]), strict=True)
         ]
+        box = macros("parts").box
         update: Update = {
-            self.plane: macros("parts").box(charts.render_projection(paths)),
-            self.alike: macros("parts").box(
-                charts.render_similarity(similarity(own.states).tolist())
-            ),
+            self.plane: box(charts.render_projection(paths)),
+            self.alike: box(charts.render_similarity(similarity(own.states).tolist())),
         }
         if own.chances:
-            update[self.foresight] = macros("parts").box(
-                charts.render_foresight(own.chances, own.classes)
-            )
+            update[self.foresight] = box(charts.render_foresight(own.chances, own.classes))
         return update
 
     def _allocation(self, workspace: Workspace) -> Any:

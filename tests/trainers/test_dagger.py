@@ -1,0 +1,83 @@
+"""The policy learns from a teacher's word on its own play, on the sample's invented rooms."""
+
+import random
+
+import pytest
+import torch
+
+from envs.alfworld import AlfWorld
+from envs.alfworld.expert import decide, knowledge_of
+from nodes.act.encoding import encoder
+from nodes.act.policy import load_scorer, make_scorer
+from stores.assets.weights import read_meta
+from stores.errors import UserError
+from trainers.alfworld.course import course
+from trainers.episodes import Readers, make_resources
+from trainers.policy import dagger
+from trainers.policy.rollout import Start, roll
+from trainers.settings import DaggerSettings, read_settings
+
+
+def settings(out, *more):
+    return read_settings(DaggerSettings, "dagger", [
+        "data=sample", f"run={out / 'run'}", f"checkpoint={out / 'policy'}", "epochs=2", "games=6",
+        "exam=2", "batch=16", "hidden=16", "max_steps=9", "builders={full: 1}", *more,
+    ])  # fmt: skip
+
+
+def test_every_command_that_the_teacher_calls_good_wins_sooner_than_searching():
+    plan = course("sample", 0)
+    world = plan.worlds["train"]
+    assert isinstance(world, AlfWorld)
+    steps = []
+    for task in plan.training[:12]:
+        taken = []
+        for is_teacher in (True, False):
+            rng = random.Random(3)
+            session, page = world.reset(task)
+            past, asked = [("", page.text)], world.instruction(session)
+            while not page.done and len(past) < 50:
+                if is_teacher:
+                    action = rng.choice(list(plan.teacher(world, session, past, page)))
+                else:
+                    known = knowledge_of(past, page.text, page.actions)
+                    action, _ = decide(asked, known, page.actions)
+                session, page = world.step(session, action)
+                past.append((action, page.text))
+            assert page.done
+            taken.append(len(past) - 1)
+        steps.append(taken)
+    assert sum(knowing for knowing, _ in steps) < sum(blind for _, blind in steps)
+
+
+def test_it_learns_resumes_and_says_what_it_is(tmp_path):
+    whole = dagger.train(settings(tmp_path / "a"))
+    meta = read_meta(str(tmp_path / "a" / "policy"))
+    assert (meta["world"], meta["episodes"], meta["kind"]) == ("alfworld", 12, "policy")
+    assert whole["rows"][0]["n"] == 2
+    weights = load_scorer(str(tmp_path / "a" / "policy"))[0].state_dict()
+    (tmp_path / "a" / "policy.safetensors").unlink()
+    dagger.train(settings(tmp_path / "a"))  # nothing is left to do
+    again = load_scorer(str(tmp_path / "a" / "policy"))[0].state_dict()
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
+    with pytest.raises(UserError, match="no teacher"):
+        dagger.train(settings(tmp_path / "b", "course=trainers.webshop.course"))
+
+
+def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():
+    plan = course("sample", 0)
+    readers = Readers({"full": 1}, make_resources("hashing", "none", plan.env), 2000, 2000)
+    reading = encoder("general")
+    torch.manual_seed(0)
+    scorer = make_scorer(len(reading.row_features), len(reading.page_features), 8)
+    starts = [
+        Start(task, "train", readers.draw(random.Random(0)), 1.0) for task in plan.training[:4]
+    ]
+    generator = torch.Generator().manual_seed(0)
+    play = (plan.worlds, readers, reading, starts, scorer, generator, 50, None)
+    helped = roll(*play, plan.teacher)
+    assert all(one.reward == 1 for one in helped)
+    assert all(len(one.good) == len(one.picks) and all(one.good) for one in helped)
+    alone = roll(*play)
+    assert not any(one.good for one in alone)
+    assert sum(one.reward for one in alone) < 4
