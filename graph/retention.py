@@ -40,7 +40,7 @@ def threads(saver: Any) -> list[Thread]:
         f"select thread_id, count(*), sum({size}({body})), max(checkpoint_id)"  # noqa: S608 - ours
         " from checkpoints group by thread_id",
     )
-    more = dict(_blobs(saver, size))
+    more = _blobs(saver, size)
     found = [
         Thread(name, int(count), int(bytes_ or 0) + more.get(name, 0), written_at(last))
         for name, count, bytes_, last in own
@@ -121,7 +121,7 @@ def _prune_thread(saver: Any, thread: str, keep: int) -> int:
     return gone
 
 
-def _blobs(saver: Any, size: str) -> list[tuple[str, int]]:
+def _blobs(saver: Any, size: str) -> dict[str, int]:
     """Return the bytes beside the checkpoints themselves, by thread."""
     tables = [("writes", "value"), ("parts", "body")]
     if not isinstance(saver, SqliteCheckpoints):
@@ -131,7 +131,7 @@ def _blobs(saver: Any, size: str) -> list[tuple[str, int]]:
         query = f"select thread_id, sum({size}({column})) from {table} group by thread_id"  # noqa: S608
         for name, count in _rows(saver, query):
             total[name] = total.get(name, 0) + int(count or 0)
-    return list(total.items())
+    return total
 
 
 def _rows(saver: Any, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

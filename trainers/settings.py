@@ -156,6 +156,9 @@ class ReinforceSettings(Settings, ReaderSettings):
     entropy: float = Field(default=0.005, ge=0, description="weight of the entropy bonus")
     kl: float = Field(default=0.01, ge=0, description="weight of the KL to the imitation policy")
     max_steps: int = Field(default=20, ge=1)
+    success: float = Field(
+        default=0.0, ge=0, le=1, description="weight of the whole reward beside its size"
+    )
     discount: float = Field(
         default=1.0,
         gt=0,

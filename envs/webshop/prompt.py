@@ -62,10 +62,16 @@ class Reading:
 
 @dataclass
 class Trail:
-    """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it."""
+    """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it.
+
+    ``rejected`` are products left for the search right after their features were read, ``left`` those
+    that were left for the list.
+    """
 
     opened: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     item: str | None = None
     since: list[str] = field(default_factory=list)
     searches: int = 0
@@ -81,6 +87,10 @@ class Trail:
                 trail.opened.append(found[1])
                 trail.item, trail.since = found[1], []
             elif action in (PREV, BACK, NEXT) and not returns:
+                if trail.item and action == BACK and trail.since[-1:] == [FEATURES]:
+                    trail.rejected.append(trail.item)
+                if trail.item and action == PREV:
+                    trail.left.append(trail.item)
                 trail.item, trail.since = None, []
             elif action.startswith("search["):
                 trail.item, trail.since = None, []

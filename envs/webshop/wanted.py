@@ -83,6 +83,11 @@ class Wanted:
             return _words(self.request, ROLES)
         return text
 
+    def unsaid(self, text: str) -> float:
+        """Return how many words of properties ``text`` does not say, weighed by how sure that is."""
+        open_ = 1 - np.asarray(covered(self.request, text), dtype=np.float32)
+        return float(self.weights("property") @ open_)
+
     def missing(self) -> float:
         """Return how many words of values this page does not offer, weighed by how sure that is."""
         found = missing_values(self.request, self.choices, self.title)

@@ -29,7 +29,7 @@ from stores.traces import Event
 class FramedContext(ContextParams):
     """Parameters that all of our page-reading builders share."""
 
-    history: int = Field(default=10, ge=0, description="how many of the latest actions to list")
+    history: int = Field(default=20, ge=0, description="how many of the latest actions to list")
     past: Literal["world", "events", "actions"] = Field(
         default="world",
         description="of earlier steps: events, to choose among with what came of them; actions, the "
@@ -41,7 +41,7 @@ def assemble(
     request: ContextRequest,
     shown: Sequence[Chunk],
     scores: Mapping[str, float] | None = None,
-    history: int = 10,
+    history: int = 20,
     events: Sequence[Piece] = (),
     page: Sequence[Chunk] | None = None,
 ) -> BuiltContext:

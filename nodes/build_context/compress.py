@@ -151,14 +151,15 @@ def squeeze(
     if bare.tokens >= request.budget:
         return replace(bare, over_budget=bare.tokens > request.budget)
     order = _order(whole.pieces, ladders, weights, past)
-    # Of a short page nearly all is needed anyway: a share of it would leave nothing to read.
+    # Of a short page nearly all is needed anyway: a share of it would leave nothing of what is asked.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
-    allowed = max(allowed, min(request.budget, needed + _DETAIL))
+    asked_for = max(allowed, min(request.budget, needed + _DETAIL))
     chosen = nothing
     taken: list[tuple[int, int]] = []
     spent = bare.tokens
     for tier, _, cost, i, place in order:
-        if spent + cost > (request.budget if tier < 0 else allowed):
+        limit = request.budget if tier < 0 else asked_for if tier < _UNASKED else allowed
+        if spent + cost > limit:
             break
         spent += cost
         chosen[i].add(place)
@@ -174,15 +175,15 @@ def squeeze(
 def _order(
     pieces: Sequence[Piece], ladders: Sequence[Ladder], weights: Mapping[str, float],
     needed: Mapping[str, float] | None = None,
-) -> list[tuple[int, float, int, int, int]]:  # fmt: skip
+) -> list[tuple[float, float, int, int, int]]:  # fmt: skip
     """Return (tier, virtual time, cost, piece, place), sorted: weighted fair queueing.
 
     A unit's virtual time is what its piece has used of its tier by then, over the piece's weight.
     """
     total = sum(weights.values()) or 1.0
-    order: list[tuple[int, float, int, int, int]] = []
-    past: dict[int, float] = {}  # history lines wait for each other, newest first
-    steps: dict[int, float] = {}  # and so do earlier steps
+    order: list[tuple[float, float, int, int, int]] = []
+    past: dict[float, float] = {}  # history lines wait for each other, newest first
+    steps: dict[float, float] = {}  # and so do earlier steps
     count = sum(piece.kind == "event" for piece in pieces)
     newest_first = sorted(
         range(len(ladders)),
@@ -192,7 +193,7 @@ def _order(
         piece = pieces[i]
         is_history = piece.kind == "history"
         weight = weights.get(piece.id, total / 3 if is_history else 1.0)
-        used = past if is_history else {}
+        used: dict[float, float] = past if is_history else {}
         if piece.kind == "event":
             used, weight = steps, weight * count
         if needed is not None:
@@ -228,7 +229,7 @@ def _ladder(
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
     settled = {unbroken(line.text) for line in lines if line.is_settled}
-    return plain_ladder(piece, *(-1 if x in settled else 1 for x in piece.text.splitlines()))
+    return plain_ladder(piece, *(-1 if x in settled else 2 for x in piece.text.splitlines()))
 
 
 def _age_tier(
@@ -236,7 +237,9 @@ def _age_tier(
 ) -> int:
     """Return the tier of a line of history."""
     action = pieces[i].text.partition(". ")[2].rstrip("\n")
-    if len(pieces) - 1 - i < _LAST and not request.view.actions.is_echoed(action):
+    if request.view.actions.is_echoed(action):
+        return 2  # what is asked says it already
+    if len(pieces) - 1 - i < _LAST:
         return -1
     return 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
 

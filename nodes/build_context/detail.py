@@ -9,9 +9,10 @@ is shown already.
     -1  leads, without which nobody can tell what the commands after them are; what is settled; the
         last two actions, without which nobody can tell what the page was opened for
     0  amounts beyond the limit
-    1  asked words that tell one chunk from another; the few stretches that name what is asked; where
-        entries are listed, the actions before the last two
-    2  asked words that most chunks of the page share, stretches that repeat them, other older actions
+    1  asked words, where entries compete those first (1.1) that tell most of them apart; the few
+        stretches that name what is asked; where entries are listed, the actions before the last two
+    2  asked words of entries that are out of question, stretches that repeat asked words, other older
+        actions, those that only repeat what is asked
     3  everything else, talk in the instruction too
 """
 
@@ -40,7 +41,7 @@ class Unit:
     """A stretch of a piece that is shown whole or not at all. ``cost`` is in tokens."""
 
     place: int
-    tier: int
+    tier: float
     cost: int
 
 
@@ -85,6 +86,7 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
     parts: list[_Part] = []
     units: list[Unit] = []
     groups = 0
+    said: set[int] = set()
     if chunk.role == "past":
         return _past_ladder(chunk, asked)
     for fragment in render(view, chunk):
@@ -99,9 +101,11 @@ def chunk_ladder(view: View, chunk: Chunk, asked: Focus) -> Ladder:
                 parts.append(_Part(line, unit=len(units)))
                 units.append(Unit(len(units), -1, _cost(line)))
             elif chunk.role == "entry":
-                groups = _segments(replace(fragment, text=line), parts, units, asked, groups)
+                groups = _segments(
+                    chunk, replace(fragment, text=line), parts, units, asked, said, groups
+                )
             else:
-                _line(replace(fragment, text=line), parts, units, asked, groups)
+                _line(chunk, replace(fragment, text=line), parts, units, asked, said, groups)
     if parts and not parts[-1].text.endswith("\n"):
         parts.append(_Part("\n", group=groups))
     order = sorted(units, key=lambda u: (u.tier, u.place))
@@ -169,8 +173,9 @@ def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
 
 
 def _segments(
-    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus, groups: int
-) -> int:
+    chunk: Chunk, fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus,
+    said: set[int], groups: int,
+) -> int:  # fmt: skip
     """Add " | title | $12" of an entry: a segment's bar is shown with the first of its words."""
     for i, segment in enumerate(fragment.text.rstrip("\n").split(" | ")):
         if not segment.strip() and i == 0:
@@ -186,13 +191,14 @@ def _segments(
         lead = 1 if i else 0  # the bar's token is paid by the segment's first word
         for word in _WORD.findall(space + segment):
             parts.append(_Part(word, unit=len(units), group=groups))
-            units.append(Unit(len(units), asked.tier(word), _cost(word) + lead))
+            units.append(Unit(len(units), asked.title_tier(chunk, word, said), _cost(word) + lead))
     return groups
 
 
 def _line(
-    fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus, group: int
-) -> None:
+    chunk: Chunk, fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus,
+    said: set[int], group: int,
+) -> None:  # fmt: skip
     """Add a "Head: words" line; its head and line break come with the first of its words."""
     line = fragment.text
     head, rest = headed(line)
@@ -206,9 +212,11 @@ def _line(
     else:
         is_title = fragment.role == "title"
         for stretch in _WORD.findall(rest) if is_title else stretches(rest.rstrip("\n")):
-            tier = asked.tier(stretch) if is_title else asked.stretch_tier(stretch)
+            own = (
+                asked.title_tier(chunk, stretch, said) if is_title else asked.stretch_tier(stretch)
+            )
             parts.append(_Part(stretch, unit=len(units), group=group))
-            units.append(Unit(len(units), tier, _cost(stretch) + lead))
+            units.append(Unit(len(units), own, _cost(stretch) + lead))
     if line.endswith("\n"):
         parts.append(_Part("\n", group=group))
 

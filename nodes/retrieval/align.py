@@ -33,6 +33,7 @@ _WORD = re.compile(r"\s*\S+")
 _BREAK = re.compile(r"(?<=[.;!?,])\s+")
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+")
 _STRETCH_WORDS = 8
+_STEPS = 8  # how finely words are told apart by what they tell
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,16 @@ def entry_scores(request: Request, titles: Sequence[str]) -> list[float]:
     if not titles or not request.tokens:
         return [0.0] * len(titles)
     said = np.array([covered(request, title) for title in titles], dtype=np.float32)
-    holders = (said > _SAID).sum(axis=0)
-    weights = np.asarray(matters(request)) * (np.log((len(titles) + 1) / (holders + 1)) + 0.2)
+    weights = word_weights(request, titles)
     return [float(x) for x in said @ weights / (float(weights.sum()) or 1.0)]
+
+
+def word_weights(request: Request, titles: Sequence[str]) -> NDArray[np.float32]:
+    """Return how much each token of the instruction tells of a title; one that few say tells more."""
+    said = np.array([covered(request, title) for title in titles], dtype=np.float32)
+    holders = (said.reshape(len(titles), len(request.tokens)) > _SAID).sum(axis=0)
+    rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
+    return np.asarray(np.asarray(matters(request)) * rarity, dtype=np.float32)
 
 
 def title_of(view: View, chunk: Chunk) -> str:
@@ -189,25 +197,44 @@ def parts_of(instruction: str) -> tuple[tuple[int, int, bool], ...]:
 
 @dataclass(frozen=True)
 class Focus:
-    """What decides how soon words are shown: asked ones, and those that most titles share.
+    """What decides how soon words are shown: asked ones, and which entries compete.
 
-    ``telling`` are the stretches of the page's running text that together name all asked words that
-    it holds. Without a ``request`` every word is as good as another.
+    ``rivals`` are the entries among which a choice is to be made, by chunk id; ``worth`` says of each
+    token of the instruction how far it tells their titles apart. ``telling`` are the stretches of the
+    page's running text that together name all asked words that it holds. Without a ``request`` every
+    word is as good as another.
     """
 
     request: Request | None = None
-    common: frozenset[int] = frozenset()
+    rivals: frozenset[str] = frozenset()
+    worth: tuple[float, ...] = ()
     telling: frozenset[str] = frozenset()
     #: In a world that recalls its past: the clauses, and the stems of their words, that decide there.
     wish: "Wish | None" = None
     words: frozenset[str] = frozenset()
 
     def tier(self, text: str) -> int:
-        """Return the tier of words: 1 where they tell chunks apart, 2 asked, 3 anything else."""
+        """Return the tier of words: 1 where they are asked, 3 for anything else."""
         if self.wish is not None:
             return 1 if self.words.intersection(words_of(text)) else 3
         asked = _asked_places(self.request, text) if self.request is not None else frozenset()
-        return 3 if not asked else 1 if asked - self.common else 2
+        return 1 if asked else 3
+
+    def title_tier(self, chunk: Chunk, word: str, said: set[int]) -> float:
+        """Return the tier of a word of a title, and add what it says to ``said``.
+
+        What a title says twice need not be shown twice. Of entries, the words come first that tell
+        most, in all of them alike: they can be compared by what is shown.
+        """
+        if self.request is None:
+            return self.tier(word)
+        news = _asked_places(self.request, word) - said
+        said |= news
+        if not news:
+            return 3
+        if chunk.role != "entry":
+            return 1
+        return 2 - 0.9 * max(self.worth[i] for i in news) + (chunk.id not in self.rivals)
 
     def stretch_tier(self, stretch: str) -> int:
         """Return the tier of a stretch of running text."""
@@ -224,12 +251,8 @@ def focus_on(view: View, instruction: str, chunks: Sequence[Chunk]) -> Focus:
         wish = wish_of(view, instruction)
         return Focus(wish=wish, words=frozenset((*wish.words, *wish.value_words)))
     request = read_request(instruction)
-    titles = [_asked_places(request, title_of(view, c)) for c in chunks if c.role == "entry"]
-    common = {
-        i
-        for i in range(len(request.tokens))
-        if titles and sum(i in t for t in titles) > 0.5 * len(titles)
-    }
+    entries = [chunk for chunk in chunks if chunk.role == "entry"]
+    rivals, worth = _rivals(view, request, entries)
     running = [
         stretch
         for chunk in chunks
@@ -239,7 +262,26 @@ def focus_on(view: View, instruction: str, chunks: Sequence[Chunk]) -> Focus:
         for line in fragment.text.splitlines()
         for stretch in stretches(headed(line)[1])
     ]
-    return Focus(request, frozenset(common), _telling(request, running))
+    return Focus(request, rivals, worth, _telling(request, running))
+
+
+def _rivals(
+    view: View, request: Request, entries: Sequence[Chunk]
+) -> tuple[frozenset[str], tuple[float, ...]]:
+    """Return the entries that compete, and how far (0 to 1) each asked word tells their titles apart.
+
+    What was opened before, or is beyond the limit, is out of question.
+    """
+    fresh = [
+        chunk for chunk in entries
+        if not chunk.is_visited and not any(is_excluded(request, f) for f in render(view, chunk))
+    ]  # fmt: skip
+    titles = [title_of(view, chunk) for chunk in fresh]
+    worth = word_weights(request, titles)
+    said = set().union(*(_asked_places(request, title) for title in titles))
+    top = max((float(worth[i]) for i in said), default=1.0)
+    steps = (min(1.0, round(float(x) / top * _STEPS) / _STEPS) for x in worth)
+    return frozenset(chunk.id for chunk in fresh), tuple(steps)
 
 
 def clarity(view: View, instruction: str, chunks: Sequence[Chunk]) -> float:

@@ -17,7 +17,7 @@ from nodes.models.embedders import Hashing
 from nodes.protocols import BuiltContext, ContextRequest
 from nodes.registry import registry
 from nodes.resources import Resources
-from nodes.retrieval.align import clarity, focus_on, parts_of, wish_of
+from nodes.retrieval.align import clarity, focus_on, parts_of, title_of, wish_of
 from nodes.retrieval.page import PageSource
 from stores.errors import UserError
 from stores.tokens import count_tokens
@@ -185,6 +185,25 @@ def test_what_an_actor_needs_outlives_a_tight_ratio(pages):
         assert lines[-1].endswith(last) or last.startswith("search[")
         seen += 1
     assert seen
+
+
+def test_what_competes_can_be_compared_by_what_is_shown(pages):
+    """No word of a title is shown where one that tells more is left out of another title."""
+    compared = 0
+    for request in (r for r in pages if any(c.role == "entry" for c in r.source.all())):
+        chunks = {c.id: c for c in request.source.all() if c.role == "entry" and not c.is_visited}
+        asked = focus_on(VIEW, request.instruction, request.source.all())
+        for piece in _build(request, 2000, ratio=0.35).pieces:
+            if piece.id not in chunks:
+                continue
+            title, shown = title_of(VIEW, chunks[piece.id]).split(), piece.text.split()
+            said: set[int] = set()
+            tiers = [(asked.title_tier(chunks[piece.id], word, said), word) for word in title]
+            kept = [tier for tier, word in tiers if tier < 3 and word in shown]
+            gone = [tier for tier, word in tiers if tier < 3 and word not in shown]
+            assert max(kept, default=0.0) <= min(gone, default=3.0)
+            compared += bool(kept and gone)
+    assert compared
 
 
 def test_running_text_keeps_a_clause_for_each_asked_word():

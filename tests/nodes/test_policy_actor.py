@@ -110,6 +110,8 @@ def test_a_product_that_fits_is_told_from_one_that_does_not():
     assert dear["dear"] == 1.0
     assert shirt["dear"] == 0.0
     assert shirt["affordable"] == 1.0
+    assert shirt["ahead of the next fresh"] > 0 > hose["ahead of the next fresh"]
+    assert shirt["unsaid"] < 0.1 < hose["unsaid"]
 
 
 def test_the_visible_actions_tell_what_was_opened_read_and_left():
@@ -118,6 +120,11 @@ def test_the_visible_actions_tell_what_was_opened_read_and_left():
     left, fresh = row(seen, LINKS[1]), row(seen, LINKS[0])
     assert (left["tried"], left["was read"], left["was rejected"]) == (1.0, 1.0, 1.0)
     assert (fresh["tried"], fresh["was read"], fresh["was rejected"]) == (0.0, 0.0, 0.0)
+    history = ["search[x]", LINKS[0], "click[< prev]", LINKS[1], "click[features]", "click[< prev]"]
+    seen = encode(context(RESULTS, ON_RESULTS, [*history, "click[< prev]"]), 7)
+    unread, kept = row(seen, LINKS[0]), row(seen, LINKS[1])
+    assert (unread["was left"], unread["was kept"]) == (1.0, 0.0)
+    assert (kept["was left"], kept["was kept"], kept["was rejected"]) == (1.0, 1.0, 0.0)
 
 
 def test_options_are_compared_with_the_wish_and_with_what_is_chosen():

@@ -2,11 +2,13 @@
 
 import json
 import random
+from collections import Counter
 
 import pytest
 import torch
 
 from envs.webshop import WebShop
+from envs.webshop.actions import FEATURES, OPENED, PREV
 from graph import build_graph, load_config
 from nodes.act.policy import Policy, load_scorer, make_scorer
 from nodes.act.shop.candidates import LEXICAL, match
@@ -24,6 +26,7 @@ from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
 from trainers.settings import ActorSettings, ReinforceSettings, read_settings
 from trainers.webshop.collect import collect_practice
 from trainers.webshop.goals import practice
+from trainers.webshop.teacher import good_actions
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +183,30 @@ def test_a_group_s_advantage_is_over_its_mean_and_even_groups_teach_nothing():
     data = decided(rollouts, 2)
     assert [d.pick for d in data] == [0, 1, 0, 1]
     assert data[0].advantage == data[1].advantage == -data[2].advantage > 0
+    near = [Rollout(start, [seen], [0], [-1.0], reward) for reward in (0.5, 0.9)]
+    assert decided(near, 2)
+    assert not decided(near, 2, success=1.0)  # neither is a whole one
+
+
+def test_the_teacher_has_features_read_leaves_what_is_wrong_and_buys_what_is_right(shop):
+    shop = practice(shop).world
+    rewards, done = [], Counter()
+    for goal in range(30):
+        session, page = shop.reset(goal=goal)
+        past = [("", page.text)]
+        rng = random.Random(goal)
+        while not page.done and len(past) <= 20:
+            good = good_actions(shop, session, past, page)
+            wrong = [a for a in page.actions if OPENED.fullmatch(a)]
+            # The policy errs now and then: it opens anything that is listed.
+            action = rng.choice(wrong) if wrong and rng.random() < 0.4 else good[0]
+            assert action in page.actions or action.startswith("search[")
+            done[action.partition("[")[0] if action.startswith("search") else action] += 1
+            session, page = shop.step(session, action)
+            past.append((action, page.text))
+        rewards.append(page.reward)
+    assert done[FEATURES] > 20 < done[PREV]
+    assert sum(reward == 1 for reward in rewards) >= 24
 
 
 def test_an_update_makes_the_rewarded_choice_likelier_and_kl_holds_it_back(imitated, folder):

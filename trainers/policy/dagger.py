@@ -51,11 +51,11 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     if settings.start:
         scorer.load_state_dict(load_scorer(settings.start)[0].state_dict())
     rng = random.Random(settings.seed)
-    (world,) = course.worlds
+    modes = sorted(course.worlds)
     held = [task for tasks in course.exams.values() for task in tasks]
     exam = [
-        Start(task, world, readers.draw(rng))
-        for task in rng.sample(held, min(settings.exam, len(held)))
+        Start(task, modes[i % len(modes)], readers.draw(rng))
+        for i, task in enumerate(rng.sample(held, min(settings.exam, len(held))))
     ]
 
     def play(starts: Sequence[Start], generator: Generator | None) -> list[Rollout]:
@@ -69,8 +69,10 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         drawn = own.sample(list(course.training), min(settings.games, len(course.training)))
         starts = [
-            Start(task, world, readers.draw(own), _HELPED * (own.random() < _HELPED))
-            for task in drawn
+            Start(
+                task, modes[i % len(modes)], readers.draw(own), _HELPED * (own.random() < _HELPED)
+            )
+            for i, task in enumerate(drawn)
         ]
         rollouts = play(starts, generator)
         yield {

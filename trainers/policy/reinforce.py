@@ -64,12 +64,19 @@ class Decided:
     advantage: float
 
 
-def decided(rollouts: Sequence[Rollout], group: int, discount: float = 1.0) -> list[Decided]:
+def worth(reward: float, success: float) -> float:
+    """Return what a reward counts with the weight ``success`` on a whole one, the rest on its size."""
+    return (1 - success) * reward + success * float(reward == 1)
+
+
+def decided(
+    rollouts: Sequence[Rollout], group: int, discount: float = 1.0, success: float = 0.0
+) -> list[Decided]:
     """Return the decisions of ``rollouts``, which come in groups; even groups teach nothing."""
     centred: list[float] = []
     for at in range(0, len(rollouts), group):
         part = rollouts[at : at + group]
-        rewards = [one.reward * discount**one.steps for one in part]
+        rewards = [worth(one.reward, success) * discount**one.steps for one in part]
         centred += [reward - mean(rewards) for reward in rewards]
     scale = math.sqrt(mean([value**2 for value in centred])) + 1e-6
     return [
@@ -128,7 +135,7 @@ def train(settings: ReinforceSettings) -> dict[str, Any]:
                 "train_success": mean([float(one.reward == 1) for one in rollouts]),
                 "train_steps": mean([one.steps / settings.max_steps for one in rollouts]),
             }
-            batch = decided(rollouts, settings.group, settings.discount)
+            batch = decided(rollouts, settings.group, settings.discount, settings.success)
             for _ in range(_PASSES):
                 for places in sized_batches([d.seen for d in batch], settings.batch, generator):
                     part = [batch[i] for i in places]
@@ -138,6 +145,7 @@ def train(settings: ReinforceSettings) -> dict[str, Any]:
         rollouts = play(exam, None)
         return {
             "heldout_score": mean([one.reward for one in rollouts]),
+            "heldout_worth": mean([worth(one.reward, settings.success) for one in rollouts]),
             **{
                 f"{sort}_success": mean(
                     [
@@ -150,7 +158,7 @@ def train(settings: ReinforceSettings) -> dict[str, Any]:
             },
         }
 
-    history = fit(scorer, settings, "heldout_score", train_epoch, validate, weight_decay=0.0)
+    history = fit(scorer, settings, "heldout_worth", train_epoch, validate, weight_decay=0.0)
     rows = [
         _row(name, roll(worlds, readers, reading, exam, one, None, settings.max_steps, device))
         for name, one in (("imitation", before), ("reinforced", scorer))

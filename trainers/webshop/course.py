@@ -1,22 +1,44 @@
 """What the policy actor is reinforced on in WebShop: training goals in many wordings, both modes."""
 
+from envs.webshop.wordings import reworded
 from nodes.observe.webshop import WebShopEnv
 from trainers.policy.reinforce import Course
-from trainers.webshop.goals import MODES, load_shop, practice
+from trainers.webshop.goals import MODES, draw, load_shop, practice
+from trainers.webshop.teacher import good_actions
+
+_SHOWN = 110  # goals to develop with
 
 
 def course(data: str, seed: int) -> Course:
-    """Return the goals of training products; held out are real and made ones of other products."""
+    """Return the goals of training products.
+
+    Held out are real and made ones of other products, and goals to develop with, whose products have
+    many look-alikes.
+    """
     plans = {
         mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in sorted(MODES)
     }
     plan = plans[MODES[0]]
+    developing = plan.world.ranges["developing"]
+    shown = draw(developing, min(_SHOWN, len(developing)), seed, plan.world)
+    for one in plans.values():
+        said = reworded([one.world.goals[i] for i in shown], one.world.products, "develop", seed)
+        for i, goal in zip(shown, said, strict=True):
+            one.world.goals[i] = goal
     return Course(
         WebShopEnv(), plan.world.catalogue.fingerprint,
         {mode: one.world for mode, one in plans.items()},
-        [{"goal": goal} for goal in plan.training],
+        [
+            {"goal": goal}
+            for goal in plan.training
+            for _ in range(1 + len(plan.world.goals[goal]["goal_options"]))  # the harder, the oftener
+        ],
         {
-            "heldout": [{"goal": goal} for goal in plan.heldout],
-            "made": [{"goal": goal} for goal in plan.made_heldout],
+            sort: [{"goal": goal} for goal in goals]
+            for sort, goals in (
+                ("heldout", plan.heldout), ("made", plan.made_heldout), ("developing", shown),
+            )
+            if goals
         },
+        good_actions,
     )  # fmt: skip

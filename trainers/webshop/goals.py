@@ -5,19 +5,21 @@ Goals 0 to 499 are for live tests and are never played to learn from. Held-out e
 the bounds shrink in proportion.
 
 The real training goals sit on products with few goals, because those have few options. So goals with
-options are made, in the shop's own form, for products that no goal names at all: some of the product's
-attributes, its kind, a value of each option and a price limit. No product of a test goal is the aim.
+options are made, in the shop's own form, for all products that no goal below the first training goal
+names, the more the more options they have: some of the product's attributes, further properties that
+its texts say, its kind, a value of each option and a price limit.
 """
 
 import copy
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
-from envs.webshop.goals import FIRST_TRAINING_GOAL
+from envs.webshop.goals import FIRST_TRAINING_GOAL, goal_of
 from envs.webshop.wordings import TEMPLATE, reworded
 from stores.errors import UserError
 from stores.runs import parse_numbers
@@ -25,6 +27,8 @@ from stores.runs import parse_numbers
 MODES: tuple[str, ...] = ("rich", "text")
 _PLAIN = 0.15  # share of goals that keep the template's words
 _HELD_OUT = 0.4  # share of the training goals' products
+_MADE = (1, 4, 12)  # goals that are made for a product without options, with one, with more
+_FURTHER = 4  # properties at most that are asked beside a product's listed ones
 _JOINTS = (("", " with ", " for "), ("", " with "), ("", " for "), (" with ",), (" for ",), ("",))
 
 
@@ -82,8 +86,8 @@ def practice(
 ) -> Practice:
     """Split the training goals of ``shop`` by product, two fifths held out; add made goals.
 
-    A product without any goal gets four of them (one where it has no options). Training goals are said
-    in ``wording``, those held out in ``exam``; some of them stay as the template says them.
+    A product gets up to twelve of them (one where it has no options). Training goals are said in
+    ``wording``, those held out in ``exam``; some of them stay as the template says them.
     """
     rng = random.Random(seed)
     real = splits(shop)["train"]
@@ -95,15 +99,22 @@ def practice(
     world = copy.copy(shop)
     world.goals = list(shop.goals)
     made_heldout: list[int] = []
-    named = {goal["asin"] for goal in shop.goals}
+    tested = {goal["asin"] for goal in shop.goals} - set(products)
+    further = _properties(shop, tested)
     for product in shop.products.values():
         is_bare = not product.query or product.attributes in ((), ("DUMMY_ATTR",))
-        if product.asin in named or is_bare:
+        if product.asin in tested or is_bare:
             continue
-        side = made_heldout if rng.random() < _HELD_OUT / 2 else training
-        for _ in range(4 if product.options else 1):
+        is_held = (
+            rng.random() < _HELD_OUT / 2 if product.asin not in products else product.asin in held
+        )
+        side = made_heldout if is_held else training
+        more = [text for text in further if text not in product.attributes and _says(product, text)]
+        for lap in range(_MADE[min(len(product.options), 2)]):
+            own = random.Random(f"{seed} {product.asin} {lap}")
+            also = own.sample(more, min(len(more), own.randint(0, _FURTHER)))
             side.append(len(world.goals))
-            world.goals.append(make_goal(product, shop.prices[product.asin], rng))
+            world.goals.append(make_goal(product, shop.prices[product.asin], rng, also))
     for words, goals in ((wording, training), (exam, (*heldout, *made_heldout))):
         plain = [i for i in goals if rng.random() >= _PLAIN]
         said = reworded([world.goals[i] for i in plain], world.products, words, seed)
@@ -120,13 +131,32 @@ def load_shop(data: str, mode: str) -> WebShop:
     return WebShop.load(folder, observation="text" if mode == "text" else "rich")
 
 
-def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, Any]:
-    """Return a goal for ``product`` in the form of ``envs.webshop.goals``."""
+def _properties(shop: WebShop, tested: set[str]) -> list[str]:
+    """Return the attributes that several products list, those ``tested`` left out."""
+    listed = Counter(
+        text for p in shop.products.values() if p.asin not in tested for text in p.attributes
+    )
+    return sorted(text for text, n in listed.items() if n > 1 and text != "DUMMY_ATTR")
+
+
+def _says(product: Product, text: str) -> bool:
+    return any(
+        text in part.lower() for part in (product.name, *product.bullets, product.description)
+    )
+
+
+def make_goal(
+    product: Product, price: float, rng: random.Random, also: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a goal for ``product`` in the form of ``envs.webshop.goals``, which asks ``also``, too."""
     wanted = rng.sample(product.attributes, min(len(product.attributes), rng.randint(1, 5)))
     joints = rng.choice(_JOINTS)
     parts: dict[str, list[str]] = {joint: [] for joint in joints}
     for attribute in wanted:
         parts[rng.choice(joints)].append(attribute)
+    for i, attribute in enumerate(also):
+        parts[joints[i % len(joints)]].append(attribute)
+    wanted = [*wanted, *also]
     text = "Find me " + " ".join([", ".join(parts.get("", [])), product.query]).strip()
     text += "".join(j + ", ".join(parts[j]) for j in (" with ", " for ") if parts.get(j))
     options = {
@@ -137,9 +167,4 @@ def make_goal(product: Product, price: float, rng: random.Random) -> dict[str, A
     limit = max(rng.sample(limits, 2)) if len(limits) > 1 else 1_000_000.0
     text += f" with {spoken}" if spoken else ""
     text += f", and price lower than {limit:.2f} dollars" if limit < 1_000_000.0 else ""
-    return {
-        "asin": product.asin, "category": product.category, "query": product.query,
-        "name": product.name, "product_category": product.product_category,
-        "instruction_text": text, "attributes": list(wanted), "price_upper": limit,
-        "goal_options": options,
-    }  # fmt: skip
+    return goal_of(product, text, wanted, limit, options)

@@ -21,7 +21,7 @@ from envs.webshop.prompt import Reading, Trail, read, title_scores
 from envs.webshop.wanted import Wanted, is_excluded
 from nodes.act.encoding import Encoded, most_alike
 from nodes.act.shop.option_features import OPTION, option_features, pending
-from nodes.act.shop.product_features import PRODUCT, product_features
+from nodes.act.shop.product_features import PRODUCT, best_two, product_features
 from nodes.protocols import BuiltContext, Vector
 
 PAGES = ("search", "results", "item", "detail", "unknown")
@@ -39,6 +39,8 @@ _PAGE_FACTS = (
     "meets", "missing", "waiting", "waiting share", "open", "unlike", "named attributes", "groups",
     "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
     "instruction known", "buy readable", "prev readable", "back readable",
+    "rejected", "left", "since the search", "lead of the best", "close to the best", "unsaid",
+    "was rejected", "was left", "last steps",
 )  # fmt: skip
 _LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
 PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
@@ -49,6 +51,7 @@ ENCODER = (
     + hashlib.sha256("|".join((*PAGE_FEATURES, *CANDIDATE_FEATURES)).encode()).hexdigest()[:8]
 )
 _TOLD = 0.95  # share of words from which a text says them all
+_CLOSE = 0.1  # of the best title's score, below which another is as good
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
 
@@ -161,6 +164,7 @@ class _Facts:
         wanted = page.wanted
         values |= {
             "step": min(step, 20) / 10, "late": float(step >= 9), "very late": float(step >= 13),
+            "last steps": float(step >= 16),
             "page number": min(page.number, 5) / 3, "opened": min(len(set(trail.opened)), 6) / 3,
             "read": min(len(set(trail.read)), 6) / 3, "searches": min(trail.searches, 4) / 2,
             "blind": float(step > 0 and not page.history),
@@ -172,6 +176,8 @@ class _Facts:
             "buy readable": float("click[buy now]" in page.actions),
             "prev readable": float("click[< prev]" in page.actions),
             "back readable": float("click[back to search]" in page.actions),
+            "rejected": min(len(set(trail.rejected)), 6) / 3, "left": min(len(set(trail.left)), 6) / 3,
+            "since the search": min(_since_search(page.history), 6) / 3,
         }  # fmt: skip
         self.values = values
         if page.page == "item":
@@ -196,6 +202,9 @@ class _Facts:
             "revisit": min(trail.opened.count(trail.item or "") - 1, 3) / 2 if trail.item else 0.0,
             "read here": float(trail.item in trail.read), "clicked here": min(len(clicked), 4) / 2,
             "price known": float(price is not None), "groups": len(wanted.choices) / 2,
+            "was rejected": float(trail.item in trail.rejected),
+            "was left": float(trail.item in trail.left),
+            "unsaid": min(wanted.unsaid(page.title), 6) / 3,
             "told": float(told and bool(page.title)), "meets": wanted.meets(),
             "missing": min(wanted.missing(), 4) / 2,
             "waiting": min(waiting, 4) / 2, "waiting share": float(waiting > 0),
@@ -213,9 +222,12 @@ class _Facts:
         fresh = [p for p in page.products if p.asin not in tried]
         fits = [p for p in fresh if not is_excluded(page.wanted, p.price)]
         shares = title_scores(page)
+        best, second = best_two(shares[p.asin] for p in fits)
         self.values |= {
+            "lead of the best": best - second,
+            "close to the best": sum(shares[p.asin] > best - _CLOSE for p in fits) / 5,
             "fresh": len(fresh) / 10, "fresh fits": len(fits) / 10,
-            "best fresh": max((shares[p.asin] for p in fits), default=0.0),
+            "best fresh": best,
             "best known": max((shares[a] for a in trail.read if a in shares), default=0.0),
             "result rows": len(page.products) / 10,
         }  # fmt: skip
@@ -225,6 +237,7 @@ class _Facts:
         shares = page.wanted.phrase_shares(page.detail, "property")
         self.values |= {
             "detail known": float(bool(page.detail)),
+            "unsaid": min(page.wanted.unsaid(page.detail), 6) / 3,
             "detail least": min(shares, default=0.0),
         }
         if page.detail:
@@ -241,6 +254,16 @@ def _agreement(lead: str, wanted: Wanted, text: str) -> dict[str, float]:
         f"{lead} whole attributes": sum(s > _TOLD for s in shares) / max(len(shares), 1),
         f"{lead} kind": kind,
     }
+
+
+def _since_search(history: Sequence[str]) -> int:
+    """Return how many products were opened since the last visible search."""
+    opened = 0
+    for action in reversed(history):
+        if action.startswith("search["):
+            break
+        opened += bool(OPENED.fullmatch(action))
+    return opened
 
 
 def _last(history: Sequence[str]) -> str:

@@ -1,9 +1,7 @@
 """A product line of a results page as numbers: how well its title and price fit the wish."""
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from envs.webshop.actions import OPENED
 from envs.webshop.prompt import Product, Reading, Trail, title_scores
 from envs.webshop.wanted import is_excluded
 
@@ -15,6 +13,7 @@ PRODUCT = (
     "properties",
     "affordable", "dear", "price known", "price share", "place", "first", "tried", "times opened",
     "was read", "was last", "was rejected", "title known", "row features",
+    "ahead of the next fresh", "unsaid", "was left", "was kept",
 )  # fmt: skip
 
 
@@ -24,12 +23,11 @@ def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
         return {}
     scores = title_scores(page)
     tried = {*trail.opened, *(p.asin for p in page.products if p.is_seen)}
-    rejected = _rejected(page.history)
     fresh = [
         p for p in page.products if p.asin not in tried and not is_excluded(page.wanted, p.price)
     ]
     best = max(scores.values())
-    best_fresh = max((scores[p.asin] for p in fresh), default=0.0)
+    best_fresh, second = best_two(scores[p.asin] for p in fresh)
     order = sorted(page.products, key=lambda p: -scores[p.asin])
     ranks = {p.asin: i for i, p in enumerate(order)}
     fresh_ranks = {p.asin: i for i, p in enumerate(p for p in order if p in fresh)}
@@ -44,8 +42,11 @@ def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
             float(asin in tried), min(trail.opened.count(asin), 3) / 2,
             float(asin in trail.read),
             float(bool(trail.opened) and trail.opened[-1] == asin),
-            float(asin in rejected),
+            float(asin in trail.rejected),
             float(bool(product.title)), 1.0,
+            scores[asin] - (second if scores[asin] >= best_fresh else best_fresh),
+            min(page.wanted.unsaid(product.title), 6) / 3, float(asin in trail.left),
+            float(asin in trail.left and asin in trail.read),
         ]  # fmt: skip
     return rows
 
@@ -74,13 +75,7 @@ def _price(page: Reading, price: float | None) -> list[float]:
     return [float(not dear), float(dear), 1.0, min(price / (limit.high or price or 1.0), 2.0)]
 
 
-def _rejected(history: Sequence[str]) -> set[str]:
-    """Return the products that were left for the search right after their features were read."""
-    found: set[str] = set()
-    opened = ""
-    for last, action in itertools.pairwise(("", *history)):
-        if product := OPENED.fullmatch(action):
-            opened = product[1]
-        elif last == "click[features]" and action == "click[back to search]":
-            found.add(opened)
-    return found
+def best_two(values: Iterable[float]) -> tuple[float, float]:
+    """Return the largest and the second largest of ``values``, zeros where there are fewer."""
+    first, second, *_ = (*sorted(values, reverse=True)[:2], 0.0, 0.0)
+    return first, second

@@ -3,13 +3,13 @@
 It makes context builders comparable over hundreds of episodes: whatever a builder drops, this actor
 does not know, and everything that it does know stands in the prompt. Its policy:
 
-1. *Search* for the instruction's words that matter, without the price (the third search leaves the
-   words of values out).
+1. *Search* for the instruction's words that matter, without the price.
 2. *Results*: score every readable product by the words that its title shares with the instruction (a
    word that few titles on the page hold counts more, one that may be talk less, words of values half;
-   each place further down costs a little), leave out what is too dear or was opened before, and open
-   the best. With none left, turn the page, up to ``pages``. With none left there either, or from step
-   ``patience`` on, open again the best of those whose features were read.
+   each place further down costs a fifth, since the shop's own order tells more than titles), leave out
+   what is too dear or was opened before, and open the best. With none left, turn the page, up to
+   ``pages``. With none left there either, or from step ``patience`` on, open again the best of those
+   whose features were read, else of those that were opened.
 3. *Item*, first visit: go back if the price is beyond the limit, or if by title and values the product
    most likely is not what is asked. Else, unless the title says all that is wanted, read the features.
 4. *Features*: if they say at least the share ``threshold`` of the wanted properties, go back to the
@@ -42,12 +42,11 @@ _LINE = re.compile(r"^Experience: .*Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
-_PLACE_COST = 0.04  # of standing one place further down the list
+_PLACE_COST = 0.2  # of standing one place further down the list
 _TOLD = 0.95  # share of the wanted words from which a title says it all
 _ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
 _LIKELY = 0.01
 _MET = 0.35  # probability of being what is asked, below which a product is left
-_MISSING = 0.8  # words of values that are not offered, from which it is left too
 _safe = WebShopActions().safe
 
 
@@ -57,7 +56,7 @@ class Rule(ActorParams):
     hint: ClassVar[str] = "no model: shops by fixed rules over what it can read"
     kind: Literal["rule"] = "rule"
     worlds: ClassVar[tuple[str, ...]] = ("webshop",)
-    patience: int = Field(default=9, ge=0, description="the step from which it settles")
+    patience: int = Field(default=12, ge=0, description="the step from which it settles")
     pages: int = Field(default=2, ge=1, description="how many results pages it looks at")
     threshold: float = Field(
         default=0.5,
@@ -99,8 +98,7 @@ class RuleActor:
     ) -> tuple[str, str] | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.page == "search":
-            again = trail.searches == 2
-            return search_for(page, "search_no_options" if again else self._params.search)
+            return search_for(page, self._params.search)
         if page.page == "results":
             return self._results(page, trail, step)
         if page.page == "item":
@@ -113,8 +111,10 @@ class RuleActor:
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
         known = [product for product in ranked if product.asin in trail.read]
-        if step >= self._params.patience and known:
-            return known[0].action, "time to settle for the best that was read"
+        if step >= self._params.patience and (
+            again := known or [p for p in ranked if p not in fresh]
+        ):
+            return again[0].action, "time to settle for the best that was read or opened"
         if fresh:
             return fresh[0].action, "best match of the titles"
         if page.number < self._params.pages and NEXT in page.actions:
@@ -179,7 +179,7 @@ def _confirmed(page: Reading) -> float:
 
 def can_be_it(page: Reading) -> bool:
     """Say whether the product of an item page can be what is asked, by its title and its values."""
-    return page.wanted.meets() >= _MET and page.wanted.missing() < _MISSING
+    return page.wanted.meets() >= _MET
 
 
 def search_for(page: Reading, form: str) -> tuple[str, str] | None:
