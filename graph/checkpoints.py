@@ -4,14 +4,16 @@ import asyncio
 import secrets
 import sqlite3
 import threading
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -49,6 +51,24 @@ class AsyncInThreads(BaseCheckpointSaver[Any]):
     async def adelete_thread(self, thread_id: str) -> None:
         """See ``delete_thread``."""
         await asyncio.to_thread(self.delete_thread, thread_id)
+
+
+def ticks_of(checkpoint_id: str) -> int:
+    """Return when a checkpoint was made, in the 100 ns since 1582 that its id (UUID 6) begins with."""
+    number = uuid.UUID(checkpoint_id).int
+    return (number >> 80) << 12 | (number >> 64) & 0xFFF
+
+
+def sort_after(checkpoint_id: str | None) -> None:
+    """Let the checkpoints that this process writes from here on sort after ``checkpoint_id``.
+
+    Their ids are times and the last one is the thread's state: on a clock that went back, or on a
+    machine whose clock is behind, a step would be older than the one before it, and lost.
+    """
+    with suppress(ValueError):
+        if checkpoint_id is not None:
+            last = max(getattr(ids, "_last_v6_timestamp", None) or 0, ticks_of(checkpoint_id))
+            vars(ids)["_last_v6_timestamp"] = last
 
 
 def strict_serde() -> PartsSerde:
@@ -115,8 +135,14 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See LangGraph."""
+        about = config["configurable"]
+        last = (
+            "select max(checkpoint_id) from checkpoints where thread_id = ? and checkpoint_ns = ?"
+        )
         with self.lock:
             found = super().get_tuple(config)
+            where = (str(about["thread_id"]), about.get("checkpoint_ns", ""))
+            sort_after(self.conn.execute(last, where).fetchone()[0])
             return found and self._whole(found)
 
     def list(self, *args: Any, **named: Any) -> Iterator[CheckpointTuple]:
@@ -267,6 +293,18 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
             first, dot, _ = str(current or "0.").partition(".")
             count = int(first) if dot else int(first[:6], 16)
             return f"{count + 1:06x}{secrets.token_hex(2)}"
+
+        def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+            """See LangGraph."""
+            about = config["configurable"]
+            with self._cursor() as cursor:
+                row = cursor.execute(
+                    "select max(checkpoint_id) as last from checkpoints"
+                    " where thread_id = %s and checkpoint_ns = %s",
+                    (about["thread_id"], about.get("checkpoint_ns", "")),
+                ).fetchone()
+            sort_after(str(row["last"]) if row and row["last"] else None)
+            return super().get_tuple(config)
 
         def _dump_blobs(self, *args: Any) -> Any:
             rows, parts = taken_out(super()._dump_blobs(*args))

@@ -99,7 +99,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         try:
             shown = _within(self.timeout, self._work(request))
         except Exception as error:  # a builder may raise anything, and the agent must live
-            shown = self._untouched(request, error)
+            shown = self._fallback(request.messages, error)
         self._tell(shown.audit.timed(time.perf_counter() - started))
         response = handler(_reading(request, shown))
         _tell_bill(request.model, response)
@@ -113,9 +113,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
         started = time.perf_counter()
         try:
-            shown = await _soon(self.timeout, self._work(request))
+            decided = asyncio.wrap_future(_started(self._work(request)))
+            shown = await asyncio.wait_for(decided, self.timeout)
         except Exception as error:
-            shown = self._untouched(request, error)
+            shown = self._fallback(request.messages, error)
         self._tell(shown.audit.timed(time.perf_counter() - started))
         response = await handler(_reading(request, shown))
         _tell_bill(request.model, response)
@@ -144,9 +145,6 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             request.messages, Decisions.of(state.get(_KEY)), request.system_message, request.tools,
             request.model,
         )  # fmt: skip
-
-    def _untouched(self, request: ModelRequest[Any], error: Exception) -> Shown:
-        return self._fallback(request.messages, error)
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
         problem = " ".join(str(error).split()) or type(error).__name__
@@ -225,11 +223,6 @@ def _kept(
 def _within(seconds: float, work: Callable[[], Shown]) -> Shown:
     """Return what ``work`` does, or raise ``TimeoutError``: it then ends by itself, unheard."""
     return _started(work).result(seconds)
-
-
-async def _soon(seconds: float, work: Callable[[], Shown]) -> Shown:
-    """Do the same without blocking the loop."""
-    return await asyncio.wait_for(asyncio.wrap_future(_started(work)), seconds)
 
 
 def _started(work: Callable[[], Shown]) -> "Future[Shown]":

@@ -8,13 +8,12 @@ back to. SQLite and PostgreSQL.
 import contextlib
 import sqlite3
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graph.checkpoint_parts import sweep
-from graph.checkpoints import SqliteCheckpoints
+from graph.checkpoints import SqliteCheckpoints, ticks_of
 from graph.postgres_parts import LOCK, SWEEP
 from stores.errors import UserError
 
@@ -41,7 +40,7 @@ def threads(saver: Any) -> list[Thread]:
         f"select thread_id, count(*), sum({size}({body})), max(checkpoint_id)"  # noqa: S608 - ours
         " from checkpoints group by thread_id",
     )
-    more = dict(_blobs(saver, size))
+    more = _blobs(saver, size)
     found = [
         Thread(name, int(count), int(bytes_ or 0) + more.get(name, 0), written_at(last))
         for name, count, bytes_, last in own
@@ -81,10 +80,8 @@ def prune(
 
 
 def written_at(checkpoint_id: str) -> float:
-    """Return when a checkpoint was made (Unix time), which its id (a UUID of version 6) holds."""
-    number = uuid.UUID(checkpoint_id).int
-    ticks = (number >> 80) << 12 | (number >> 64) & 0xFFF
-    return ticks / 1e7 - _EPOCH
+    """Return when a checkpoint was made (Unix time)."""
+    return ticks_of(checkpoint_id) / 1e7 - _EPOCH
 
 
 def _prune_thread(saver: Any, thread: str, keep: int) -> int:
@@ -124,7 +121,7 @@ def _prune_thread(saver: Any, thread: str, keep: int) -> int:
     return gone
 
 
-def _blobs(saver: Any, size: str) -> list[tuple[str, int]]:
+def _blobs(saver: Any, size: str) -> dict[str, int]:
     """Return the bytes beside the checkpoints themselves, by thread."""
     tables = [("writes", "value"), ("parts", "body")]
     if not isinstance(saver, SqliteCheckpoints):
@@ -134,7 +131,7 @@ def _blobs(saver: Any, size: str) -> list[tuple[str, int]]:
         query = f"select thread_id, sum({size}({column})) from {table} group by thread_id"  # noqa: S608
         for name, count in _rows(saver, query):
             total[name] = total.get(name, 0) + int(count or 0)
-    return list(total.items())
+    return total
 
 
 def _rows(saver: Any, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

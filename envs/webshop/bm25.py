@@ -73,7 +73,7 @@ def _inflected(word: str) -> str:
         return word
     if left.endswith(("at", "bl", "iz")):
         return f"{left}e"
-    if _is_doubled(left):
+    if len(left) > 1 and left[-1] == left[-2] and _shape(left)[-1] == "c":
         return left if left[-1] in "lsz" else left[:-1]
     return f"{left}e" if _measure(left) == 1 and _is_short(left) else left
 
@@ -107,10 +107,6 @@ def _shape(text: str) -> str:
 def _measure(text: str) -> int:
     """Return how many times a consonant follows a vowel: the paper's m."""
     return _shape(text).count("vc")
-
-
-def _is_doubled(text: str) -> bool:
-    return len(text) > 1 and text[-1] == text[-2] and _shape(text)[-1] == "c"
 
 
 def _is_short(text: str) -> bool:

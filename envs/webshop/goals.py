@@ -37,7 +37,7 @@ def synthetic_goals(
             options = dict(zip(names, values, strict=True))
             spoken = ", and ".join(f"{name}: {value}" for name, value in options.items())
             wish = f"{product.instruction}{' with ' + spoken if spoken else ''}{text}"
-            goals.append(_goal(product, wish, product.instruction_attributes, limit, options))
+            goals.append(goal_of(product, wish, product.instruction_attributes, limit, options))
             uses.update(product.instruction_attributes)
     for goal in goals:
         shares = (1.0 / uses[attribute] for attribute in goal["attributes"])
@@ -66,7 +66,7 @@ def human_goals(
                 ) from None
             if attributes:
                 limit, text = _limit(prices[product.asin], rng)
-                goal = _goal(product, wished.strip(".") + text, attributes, limit, options)
+                goal = goal_of(product, wished.strip(".") + text, attributes, limit, options)
                 goals.append({**goal, "weight": 1})
     random.Random(_SHUFFLE_SEED).shuffle(goals)
     return [{"index": i, **goal} for i, goal in enumerate(goals)]
@@ -131,9 +131,10 @@ def _limit(price: float, rng: random.Random) -> tuple[float, str]:
     return upper, f", and price lower than {upper:.2f} dollars"
 
 
-def _goal(
+def goal_of(
     product: Product, text: str, attributes: Sequence[str], limit: float, options: Any
 ) -> dict[str, Any]:
+    """Return a goal as the shop keeps it."""
     return {
         "asin": product.asin,
         "category": product.category,

@@ -43,21 +43,29 @@ class Decision:
 
 def decisions_of(trajectory: Trajectory, resources: Resources) -> Iterator[Decision]:
     """Yield the decisions of an episode; the state has seen each decision's own page."""
+    acts: list[Event] = []
+    for event, page, state in acted(trajectory, resources):
+        decision = _decision(trajectory, page, event, state, acts, resources)
+        if decision is not None:
+            yield decision
+        acts.append(event)
+
+
+def acted(
+    trajectory: Trajectory, resources: Resources
+) -> Iterator[tuple[Event, Observation | None, Vector | None]]:
+    """Yield each action, its page, and the state that has seen this page."""
     updater = resources.updater
     state = updater.initial() if updater else None
     waiting: list[Event] = []
-    acts: list[Event] = []
     page: Observation | None = None
     affordances = iter(trajectory.actions)
     for recorded in trajectory.events:
         # As in a live episode, the state model knows what was asked when it reads an event.
         event = Event(recorded.kind, recorded.text, recorded.t, trajectory.instruction)
         if event.kind == "ACT":
-            decision = _decision(trajectory, page, event, state, acts, resources)
-            if decision is not None:
-                yield decision
+            yield event, page, state
             waiting = [event]
-            acts.append(event)
         elif event.kind == "OBS":
             page = Observation(event.text, next(affordances, ()))
             if updater is not None:

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.protocols import Observation
 from evals.core.statistics import paired, with_interval
 from evals.core.task import Attempt, Row, Sample, Solver, Summary, Task, run_task
 from evals.worlds.live import checkpoint_hashes
-from evals.worlds.retrieval import Decision, decisions_of, place_of
+from evals.worlds.retrieval import Decision, acted, decisions_of, place_of
 from graph.config import load_config
 from nodes.build_context.query import NO_FEATURES, Query, trained_query
 from nodes.resources import Resources
@@ -28,7 +27,6 @@ from nodes.retrieval.page import describe
 from nodes.retrieval.ranking import bm25
 from stores.errors import UserError
 from stores.runs import mean, shown_path
-from stores.traces import Event
 from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
 
 CUTOFFS = (1, 5)
@@ -50,23 +48,12 @@ def moves_of(trajectory: Trajectory, resources: Resources) -> Iterator[Move]:
     updater, view = resources.updater, resources.view
     if updater is None:
         return
-    state = updater.initial()
-    waiting: list[Event] = []
-    page = Observation("", ())
-    affordances = iter(trajectory.actions)
-    for recorded in trajectory.events:
-        event = Event(recorded.kind, recorded.text, recorded.t, trajectory.instruction)
-        if event.kind == "ACT":
-            waiting = [event]
-            if page.text and view.actions.accepts(event.text, page):
-                kinds = tuple(dict.fromkeys(chunk.kind for chunk in view.chunks(page)))
-                chances = updater.predict(state)  # type: ignore[attr-defined]
-                label = view.actions.class_of(page.text, event.text)
-                yield Move(kinds, label, max(chances, key=lambda name: chances[name]))
-        elif event.kind == "OBS":
-            page = Observation(event.text, next(affordances, ()))
-            state = updater.update(state, [*waiting, event])
-            waiting = []
+    for event, page, state in acted(trajectory, resources):
+        if page is not None and page.text and view.actions.accepts(event.text, page):
+            kinds = tuple(dict.fromkeys(chunk.kind for chunk in view.chunks(page)))
+            chances = updater.predict(state)  # type: ignore[attr-defined]
+            label = view.actions.class_of(page.text, event.text)
+            yield Move(kinds, label, max(chances, key=lambda name: chances[name]))
 
 
 def rankers_of(resources: Resources) -> dict[str, Ranker]:

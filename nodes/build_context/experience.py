@@ -183,7 +183,10 @@ class StateAdvisor:
         place = seeded(bank_place(params.bank), resources.view.name, make)
         own = updater_make(updater) if updater else None
         self.bank = StateBank(place, make, own, vectors=params.vectors)
-        self._worths = lru_cache(maxsize=1)(self._all_worths)
+        every = "select q from rows order by n"
+        self._worths = lru_cache(maxsize=1)(
+            lambda version: [float(row["q"]) for row in self.bank.bank.query(every)]
+        )
         least = params.min_trust
         self._untrusted = lru_cache(maxsize=1)(lambda version: untrusted(self.bank.bank, least))
         self._situation = lru_cache(maxsize=None)(situation)  # a row's text never changes
@@ -284,9 +287,6 @@ class StateAdvisor:
             return hit.row.q
         worths = self._worths(self.bank.bank.meta("version"))
         return worths[random.Random(f"{self._params.seed}/{hit.row.n}").randrange(len(worths))]
-
-    def _all_worths(self, version: str) -> list[float]:
-        return [float(row["q"]) for row in self.bank.bank.query("select q from rows order by n")]
 
 
 def contrasts(tried: Iterable[tuple[str, str, float]]) -> dict[str, list[float]]:

@@ -8,7 +8,7 @@ memory.recall("Where does Ana live?")
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from nodes.protocols import Embedder
@@ -22,7 +22,8 @@ from stores.memory.recall import DEFAULT, Asked, Limits, Weights
 from stores.memory.records import Candidate, Fact, Statement, Turn, Vector, Written
 from stores.memory.stated import stated
 
-Moment = float | str | datetime
+Moment = float | str | date  # a datetime is a date
+_FARTHEST = 6e10  # seconds from 1970: some 1,900 years
 _SENTENCES = 6  # of a turn that get vectors of their own
 State = Callable[[str, str, float], Sequence[Statement]]
 
@@ -66,13 +67,13 @@ class Memory:
         row = {"text": text, "at": at, "source": source, "speaker": speaker, "thread": thread}
         return self.remember_all([row])[0]
 
-    def remember_all(self, rows: Iterable[Mapping[str, Any]]) -> list[Written]:
-        """Keep many texts, embedded together: mappings of :meth:`remember`'s arguments.
+    def remember_all(self, rows: Iterable[str | Mapping[str, Any]]) -> list[Written]:
+        """Keep many texts, embedded together: texts, or mappings of :meth:`remember`'s arguments.
 
         A row may have an ``id``: the same id in the same thread is written once. Raises ``UserError``
         for a row without text or with a time that is none.
         """
-        turns = [self._parts(row) for row in rows]
+        turns = [self._parts({"text": row} if isinstance(row, str) else row) for row in rows]
         texts = list(dict.fromkeys(part for _, parts in turns for part in parts))
         vectors = dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
         written = []
@@ -155,22 +156,25 @@ def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ())
 
 
 def seconds(at: Moment | None) -> float:
-    """Return Unix seconds of a time, now of None. Raises ``UserError`` for one not in ISO 8601."""
+    """Return Unix seconds of a time, now of None. Raises ``UserError`` for what is none of ours."""
     if at is None:
         return time.time()
     if isinstance(at, int | float):
+        if not -_FARTHEST < at < _FARTHEST:  # also of NaN
+            raise UserError(f"{at} is no time: give Unix seconds, or write 2024-03-05")
         return float(at)
     try:
-        moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-    except ValueError:
+        moment = datetime.fromisoformat(at.isoformat() if isinstance(at, date) else at)
+    except (TypeError, ValueError):
         raise UserError(f"'{at}' is no time: write 2024-03-05 or 2024-03-05T14:30") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def end_of(at: Moment) -> float:
     """Return the end of the day where ``at`` names a day alone, else the moment."""
-    day = isinstance(at, str) and len(at.strip()) == len("2024-03-05")
-    return seconds(at) + (86400.0 - 1 if day else 0.0)
+    is_text = isinstance(at, str) and len(at.strip()) == len("2024-03-05")
+    is_day = is_text or (isinstance(at, date) and not isinstance(at, datetime))
+    return seconds(at) + (86400.0 - 1 if is_day else 0.0)
 
 
 def _minilm() -> Embedder:

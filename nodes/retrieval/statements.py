@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nodes.models.asking import Usage, ask, asking_problems, json_in
 from stores.errors import UserError
 from stores.memory.records import Statement
-from stores.memory.stated import stated
+from stores.memory.stated import stated, statement
 from stores.memory.times import spans
 
 if TYPE_CHECKING:
@@ -104,6 +104,5 @@ def _read(row: Any, text: str, speaker: str, at: float) -> Statement | None:
     told = " ".join(str(row.get("when") or "").split())
     when = spans(told, at) if told.lower() in " ".join(text.split()).lower() else []
     is_state, negated = row.get("is_state") is True, row.get("negated") is True
-    start = when[0].start if when else None
-    end = None if is_state or negated or not when else when[0].end
-    return Statement(parts[0], parts[1], parts[2], negated, is_state, start, end)
+    told_of, relation, value = parts
+    return statement(told_of, relation, value, when, negated=negated, is_state=is_state)

@@ -1,7 +1,6 @@
 """``long_term``: every answered question as a fact, with its entities, in SQL, across sessions."""
 
 import re
-import time
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -57,7 +56,8 @@ class LongTermMemory(MemoryParams):
         def write_memory(record: StepRecord) -> None:
             said = answered(record.decision.action)
             if said is None:
-                for turn in settled(record, resources):
+                now = store.now(self.place.namespace, record.thread_id)
+                for turn in settled(record, resources, now):
                     store.add(self.place.namespace, turn, most=self.most)
                 return
             if record.decision.fallback is not None:
@@ -66,7 +66,8 @@ class LongTermMemory(MemoryParams):
             from nodes.retrieval.remember import texts_of
             from stores.memory.records import Turn
 
-            embedder, asked, now = resources.embedder, record.instruction, time.time()
+            embedder, asked = resources.embedder, record.instruction
+            now = store.now(self.place.namespace, record.thread_id)
             before = [event for event in record.events if event.t < record.turn]
             about = subject(asked, before, extract)
             statements = tuple(state(asked, "user", now))
@@ -89,8 +90,8 @@ class LongTermMemory(MemoryParams):
         return write_memory
 
 
-def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
-    """Return what an episode that ended has settled and shown, as its world's view says, a turn a line.
+def settled(record: StepRecord, resources: Resources, now: float) -> list["Turn"]:
+    """Return what an episode that ended ``now`` has settled and shown, as its view says, a turn a line.
 
     "Chosen: shade = teal" is what this user wanted of this thing: another task's choice does not end
     it. "shelf 2 holds a red box" holds until another episode shows something else there. Nothing is
@@ -100,7 +101,7 @@ def settled(record: StepRecord, resources: Resources) -> list["Turn"]:
         return []
     from stores.memory.records import Statement, Turn
 
-    view, page, now = resources.view, record.observation, time.time()
+    view, page = resources.view, record.observation
     lines = [line.text for line in view.status(page, view.chunks(page)) if line.is_settled]
     kept: list[tuple[str, tuple[Statement, ...]]] = []
     for line in lines:

@@ -1,7 +1,7 @@
 """Facts of long-term memory: merged where they say the same, noted where they contradict."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,9 +135,8 @@ def as_facts(
     ids = [row.id for row in rows]
     others: dict[int, list[int]] = {}
     c = tables.contradictions.c
-    for part in _parts(ids):
-        for row in db.execute(sa.select(c.fact_id, c.other_id).where(c.fact_id.in_(part))):
-            others.setdefault(row.fact_id, []).append(row.other_id)
+    for row in _of_facts(db, sa.select(c.fact_id, c.other_id), c.fact_id, ids):
+        others.setdefault(row.fact_id, []).append(row.other_id)
     sources = _sources(db, ids)
     valid = validity(db, ids)
     return [
@@ -160,12 +159,9 @@ def validity(
     """
     s = tables.statements.c
     every: dict[int, list[Any]] = {}
-    for part in _parts(ids):
-        query = sa.select(s.fact_id, s.valid_from, s.valid_to, s.closed_by).where(
-            s.fact_id.in_(part)
-        )
-        for row in db.execute(query):
-            every.setdefault(row.fact_id, []).append(row)
+    query = sa.select(s.fact_id, s.valid_from, s.valid_to, s.closed_by)
+    for row in _of_facts(db, query, s.fact_id, ids):
+        every.setdefault(row.fact_id, []).append(row)
     found = {}
     for fact, rows in every.items():
         starts = [row.valid_from for row in rows if row.valid_from is not None]
@@ -183,22 +179,20 @@ def validity(
 def _sources(db: sa.Connection, ids: Sequence[int]) -> dict[int, list[Mapping[str, Any]]]:
     t, ft = tables.turns.c, tables.fact_turns.c
     found: dict[int, list[Mapping[str, Any]]] = {}
-    for part in _parts(ids):
-        query = (
-            sa.select(ft.fact_id, t.thread_id, t.episode_id, t.step, t.at)
-            .select_from(tables.turns.join(tables.fact_turns, t.id == ft.turn_id))
-            .where(ft.fact_id.in_(part))
-            .order_by(t.at, t.id)
-        )
-        for row in db.execute(query):
-            values = dict(row._mapping)
-            found.setdefault(values.pop("fact_id"), []).append(values)
+    joined = tables.turns.join(tables.fact_turns, t.id == ft.turn_id)
+    query = sa.select(ft.fact_id, t.thread_id, t.episode_id, t.step, t.at).select_from(joined)
+    for row in _of_facts(db, query.order_by(t.at, t.id), ft.fact_id, ids):
+        values = dict(row._mapping)
+        found.setdefault(values.pop("fact_id"), []).append(values)
     return found
 
 
-def _parts(ids: Sequence[int]) -> list[Sequence[int]]:
-    """Return ids in parts that a statement of SQL takes."""
-    return [ids[i : i + 500] for i in range(0, len(ids), 500)]
+def _of_facts(
+    db: sa.Connection, query: sa.Select[Any], fact: sa.Column[int], ids: Sequence[int]
+) -> Iterator[Any]:
+    """Yield the rows of ``query`` whose ``fact`` is one of ``ids``, as many at once as SQL takes."""
+    for i in range(0, len(ids), 500):
+        yield from db.execute(query.where(fact.in_(ids[i : i + 500])))
 
 
 def _comparable(row: Any, turn: Turn) -> bool:

@@ -107,7 +107,7 @@ def _of_sentence(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
         corrects = change.what if change.kind == CORRECTED else ""
         yield Statement(speaker, change.kind, change.new or change.what, corrects=corrects)
     if is_retirement(sentence):
-        yield from (_statement(speaker, r, "", (), negated=True) for r in ("works at", "works as"))
+        yield from (statement(speaker, r, "", (), negated=True) for r in ("works at", "works as"))
 
 
 def _stands_for(change: Change, statement: Statement, speaker: str) -> str:
@@ -141,10 +141,10 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
     for span in when:
         bare = bare.replace(span.text, " ")
     if _DIVORCED.search(clause) and re.search(r"\b(?:I|we)\b", clause):
-        yield _statement(speaker, "married to", "", when, negated=True)
+        yield statement(speaker, "married to", "", when, negated=True)
     if switch := _SWITCH.search(bare):
-        yield _statement(speaker, "uses", _value(switch["old"]), when, negated=True)
-        yield _statement(speaker, "uses", _value(switch["new"]), when, is_state=True)
+        yield statement(speaker, "uses", _value(switch["old"]), when, negated=True)
+        yield statement(speaker, "uses", _value(switch["new"]), when, is_state=True)
         return
     tokens = [match[0] for match in _TOKEN.finditer(bare)]
     start = next((i for i, t in enumerate(tokens) if _is_subject(tokens, i)), None)
@@ -278,20 +278,20 @@ def _read(
     preposition = preposition.lower()
     if first in _PRONOUNS and verb in ENDINGS and not denied:
         if verb == "give" and preposition != "up":
-            yield _statement(speaker, verb, value, when)
+            yield statement(speaker, verb, value, when)
             return
         ended = after if preposition == "up" else value
         if job := _JOB.match(ended):
-            yield _statement(speaker, "works at", ended[job.end() :], when, negated=True)
+            yield statement(speaker, "works at", ended[job.end() :], when, negated=True)
             return
         doing, _, what = ended.partition(" ")
-        yield _statement(speaker, verb, ended, when, negated=True)
+        yield statement(speaker, verb, ended, when, negated=True)
         if verb in ("stop", "quit", "give") and doing.endswith("ing") and what:
-            yield _statement(speaker, base_of(doing.lower()), what, when, negated=True)
+            yield statement(speaker, base_of(doing.lower()), what, when, negated=True)
         return
     if first in _PRONOUNS and verb == "hand" and "notice" in value:
         place = value.rpartition(" at ")[2] if " at " in value else ""
-        yield _statement(speaker, "works at", place, when, negated=True)
+        yield statement(speaker, "works at", place, when, negated=True)
         return
     if not value:
         # "It has changed", "she isn't coming on Sunday": the verb alone, or a time, is what is said.
@@ -303,7 +303,7 @@ def _read(
             return
         if verb == "be":
             who, relation = (speaker, noun) if first in _OWN else (noun, "is")
-            yield _statement(who, relation, value, when, negated=denied, is_state=not denied)
+            yield statement(who, relation, value, when, negated=denied, is_state=not denied)
             return
         who = f"{speaker}'s {noun}" if first in _OWN else noun
     else:
@@ -311,15 +311,15 @@ def _read(
     for key in ((verb, preposition), (verb, "")):
         if key in _STATES and (value if not key[1] else after):
             given = after if key[1] else re.sub(r"^to ", "", value)
-            yield _statement(who, _STATES[key], given, when, negated=denied, is_state=not denied)
+            yield statement(who, _STATES[key], given, when, negated=denied, is_state=not denied)
             return
     if verb == "be" and preposition == "with" and after:
-        yield _statement(who, "works at", after, when, negated=denied, is_state=not denied)
+        yield statement(who, "works at", after, when, negated=denied, is_state=not denied)
         return
-    yield _statement(who, verb, value, when, negated=denied)
+    yield statement(who, verb, value, when, negated=denied)
 
 
-def _statement(
+def statement(
     subject: str,
     relation: str,
     value: str,
@@ -328,6 +328,7 @@ def _statement(
     negated: bool = False,
     is_state: bool = False,
 ) -> Statement:
+    """Return a statement; of the times ``when`` that it was said with the first counts."""
     start = when[0].start if when else None
     end = None if is_state or negated or not when else when[0].end
     return Statement(subject, relation, value, negated, is_state, start, end)

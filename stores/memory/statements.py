@@ -11,7 +11,7 @@ from stores.memory.changes import ALIKE, CHANGES, CORRECTED, FORMER, OFF, OVER, 
 from stores.memory.database import among, within
 from stores.memory.names import word_list
 from stores.memory.records import TRUSTED, Namespace, Turn
-from stores.memory.stated import is_past
+from stores.memory.stated import ENDINGS, is_past
 from stores.memory.times import spans
 from stores.text import words_of
 
@@ -21,8 +21,6 @@ _FAMILIES = (
     tuple(word_list("verbs_of_having")),
     (*word_list("verbs_of_liking"), *_DISLIKE),
 )
-#: Verbs that say that what one had or did is over.
-_ENDINGS = frozenset("leave quit give stop sell cancel drop abandon".split())
 _NAME = re.compile(r"\b[A-Z][\w'’-]+")
 _ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
 
@@ -293,7 +291,7 @@ def _ends(new: Mapping[str, Any], old: Any) -> bool:
             return False
         if not given:
             return same_relation
-        if new["relation"] in _ENDINGS:  # whatever one had of it
+        if new["relation"] in ENDINGS:  # whatever one had of it
             return given <= value or bool(value and value <= given)
         return (same_relation and given <= value) or bool(old.is_state and same_value)
     if _denies(_mapping(old)):

@@ -1,6 +1,7 @@
 """Memory beside conversations: worlds that teach the next task, statements by a model, texts."""
 
 import json
+from datetime import UTC, date, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +10,9 @@ from langchain_core.messages import AIMessage
 
 from graph.build import build_graph
 from graph.config import load_config
-from nodes.models.embedders import Hashing
+from nodes.models.embedders import Hashing, HashingEmbedder
 from nodes.observe.retriever import CorpusRetriever
+from nodes.retrieval.remember import Memory
 from nodes.retrieval.statements import ModelStatements, statements_of
 from stores.errors import UserError
 from stores.memory.long_term import open_long_term
@@ -182,3 +184,15 @@ def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_pat
     assert next(f for f in ana.recall("Where does Ana live?")).valid_to is None
     assert ana.forget(source="tool:web") == 1
     assert [f.question for f in ana.store.facts(ana.namespace)] == ["I live in Oslo."]
+
+
+def test_days_moments_and_plain_texts_are_taken_and_what_is_no_time_is_refused(tmp_path):
+    memory = Memory(str(tmp_path / "m.sqlite"), embedder=HashingEmbedder())
+    first, second = memory.remember_all(["I live in Turin.", {"text": "I have a dog."}])
+    assert (first.outcome, second.outcome) == ("stored", "stored")
+    memory.remember("I live in Pisa.", at=date(2024, 6, 6))
+    assert memory.recall("Where do I live?", as_of=date(2024, 6, 6))
+    assert not memory.recall("Where do I live?", as_of=datetime(2024, 6, 5, tzinfo=UTC))
+    for wrong in (float("nan"), 1e18, "5 June", [2024]):
+        with pytest.raises(UserError, match="no time"):
+            memory.remember("I live in Rome.", at=wrong)

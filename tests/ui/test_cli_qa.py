@@ -1,6 +1,8 @@
 """`stategate ask`, `chat`, `ingest`, `memory` and `eval qa|memory` as people call them."""
 
 import json
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -8,11 +10,14 @@ import yaml
 from typer.testing import CliRunner
 
 from graph import load_config
+from nodes.act.answer import Extract
 from nodes.build_context.rico.rankers import documents_of
 from stores.corpus.corpus import corpus_names
 from stores.corpus.documents import SUFFIXES
+from stores.errors import UserError
 from ui.app.agents import Agents
 from ui.app.web import make_app
+from ui.cli import output
 from ui.cli.main import app
 
 EXTRACT = ("--set", "actor.kind=extract", "--set", "embedder=hashing")
@@ -79,6 +84,67 @@ def test_chat_answers_line_by_line_and_says_how_to_go_on(notes):
     assert "Albatros" in out
     assert "Messina" in out
     assert "stategate chat --thread c" in out
+
+
+def test_ctrl_c_while_it_thinks_ends_in_a_line_and_loses_nothing(notes, monkeypatch):
+    build, here = Extract.build, ("--corpus", notes, "--thread", "night", *EXTRACT)
+
+    def interrupted(params, resources):
+        act = build(params, resources)
+
+        def slow(context, step):
+            if "cat" in context.part("question"):
+                signal.raise_signal(signal.SIGINT)
+                time.sleep(0.2)
+            return act(context, step)
+
+        return slow
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with monkeypatch.context() as patch:
+        patch.setattr(Extract, "build", interrupted)
+        words = ["chat", *map(str, here)]
+        asked = "What is the boat called?\nWhere does the cat sleep?\n"
+        result = CliRunner().invoke(app, words, input=asked)
+    signal.signal(signal.SIGINT, handler)
+    assert result.exit_code == 130
+    assert "Albatros" in result.stdout
+    assert "stopped; go on with: stategate chat --thread night" in result.stderr
+    assert "Traceback" not in result.output
+    again = call("chat", *here, stdin="Where does the cat sleep?\n\n")
+    assert "sofa" in again
+    turns = [f["question"] for f in json.loads(call("memory", "list", "--json", "-"))]
+    assert turns == ["What is the boat called?", "Where does the cat sleep?"]
+
+
+@pytest.mark.parametrize(
+    ("words", "slow"),
+    [
+        (("run", "demo", "--episodes", "2"), "evals.worlds.live.run_live"),
+        (("eval", "answers", "--out", "OUT"), "evals.qa.answerable.run_answers"),
+        (("ingest", "NOTES", "--corpus", "n", "--embedder", "hashing"), "ui.cli.ingest._read"),
+        (("chat", "--corpus", "NOTES", *EXTRACT), "ui.memory.put_question"),
+        (("ask", "Where?", "--corpus", "NOTES", *EXTRACT), "ui.memory.put_question"),
+        (("ask", "Where?", "--corpus", "NOTES", *EXTRACT), "nodes.observe.qa.QaEnv.index"),
+        (
+            ("bank", "build", "TRACES", "--set", "embedder.kind=hashing"),
+            "trainers.bank.sources.read_episodes",
+        ),
+    ],
+)
+def test_what_takes_long_says_so_within_three_seconds(words, slow, notes, tmp_path, monkeypatch):
+    def late(*_args, **_more):
+        time.sleep(0.3)
+        raise UserError("long enough")
+
+    assert output._PATIENCE <= 2
+    monkeypatch.setattr(output, "_PATIENCE", 0.1)
+    monkeypatch.setattr(slow, late)
+    places = {"NOTES": notes, "OUT": tmp_path / "out", "TRACES": tmp_path / "t.sqlite"}
+    words = [str(places.get(word, word)) for word in words]
+    result = CliRunner().invoke(app, words, input="Where is the boat?\n")
+    assert "s so far" in result.stderr
+    assert "long enough" in result.stderr
 
 
 def test_ingest_reads_updates_and_removes(notes):

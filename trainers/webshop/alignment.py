@@ -8,8 +8,9 @@ only (``envs.asking``), so what they learn holds for any world's words.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,18 +204,13 @@ def _fit_subjects(
     rows = torch.from_numpy(np.stack([s.row for s in fitted]))
     met = torch.tensor([float(s.is_met) for s in fitted])
 
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        for part in torch.split(torch.randperm(len(rows), generator=generator), settings.batch):
-            loss = binary_cross_entropy_with_logits(
-                model.subject(rows[part]).squeeze(-1), met[part]
-            )
-            yield {"train_loss": descend(model, loss, optimizer)}
+    def loss(part: Tensor) -> Tensor:
+        return binary_cross_entropy_with_logits(model.subject(rows[part]).squeeze(-1), met[part])
 
-    def validate() -> dict[str, float]:
-        return _subjects_right(model, held)
-
-    own = settings.model_copy(update={"run": f"{settings.run}/subjects"})
-    fit(model, own, "subjects_right", train_epoch, validate)
+    _fit(
+        model, settings, "subjects", len(rows), loss,
+        "subjects_right", lambda: _subjects_right(model, held),
+    )  # fmt: skip
 
 
 def _subjects_right(model: Aligner, subjects: Sequence[Subject]) -> dict[str, float]:
@@ -278,25 +274,18 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     # Where words stand is told from the goals' parts alone: nothing is known of roles yet.
     nothing = {name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()}
     install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
+    shown = partial(tqdm, disable=None)
     words = [[words_of_goal(one.goal) for one in part] for part in said]
     _fit_words(model, settings, words[0], words[1])
     install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
     choices = [
-        [
-            c
-            for one in tqdm(part, desc="pages", disable=None)
-            for c in choosings(one.goal, one.pages)
-        ]
+        [c for one in shown(part, desc="pages") for c in choosings(one.goal, one.pages)]
         for part in said
     ]
     epochs = _fit_values(model, settings, choices[0], choices[1])
     install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
     subjects = [
-        [
-            s
-            for one in tqdm(part, desc="subjects", disable=None)
-            for s in subjects_of(plan.world, one)
-        ]
+        [s for one in shown(part, desc="subjects") for s in subjects_of(plan.world, one)]
         for part in said
     ]
     _fit_subjects(model, settings, subjects[0], subjects[1])
@@ -325,36 +314,41 @@ def _fit_words(
 ) -> None:
     rows = torch.from_numpy(np.concatenate([w.rows for w in fitted]))
     roles = torch.from_numpy(np.concatenate([w.roles for w in fitted]))
-
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        for part in torch.split(torch.randperm(len(rows), generator=generator), 8 * settings.batch):
-            loss = cross_entropy(model.word(rows[part]), roles[part])
-            yield {"train_loss": descend(model, loss, optimizer)}
-
-    def validate() -> dict[str, float]:
-        return _words_right(model, held)
-
-    own = settings.model_copy(update={"run": f"{settings.run}/words"})
-    fit(model, own, "roles_right", train_epoch, validate)
+    _fit(
+        model, settings, "words", len(rows),
+        lambda part: cross_entropy(model.word(rows[part]), roles[part]),
+        "roles_right", lambda: _words_right(model, held), batch=8 * settings.batch,
+    )  # fmt: skip
 
 
 def _fit_values(
     model: Aligner, settings: AlignerSettings, fitted: Sequence[Choosing], held: Sequence[Choosing]
 ) -> int:
-    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
-        order = torch.randperm(len(fitted), generator=generator).tolist()
-        for at in range(0, len(order), settings.batch):
-            part = [fitted[i] for i in order[at : at + settings.batch]]
-            logits, ruled, targets, excluded, present = batch(model, part)
-            loss = cross_entropy(logits, targets)
-            loss = loss + 0.5 * binary_cross_entropy_with_logits(ruled[present], excluded[present])
-            yield {"train_loss": descend(model, loss, optimizer)}
+    def loss(part: Tensor) -> Tensor:
+        logits, ruled, targets, excluded, present = batch(model, [fitted[i] for i in part.tolist()])
+        ruling = binary_cross_entropy_with_logits(ruled[present], excluded[present])
+        return cross_entropy(logits, targets) + 0.5 * ruling
 
     def validate() -> dict[str, float]:
         return {f"validation_{name}": value for name, value in measure(model, held).items()}
 
-    own = settings.model_copy(update={"run": f"{settings.run}/values"})
-    return len(fit(model, own, "validation_right", train_epoch, validate)) - 1
+    return _fit(model, settings, "values", len(fitted), loss, "validation_right", validate)
+
+
+def _fit(
+    model: Aligner, settings: AlignerSettings, name: str, size: int,
+    loss: Callable[[Tensor], Tensor], metric: str, validate: Callable[[], dict[str, float]],
+    batch: int | None = None,
+) -> int:  # fmt: skip
+    """Fit by the ``loss`` of some of ``size`` rows at a time; returns the number of epochs."""
+
+    def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
+        order = torch.randperm(size, generator=generator)
+        for part in torch.split(order, batch or settings.batch):
+            yield {"train_loss": descend(model, loss(part), optimizer)}
+
+    own = settings.model_copy(update={"run": f"{settings.run}/{name}"})
+    return len(fit(model, own, metric, train_epoch, validate)) - 1
 
 
 def _words_right(model: Aligner, words: Sequence[Words]) -> dict[str, float]:

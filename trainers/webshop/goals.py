@@ -19,7 +19,7 @@ from typing import Any
 
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
-from envs.webshop.goals import FIRST_TRAINING_GOAL
+from envs.webshop.goals import FIRST_TRAINING_GOAL, goal_of
 from envs.webshop.wordings import TEMPLATE, reworded
 from stores.errors import UserError
 from stores.runs import parse_numbers
@@ -167,9 +167,4 @@ def make_goal(
     limit = max(rng.sample(limits, 2)) if len(limits) > 1 else 1_000_000.0
     text += f" with {spoken}" if spoken else ""
     text += f", and price lower than {limit:.2f} dollars" if limit < 1_000_000.0 else ""
-    return {
-        "asin": product.asin, "category": product.category, "query": product.query,
-        "name": product.name, "product_category": product.product_category,
-        "instruction_text": text, "attributes": list(wanted), "price_upper": limit,
-        "goal_options": options,
-    }  # fmt: skip
+    return goal_of(product, text, wanted, limit, options)

@@ -1,7 +1,8 @@
 """``stategate ask`` and ``stategate chat``: questions to the QA agent, its answer as it is written."""
 
 import uuid
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,8 @@ def ask(
     out = output.console(stderr=json_target == "-")
     open_corpus(session)
     load_model(session)
-    result = speak(session, question, out)
+    with _going_on(name) if thread is not None else nullcontext():
+        result = speak(session, question, out)
     titles = _titles(session) if show or json_target is not None else {}
     if show:
         out.print(result.context.text, markup=False, style="dim")
@@ -68,15 +70,27 @@ def chat(
     output.say(f"thread {name}; an empty line ends", "dim")
     open_corpus(session)
     load_model(session)
-    while True:
-        try:
-            question = input("> ").strip()
-        except EOFError:
-            question = ""
-        if question in ("", "/quit", "/exit"):
-            output.say(f"go on with: stategate chat --thread {name}", "dim")
-            return
-        speak(session, question, out)
+    with _going_on(name):
+        while True:
+            try:
+                question = input("> ").strip()
+            except EOFError:
+                question = ""
+            if question in ("", "/quit", "/exit"):
+                output.say(f"go on with: stategate chat --thread {name}", "dim")
+                return
+            speak(session, question, out)
+
+
+@contextmanager
+def _going_on(thread: str) -> Iterator[None]:
+    """Tell on Ctrl-C how to go on: what was answered is kept, what was not is asked again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        line = f"\nstategate: stopped; go on with: stategate chat --thread {thread}"
+        output.say(line, stderr=True)
+        raise typer.Exit(130) from None
 
 
 def open_session(

@@ -79,7 +79,8 @@ def build(
 
     crew = crew_of(workers, ray)
     settled, resources = _resources(config, overrides)
-    read = read_episodes(traces, include_incorrect, trust)
+    with working("reading the episodes"):
+        read = read_episodes(traces, include_incorrect, trust)
     episodes = read.found[:limit]
     _tell_problems(read.problems, "not read")
     if not episodes:

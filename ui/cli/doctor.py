@@ -56,7 +56,7 @@ def findings(
     from ui.cli.doctor_stores import servers, stores
 
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
-        "python": _python, "packages": _packages, "folders": _folders, "home": _home,
+        "packages": _packages, "folders": _folders, "home": _home,
         "loopback": _loopback, "plug-ins": _plugins, "tokens": _tokens, "assets": _assets,
         "data": _data, "stores": stores, "servers": servers,
         "model": lambda: model(config, overrides, deep),
@@ -72,16 +72,13 @@ def findings(
             yield Finding(name, False, problem)
 
 
-def _python() -> Iterator[Finding]:
-    version = f"{sys.version.split()[0]} (3.11 or newer is needed)"
-    yield Finding("python", sys.version_info >= (3, 11), version)
-
-
 def _packages() -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, distributions, requires, version
 
     from packaging.requirements import Requirement
 
+    own = f"{sys.version.split()[0]} (3.11 or newer is needed)"
+    yield Finding("python", sys.version_info >= (3, 11), own)
     wrong = []
     for needed in map(Requirement, requires("stategate") or ()):
         if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):

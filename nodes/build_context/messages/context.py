@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -17,7 +17,7 @@ from nodes.build_context.messages.decide import Decider
 from nodes.build_context.messages.decisions import RECALL, Decisions, Settings, Shown
 from nodes.build_context.recall import ConversationContext
 from nodes.observe.messages import MessagesEnv
-from nodes.protocols import ContextBuilder, ContextParams, UpdaterParams, Vector
+from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, UpdaterParams, Vector
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.update_state.learned import LearnedUpdater
@@ -101,13 +101,16 @@ class HistoryContext:
         decisions, state = self._read(messages, decisions)
         decide = Decider(
             self.settings,
-            self._builder,
+            self._builder(self.params),
             lambda: self._resources.embedder,
             count,
             lambda message: self._size(message, count),
-            None if self._advising is None else self._advised,
+            None if self._advising is None else self._builder(self._advising),
         )
         return decide(messages, decisions, fixed, state)
+
+    def _builder(self, params: ContextParams) -> ContextBuilder:
+        return lambda request: cast(BuiltContext, self._resources.get(params)(request))
 
     def _count_for(self, model: Any) -> Count:
         """Return a counter that remembers texts, each in full: histories repeat themselves."""
@@ -115,14 +118,6 @@ class HistoryContext:
         if plain not in self._remembered:
             self._remembered[plain] = lru_cache(maxsize=_KNOWN_SIZES)(plain)
         return self._remembered[plain]
-
-    def _builder(self, request: Any) -> Any:
-        builder: ContextBuilder = self._resources.get(self.params)
-        return builder(request)
-
-    def _advised(self, request: Any) -> Any:
-        builder: ContextBuilder = self._resources.get(self._advising)  # type: ignore[arg-type]
-        return builder(request)
 
     def _read(
         self, messages: Sequence[BaseMessage], decisions: Decisions

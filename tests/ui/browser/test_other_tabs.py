@@ -264,10 +264,10 @@ def test_every_tab_fits_and_can_be_read(new_tab, width, dark):
     assert contrast(page, ".sg-card-title") >= 4.5
 
 
-def contrast(page, selector):
-    """Return the contrast of an element's text against what is behind it (WCAG 2)."""
+def contrast(page, selector, drawn="color"):
+    """Return the contrast of an element's text (or border) against what is behind it (WCAG 2)."""
     return page.evaluate(
-        """selector => {
+        """([selector, drawn]) => {
       const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
       const read = colour => {
         canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
@@ -278,14 +278,14 @@ def contrast(page, selector):
         return .2126 * part(r) + .7152 * part(g) + .0722 * part(b);
       };
       const element = document.querySelector(selector);
-      let behind = element;
+      let behind = drawn === 'color' ? element : element.parentElement;
       const back = e => read(getComputedStyle(e).backgroundColor);
       while (behind && back(behind)[3] < .9) behind = behind.parentElement;
       const over = behind ? back(behind) : [255, 255, 255, 1];
-      const [x, y] = [light(read(getComputedStyle(element).color)), light(over)];
+      const [x, y] = [light(read(getComputedStyle(element)[drawn])), light(over)];
       return (Math.max(x, y) + .05) / (Math.min(x, y) + .05);
     }""",
-        selector,
+        [selector, drawn],
     )
 
 
