@@ -56,8 +56,8 @@ def test_advice_bends_a_decision_only_with_the_switch_and_before_patience_ends(
     assert followed.reason.startswith(f"advice ({move}), not: ")
     own = advised(*page, move, history, follow=False)
     assert own.action != bent
-    assert advised(*page, move, history, step=9).action == advised(
-        *page, move, history, step=9, follow=False
+    assert advised(*page, move, history, step=12).action == advised(
+        *page, move, history, step=12, follow=False
     ).action  # fmt: skip
 
 
