@@ -34,11 +34,9 @@ auth = Auth()
 
 
 @auth.authenticate
-async def authenticate(headers: Mapping[bytes, bytes]) -> Auth.types.MinimalUserDict:
+async def authenticate(headers: Mapping[bytes | str, bytes | str]) -> Auth.types.MinimalUserDict:
     """Return who asks. Raises 401 for anybody else."""
-    given = {
-        bytes(k).decode("latin-1").lower(): bytes(v).decode("latin-1") for k, v in headers.items()
-    }
+    given = {_text(name).lower(): _text(value) for name, value in headers.items()}
     path = os.environ.get(ACCOUNTS, "").strip()
     if not path:
         return {"identity": _only_here(given)}
@@ -72,6 +70,11 @@ async def embed(texts: Sequence[str]) -> list[list[float]]:
     """Return the store's vectors: those of Stategate's own embedder, from its cache."""
     rows = await asyncio.to_thread(_embedder().embed, list(texts))
     return [[float(x) for x in row] for row in rows]
+
+
+def _text(header: bytes | str) -> str:
+    """Return a header's name or value; Aegra hands them over as text."""
+    return header if isinstance(header, str) else bytes(header).decode("latin-1")
 
 
 def _only_here(headers: Mapping[str, str]) -> str:

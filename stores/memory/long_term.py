@@ -130,12 +130,12 @@ class LongTerm(Database):
         return dropped
 
     def now(self, namespace: Namespace, thread_id: str) -> float:
-        """Return the time (Unix), not before the thread's last turn: the clock may have gone back."""
+        """Return the time (Unix), later than the thread's last turn: a clock may have gone back."""
         t = tables.turns.c
         query = sa.select(sa.func.max(t.at)).where(*within(tables.turns, namespace))
         with self.transaction(namespace, writes=False) as db:
             last = db.scalar(query.where(t.thread_id == thread_id))
-        return max(time.time(), last or 0.0)
+        return max(time.time(), (last or 0.0) + 0.001)
 
     def search(
         self,

@@ -66,7 +66,7 @@ def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path, w
 
     async def ask(i):
         config = {"configurable": {"thread_id": f"t{i}"}}
-        return await graph.ainvoke({"task": {"question": f"Which lake is {i}?"}}, config)
+        return await graph.ainvoke({"task": {"question": f"Why is Blood Falls red? ({i})"}}, config)
 
     async def all_at_once():
         await ask(-1)  # what is built once is built

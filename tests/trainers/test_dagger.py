@@ -1,6 +1,7 @@
 """The policy learns from a teacher's word on its own play, on the sample's invented rooms."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -60,7 +61,9 @@ def test_it_learns_resumes_and_says_what_it_is(tmp_path, monkeypatch):
     dagger.train(settings(tmp_path / "a"))  # nothing is left to do
     again = load_scorer(str(tmp_path / "a" / "policy"))[0].state_dict()
     assert all(torch.equal(weights[name], again[name]) for name in weights)
-    monkeypatch.setattr("trainers.alfworld.course.good_commands", None)
+    monkeypatch.setattr(
+        "trainers.alfworld.course.course", lambda *args: replace(course(*args), teacher=None)
+    )
     with pytest.raises(UserError, match="no teacher"):
         dagger.train(settings(tmp_path / "b"))
 

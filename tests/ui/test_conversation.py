@@ -81,7 +81,7 @@ def test_tabs_of_one_browser_share_a_memory_and_two_browsers_none(open_server, t
     server = open_server()
     owners = {"one": "a", "two": "a", "three": "b"}
     for tab, owner in owners.items():
-        TabSessions(tmp_path / "tabs").write(f"{tab}/owner", {"owner": owner})
+        TabSessions(tmp_path / "tabs.sqlite").write(f"{tab}/owner", {"owner": owner})
     whose = [server.of(tab).config.memory[1].place.user for tab in owners]
     assert whose[0] == whose[1] != whose[2]
     assert this_user() not in whose
