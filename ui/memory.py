@@ -1,6 +1,6 @@
 """Questions, whose memory an agent has, what a bank holds: shared by the command line and the app."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,12 +23,27 @@ def of_user(config: Config, user: str | None) -> Config:
 
     Without a name those that name nobody are this system's user's: who types commands is one person.
     """
+    return with_users(config, lambda named: user or named or this_user())
+
+
+def with_users(config: Config, user_of: Callable[[str | None], str | None]) -> Config:
+    """Return ``config`` with whoever ``user_of`` says in place of each memory's user."""
     values: dict[str, Any] = config.model_dump(mode="json")
-    items = (values["context"].get("memory"), *values["memory"])
-    places = [item["place"] for item in items if item is not None and "place" in item]
+    places = list(_places((values["context"], values["memory"])))
     for place in places:
-        place["user"] = user or place["user"] or this_user()
+        place["user"] = user_of(place["user"])
     return load_config(values) if places else config
+
+
+def _places(values: Any) -> Iterator[dict[str, Any]]:
+    """Yield every place of long-term memory, however deep the node is that names it."""
+    if isinstance(values, dict):
+        place = values.get("place")
+        if isinstance(place, dict) and "user" in place:
+            yield place
+        values = tuple(values.values())
+    for value in values if isinstance(values, list | tuple) else ():
+        yield from _places(value)
 
 
 def thread_of(config: Config, thread: str) -> str:

@@ -43,7 +43,7 @@ class Conversation(Turns):
             "corpus": agents.questions.env.corpus, "context": "recall", "actor": "extract",
         }  # fmt: skip
         #: The account or the browser that this tab belongs to, "" where nobody said.
-        self.owner = str(((tabs.read(f"{tab}/owner") if tabs else None) or {}).get("owner", ""))
+        self.owner = tabs.owner(tab) if tabs else ""
         self.settings["user"] = "me" if self.owner else user_of(tab)
         self.thread = new_thread("ui-qa")
         kept = tabs.read(f"{tab}/qa") if tabs is not None else None

@@ -187,6 +187,11 @@ def is_seen(owner: str, name: str) -> bool:
     return bounds.is_local
 
 
+def apart(owner: str, name: str | None) -> str | None:
+    """Return ``name`` where ``owner`` may know of it, else what it keeps under that name itself."""
+    return name if name is None or is_seen(owner, name) else owned(owner, name)
+
+
 def require_seen(owner: str, name: str) -> str:
     """Return ``name``. Raises ``UserError`` where it is another's."""
     if not is_seen(owner, name):

@@ -54,6 +54,10 @@ class TabSessions:
                 row,
             )
 
+    def owner(self, tab: str) -> str:
+        """Return the account or the browser that ``tab`` belongs to, "" where nobody said."""
+        return str((self.read(f"{tab}/owner") or {}).get("owner", ""))
+
     def prune(self, days: float = KEPT_DAYS) -> int:
         """Remove tabs not written for ``days``; returns how many."""
         with self._tables.transaction() as db:

@@ -360,6 +360,11 @@ class Workspace(Turns):
                             self._note(now, [seen.overrides for seen in self.trail], reward)
                     self._keep()
 
+    @property
+    def owner(self) -> str:
+        """The account or the browser that this tab belongs to, "" where nobody said."""
+        return self._tabs.owner(self.tab) if self._tabs else ""
+
     def _keep(self) -> None:
         if self._tabs is None:
             return

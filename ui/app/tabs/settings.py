@@ -11,10 +11,11 @@ from graph.config import Config, load_config, presets
 from nodes.protocols import SLOTS
 from nodes.registry import registry
 from ui.app.forms import Field, fields_of, shown, values_of
-from ui.app.guard import bounds
+from ui.app.guard import apart, bounds
 from ui.app.render.html import macros, note
 from ui.app.tabs.common import QUIET, SAVE_JS, App, Update, button, telling
 from ui.app.workspace import Workspace
+from ui.memory import with_users
 
 #: Names the browser tab also where it is opened before the page has told its name.
 NAMED_JS = "(tab, ...rest) => [tab || sessionStorage.getItem('stategate-tab') || '', ...rest]"
@@ -108,6 +109,7 @@ class SettingsTab:
         config = load_config(_gather(draft, plan, raw))
         bounds.require_config(config.model_dump(mode="json"))
         workspace = self.app.of(tab)
+        config = with_users(config, partial(apart, workspace.owner))
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
         workspace.configure(self.app.workspaces.graphs(config))
