@@ -307,7 +307,9 @@ class _Actor(_Member):
 class Behind:
     """What runs inside a Ray actor: ``start`` in a thread of its own, fed one job at a time."""
 
-    def __init__(self, packed: bytes) -> None:
+    def __init__(self, packed: bytes, folder: str) -> None:
+        with contextlib.suppress(OSError):  # another machine may not have it
+            os.chdir(folder)  # jobs name files as the command's user did
         self._jobs: queue.Queue[Any] = queue.Queue()
         self._results: queue.Queue[tuple[Any, str | None]] = queue.Queue()
         threading.Thread(target=self._run, args=(packed,), daemon=True).start()
@@ -357,7 +359,7 @@ def _ray_hire(start: Start, crew: Crew, own: dict[str, str]) -> Callable[[], _Ac
         runtime_env=environment,
         scheduling_strategy="SPREAD",
     )(Behind)
-    return lambda: _Actor(hired.remote(packed), ray)
+    return lambda: _Actor(hired.remote(packed, str(Path.cwd())), ray)
 
 
 def _require_there(address: str) -> None:

@@ -4,10 +4,12 @@ import json
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from evals.core.task import spread
+from stores.corpus.documents import read_folder
 from stores.errors import UserError
 from stores.workers import Crew, work
 from tests.evals.test_workers import evaluate, live, rows, timeless
@@ -35,6 +37,14 @@ def test_a_cluster_makes_what_one_process_makes(cluster, tmp_path):
     shared = spread(live(tmp_path / "two"), Crew(2, cluster.address, 300.0))
     assert timeless(serial) == timeless(shared)
     assert rows(tmp_path / "one") == rows(tmp_path / "two")
+
+
+def test_files_are_found_from_the_folder_of_the_command(cluster, tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "lamp.md").write_text("# Lamp\n\nIt hums.\n")
+    monkeypatch.chdir(tmp_path)
+    (found,) = read_folder(Path("notes"), crew=Crew(1, cluster.address, 300.0))
+    assert found.title == "Lamp"
 
 
 def test_a_node_killed_in_the_middle_loses_nothing_and_nothing_is_there_twice(cluster, tmp_path):

@@ -1,0 +1,43 @@
+"""What caught people once, each by a person's own way into it."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.ui.browser.steps import button, show, tab
+from tests.ui.browser.test_other_tabs import contrast, runs  # noqa: F401 - a fixture
+from tests.ui.browser.test_qa_and_memory import add
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_box_that_is_not_ticked_is_seen(new_tab):
+    page = new_tab(dark=False)
+    show(page, "Settings")
+    boxes = page.locator("input[type=checkbox]:not(:checked)")
+    expect(boxes.first).to_be_visible()
+    assert contrast(page, "input[type=checkbox]:not(:checked)", "borderTopColor") >= 3
+
+
+def test_an_upload_names_every_file(new_tab, tmp_path):
+    page = new_tab()
+    tab(page, "QA")
+    files = [tmp_path / f"zorb-{number}.md" for number in range(7)]
+    for file in files:
+        file.write_text(f"# {file.stem}\n\nThe lamp {file.stem} hums.\n")
+    add(page, *files)
+    for file in files:
+        expect(page.locator("#sg-qa-status")).to_contain_text(file.name)
+
+
+def test_a_replay_opens_at_its_beginning(new_tab, runs):  # noqa: F811
+    page = new_tab(width=400)
+    show(page, "Runs")
+    box = page.locator("#sg-run input").first
+    box.fill(str(runs / "wide"))
+    box.press("Enter")
+    page.locator("#sg-episodes .sg-episode").first.click()
+    expect(page.locator("#sg-run-steps .sg-stop").first).to_be_visible()
+    strip = page.locator("#sg-run-steps .sg-trail")
+    assert strip.evaluate("one => one.scrollWidth > one.clientWidth"), "nothing to scroll"
+    assert strip.evaluate("one => one.scrollLeft") < 60
+    expect(button(page, "Play all to the end")).to_be_hidden()
