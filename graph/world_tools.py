@@ -172,6 +172,7 @@ class _Tools:
         task = self._task
         if task is None:
             every = tasks_of(self._world)
+            number = int(number) if str(number).isdecimal() else number  # models write "3" too
             if not isinstance(number, int) or not 0 <= number < len(every):
                 return f"there is no task {number}: tasks are 0 to {len(every) - 1}", None
             task = every[number]

@@ -111,6 +111,12 @@ def test_free_words_may_have_an_argument_of_their_own() -> None:
     assert "Page 1" in told[2]
 
 
+@pytest.mark.parametrize(("number", "told"), [("1", "Task: "), (1, "Task: "), ("99999", "no task")])
+def test_a_task_s_number_may_be_written_as_text(number: Any, told: str) -> None:
+    agent = create_agent(Scripted.of([("reset", {"task": number})], "done"), world_tools("webshop"))
+    assert told in texts(agent.invoke(ASK))[0]
+
+
 def test_wrong_worlds_are_told() -> None:
     with pytest.raises(UserError, match="known kinds"):
         world_tools("nowhere")
