@@ -99,13 +99,15 @@ def train(settings: AllocatorSettings) -> dict[str, Any]:
 
     history = fit(weigher, settings, "sufficiency", train_epoch, validate)
     rows: list[dict[str, Any]] = []
-    for name, is_learned in (("learned", True), ("uniform", False)):
-        row: dict[str, Any] = {"agent": name, "n": len(frozen.reported)}
-        for fraction in _FRACTIONS:
-            hits = sufficiency(frozen.reported, fraction, is_learned)
-            key = f"sufficiency@{fraction:.0%}"
-            row |= {key: mean(hits), f"{key}_se": standard_error(hits)}
-        rows.append(row)
+    for world, decisions in frozen.reported.items():
+        of = f" on {world}" if len(frozen.reported) > 1 else ""
+        for name, is_learned in (("learned", True), ("uniform", False)):
+            row: dict[str, Any] = {"agent": name + of, "n": len(decisions)}
+            for fraction in _FRACTIONS:
+                hits = sufficiency(decisions, fraction, is_learned)
+                key = f"sufficiency@{fraction:.0%}"
+                row |= {key: mean(hits), f"{key}_se": standard_error(hits)}
+            rows.append(row)
     described = {"kind": "allocator", "architecture": sizes, **frozen.facts}
     described |= result(settings, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, weigher.state_dict(), described)
@@ -117,9 +119,10 @@ def details(frozen: Frozen) -> tuple[Tensor, Tensor]:
 
     A row that is no chunk is its own bare text, with one token.
     """
-    table, view = frozen.table, frozen.view
+    table = frozen.table
     known: dict[int, tuple[int, int]] = {}
-    for trajectory in (episode.trajectory for episode in frozen.episodes):
+    for episode in frozen.episodes:
+        trajectory, view = episode.trajectory, episode.view
         shown = [event for event in trajectory.events if event.kind == "OBS"]
         for event, actions in zip(shown, trajectory.actions, strict=False):
             for chunk in view.chunks(Observation(event.text, actions)):

@@ -1,9 +1,10 @@
 """Trajectories as tensors: inputs of a state model, and what it knew where decisions were made."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -22,9 +23,11 @@ from stores.errors import UserError
 from stores.runs import RunDirectory
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory
-from trainers.episodes import read_sides, resources_of
+from trainers.episodes import embedder_of, group_of, read_sides, views_of
 from trainers.fitting import pick_device
 from trainers.settings import AllocatorSettings, RetrieverSettings, open_run
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -171,13 +174,15 @@ class Decisions:
     """Decisions as tensors: ``readouts`` (n, d_state), ``wishes`` (n, d_text), ``pages`` (n, m).
 
     A row of ``pages`` names rows of the text table, the right chunk first, -1 behind; ``features``
-    (n, m, k) are what each chunk and the wish have in common (``nodes.retrieval.align``).
+    (n, m, k) are what each chunk and the wish have in common (``nodes.retrieval.align``); ``groups``
+    are what each decision's episode hangs together with.
     """
 
     readouts: Tensor
     wishes: Tensor
     pages: Tensor
     features: Tensor
+    groups: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.readouts)
@@ -189,25 +194,28 @@ Choice = tuple[int, list[int], Tensor]
 
 @dataclass(frozen=True)
 class Frozen:
-    """What the second phase starts from: a trained state model, and what it knew at each decision."""
+    """What the second phase starts from: a trained state model, and what it knew at each decision.
+
+    ``reported`` has a world's decisions by its name.
+    """
 
     device: torch.device
     model: StateModel
     state: dict[str, Any]
     embedder: Embedder
-    view: View
+    worlds: tuple[str, ...]
     run: RunDirectory
     table: TextTable
     episodes: tuple[Sequenced, ...]
     fitted: Decisions
     validation: Decisions
-    reported: Decisions
+    reported: dict[str, Decisions]
 
     @property
     def facts(self) -> dict[str, Any]:
         """What a checkpoint says of the state model and the world that it was trained for."""
         return {
-            "embedder": self.embedder.name, "world": self.view.name,
+            "embedder": self.embedder.name, "world": ", ".join(self.worlds),
             "state_sha256": self.state["sha256"], "state": self.state["architecture"]["kind"],
         }  # fmt: skip
 
@@ -217,36 +225,43 @@ def freeze(settings: RetrieverSettings | AllocatorSettings) -> Frozen:
     device = pick_device(settings.device)
     model, state = load_model(settings.state)
     sides = read_sides(settings)
-    resources = resources_of(settings, sides)
-    embedder, view = resources.embedder, resources.view
+    embedder, view_of = embedder_of(settings), views_of(settings, sides)
     require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
     run = open_run(settings)
     table = TextTable()
-    sets = [[sequence(t, table, view) for t in side] for side in sides]
-    pages = [[choices_of(episode, table, view) for episode in side] for side in sets]
+    sets = [[sequence(t, table, view_of(t)) for t in side] for side in sides]
+    choices = {id(e): choices_of(e, table) for side in sets for e in side}
     for trajectory in (t for side in sides for t in side):
         table.add(trajectory.instruction)
     table.embed(embedder)
     model.to(device)
-    known = [
-        _gather(side, page, model, table, device)
-        for side, page in zip(sets, pages, strict=True)
-        if any(page)
-    ]
-    if not any(pages[0]) or not any(pages[1]):
+
+    def known(episodes: Sequence[Sequenced]) -> Decisions | None:
+        if not any(choices[id(e)] for e in episodes):
+            return None
+        return _gather(episodes, choices, model, table, device, settings.group)
+
+    fitted, validation = known(sets[0]), known(sets[1])
+    if fitted is None or validation is None:
         raise UserError(
             f"'{settings.data}' holds no decision on a page whose actions are known, or too few: "
             "record more episodes"
         )
-    every = tuple(episode for side in sets for episode in side)
+    last = sets[2] if any(choices[id(e)] for e in sets[2]) else sets[1]
+    by_world = {
+        name: known([e for e in last if e.view.name == name])
+        for name in dict.fromkeys(e.view.name for e in last)
+    }
     return Frozen(
-        device, model, state, embedder, view, run, table, every, known[0], known[1], known[-1]
-    )
+        device, model, state, embedder, tuple(dict.fromkeys(e.view.name for e in sets[0])), run,
+        table, tuple(episode for side in sets for episode in side), fitted, validation,
+        {name: decisions for name, decisions in by_world.items() if decisions is not None},
+    )  # fmt: skip
 
 
-def choices_of(episode: Sequenced, table: TextTable, view: View) -> list[Choice]:
+def choices_of(episode: Sequenced, table: TextTable) -> list[Choice]:
     """Return each decision for an action that a chunk of its page carries."""
-    trajectory = episode.trajectory
+    trajectory, view = episode.trajectory, episode.view
     found: list[Choice] = []
     for i, (page, action) in enumerate(zip(episode.pages, episode.choices, strict=True)):
         if action not in page.actions:
@@ -264,15 +279,15 @@ def choices_of(episode: Sequenced, table: TextTable, view: View) -> list[Choice]
 
 
 def _gather(
-    episodes: Sequence[Sequenced], pages: Sequence[list[Choice]],
-    model: StateModel, table: TextTable, device: torch.device,
+    episodes: Sequence[Sequenced], choices: Mapping[int, list[Choice]],
+    model: StateModel, table: TextTable, device: torch.device, group: str,
 ) -> Decisions:  # fmt: skip
     """Run the frozen state model over ``episodes`` and keep what was known at each decision."""
     readouts: list[Tensor] = []
     wishes: list[int] = []
     rows: list[list[int]] = []
     features: list[Tensor] = []
-    choices = {id(episode): found for episode, found in zip(episodes, pages, strict=True)}
+    groups: list[str] = []
     with torch.inference_mode():
         for batch in batches(episodes, table, 64, device):
             states = model(batch.texts, batch.types)
@@ -282,7 +297,25 @@ def _gather(
                     wishes.append(table.add(episode.trajectory.instruction))
                     rows.append(page)
                     features.append(matched)
+                    groups.append(group_of(episode.trajectory, group))
     width = max(len(page) for page in rows)
     padded = torch.tensor([[*page, *[-1] * (width - len(page))] for page in rows])
     matches = pad_sequence(features, batch_first=True)
-    return Decisions(torch.stack(readouts).clone(), table.vectors[wishes], padded, matches)
+    found = torch.stack(readouts).clone(), table.vectors[wishes], padded, matches
+    return Decisions(*found, tuple(groups))
+
+
+def error_over_groups(
+    items: Sequence[T], groups: Sequence[str], measure: Callable[[Sequence[T]], float],
+    draws: int = 200,
+) -> float:  # fmt: skip
+    """Return the standard error of ``measure`` of ``items``, whole ``groups`` of them drawn anew."""
+    by_group: dict[str, list[T]] = {}
+    for item, group in zip(items, groups, strict=True):
+        by_group.setdefault(group, []).append(item)
+    own, rng = list(by_group.values()), np.random.default_rng(0)
+    values = [
+        measure([item for j in rng.integers(0, len(own), len(own)) for item in own[j]])
+        for _ in range(draws)
+    ]
+    return float(np.std(values, ddof=1))

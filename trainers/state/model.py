@@ -18,8 +18,8 @@ from nodes.update_state.learned import make_model
 from nodes.update_state.pointing import FACTS
 from nodes.update_state.state_models import StateModel
 from stores.assets.weights import save_weights
-from stores.runs import mean, standard_error
-from trainers.episodes import embedder_of, read_sides, views_of
+from stores.runs import mean
+from trainers.episodes import embedder_of, group_of, read_sides, views_of
 from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.settings import StateSettings, open_run, result
 from trainers.state.data import (
@@ -28,6 +28,7 @@ from trainers.state.data import (
     TextTable,
     batches,
     commands_of,
+    error_over_groups,
     sequence,
 )
 
@@ -83,12 +84,13 @@ def train(settings: StateSettings) -> dict[str, Any]:
         learnt = [e for e in (*sets[0], *sets[1]) if e.view.name == name]
         if not own:
             continue
-        rows.append(scored(settings.model + of, guessed(own)))
+        rows.append(scored(settings.model + of, guessed(own), settings.group))
         if model.pointer is not None:
-            rows.append(
-                pointed(f"{settings.model}, pointer{of}", model, own, points, table, classes)
-            )
-        rows += [{**row, "agent": row["agent"] + of} for row in baselines(learnt, own, classes)]
+            parts = model, own, points, table, classes, settings.group
+            rows.append(pointed(f"{settings.model}, pointer{of}", *parts))
+        if learnt:
+            simple = baselines(learnt, own, classes, settings.group)
+            rows += [{**row, "agent": row["agent"] + of} for row in simple]
     meta = {"kind": "state", "architecture": model.architecture, "embedder": embedder.name}
     meta |= {"world": ", ".join(worlds), "classes": list(classes)}
     meta |= result(settings, len(history) - 1, rows[0])
@@ -127,7 +129,7 @@ def _points(
 
 def pointed(
     name: str, model: StateModel, episodes: Sequence[Sequenced],
-    points: Mapping[int, Pointed | None], table: TextTable, classes: Sequence[str],
+    points: Mapping[int, Pointed | None], table: TextTable, classes: Sequence[str], group: str,
 ) -> dict[str, Any]:  # fmt: skip
     """Return a summary row: classes of the commands pointed at, and how often it is the very command.
 
@@ -150,7 +152,9 @@ def pointed(
             true = truth(episode, classes)[list(own.decisions)]
             found.append((episode, np.array(labels, dtype=np.int64), true))
             hits.append(float((picks == own.chosen).float().mean()))
-    return {**scored(name, found), "command": mean(hits), "command_se": standard_error(hits)}
+    groups = [group_of(episode.trajectory, group) for episode, _, _ in found]
+    error = error_over_groups(hits, groups, mean)
+    return {**scored(name, found, group), "command": mean(hits), "command_se": error}
 
 
 def truth(episode: Sequenced, classes: Sequence[str]) -> "np.ndarray[Any, Any]":
@@ -180,17 +184,15 @@ def predictions(
     return found
 
 
-def scored(name: str, predicted: Sequence[Predicted]) -> dict[str, Any]:
-    """Return a summary row: accuracy and macro-F1, standard errors over episodes (bootstrap)."""
+def scored(name: str, predicted: Sequence[Predicted], group: str) -> dict[str, Any]:
+    """Return a summary row: accuracy and macro-F1, standard errors over groups (bootstrap)."""
     row: dict[str, Any] = {"agent": name, "n": len(predicted)}
     row["decisions"] = sum(len(labels) for _, _, labels in predicted)
-    rng = np.random.default_rng(0)
-    draws = [
-        [predicted[i] for i in rng.integers(0, len(predicted), len(predicted))] for _ in range(200)
-    ]
+    groups = [group_of(episode.trajectory, group) for episode, _, _ in predicted]
+    row["groups"] = len(set(groups))
     for metric, measure in (("accuracy", _accuracy), ("macro_f1", _macro_f1)):
         row[metric] = measure(predicted)
-        row[f"{metric}_se"] = float(np.std([measure(draw) for draw in draws], ddof=1))
+        row[f"{metric}_se"] = error_over_groups(predicted, groups, measure)
     for mode in sorted({str(e.trajectory.agent.get("mode", "")) for e, _, _ in predicted} - {""}):
         own = [p for p in predicted if p[0].trajectory.agent.get("mode") == mode]
         row[f"accuracy_{mode}"] = _accuracy(own)
@@ -198,7 +200,7 @@ def scored(name: str, predicted: Sequence[Predicted]) -> dict[str, Any]:
 
 
 def baselines(
-    training: Sequence[Sequenced], reported: Sequence[Sequenced], classes: Sequence[str]
+    training: Sequence[Sequenced], reported: Sequence[Sequenced], classes: Sequence[str], group: str
 ) -> list[dict[str, Any]]:
     """Return rows for the majority class and for a linear classifier of the last page's words."""
     from sklearn.dummy import DummyClassifier
@@ -217,7 +219,7 @@ def baselines(
         told = [e for e in reported if e.labels]
         guesses = [model.predict([page.text for page in e.pages]) for e in told]
         made = zip(told, guesses, strict=True)
-        rows.append(scored(name, [(e, guess, truth(e, classes)) for e, guess in made]))
+        rows.append(scored(name, [(e, guess, truth(e, classes)) for e, guess in made], group))
     return rows
 
 

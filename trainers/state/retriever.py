@@ -5,7 +5,7 @@ other pages); rank accuracy is the share of decisions whose chunk comes first on
 at each decision has seen that decision's own page, as it has when a context is built.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,9 +16,10 @@ from torch.optim import Optimizer
 from nodes.build_context.query import make_projection
 from nodes.retrieval.align import FEATURES
 from stores.assets.weights import save_weights
+from stores.runs import mean
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import RetrieverSettings, result
-from trainers.state.data import Decisions, TextTable, freeze
+from trainers.state.data import Decisions, TextTable, error_over_groups, freeze
 
 _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed
@@ -50,14 +51,16 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
         return {"rank_accuracy": float((ranks < 1).float().mean())}
 
     history = fit(projection, settings, "rank_accuracy", train_epoch, validate)
-    ranks = _ranks(projection, frozen.reported, table, device)
-    row: dict[str, Any] = {"agent": "trained", "n": len(ranks)}
-    row |= {f"recall@{k}": float((ranks < k).float().mean()) for k in (1, 3, 5)}
-    row["rank_accuracy"] = row["recall@1"]
+    rows: list[dict[str, Any]] = []
+    for world, decisions in frozen.reported.items():
+        of = f" on {world}" if len(frozen.reported) > 1 else ""
+        ranks = _ranks(projection, decisions, table, device)
+        rows.append(_recalled(f"trained{of}", ranks, decisions.groups))
+        rows.append(_recalled(f"instruction{of}", _alike(decisions, table), decisions.groups))
     meta = {"kind": "retriever", "architecture": sizes, **frozen.facts}
-    meta |= result(settings, len(history) - 1, row)
+    meta |= result(settings, len(history) - 1, rows[0])
     save_weights(settings.checkpoint, projection.state_dict(), meta)
-    return frozen.run.summarise([row], [])
+    return frozen.run.summarise(rows, [])
 
 
 def scored(
@@ -97,7 +100,26 @@ def _ranks(
     with torch.inference_mode():
         parts = decisions.readouts, decisions.wishes, table.vectors[decisions.pages.clamp_min(0)]
         moved = [part.to(device) for part in (*parts, decisions.features)]
-        scores = scored(projection, *moved).cpu()
-        scores[decisions.pages < 0] = -2.0
-        ranks: Tensor = (scores[:, 1:] >= scores[:, :1]).sum(-1)
-        return ranks
+        return _places(scored(projection, *moved).cpu(), decisions)
+
+
+def _alike(decisions: Decisions, table: TextTable) -> Tensor:
+    """Return the ranks that the instruction's likeness to each chunk gives, with nothing learned."""
+    chunks = table.vectors[decisions.pages.clamp_min(0)]
+    return _places(torch.einsum("bd,bkd->bk", decisions.wishes, chunks), decisions)
+
+
+def _places(scores: Tensor, decisions: Decisions) -> Tensor:
+    scores[decisions.pages < 0] = -torch.inf
+    ranks: Tensor = (scores[:, 1:] >= scores[:, :1]).sum(-1)
+    return ranks
+
+
+def _recalled(name: str, ranks: Tensor, groups: Sequence[str]) -> dict[str, Any]:
+    """Return a summary row: Recall@k over decisions, standard errors over groups of episodes."""
+    row: dict[str, Any] = {"agent": name, "n": len(ranks), "groups": len(set(groups))}
+    for k in (1, 3, 5):
+        hits = (ranks < k).double().tolist()
+        row[f"recall@{k}"] = mean(hits)
+        row[f"recall@{k}_se"] = error_over_groups(hits, groups, mean)
+    return row
