@@ -27,6 +27,8 @@ def good_commands(
         for place, things in world.contents(session).items()
         if place not in known.seen and any(kind_of(t) == wanted and t not in done for t in things)
     }
+    if tools := _changing(world, session, goal, known, page.actions):
+        return tools
     action, _ = decide(asked, known, page.actions, dict.fromkeys(there, 1.0))
     if not action:
         return ()
@@ -34,6 +36,26 @@ def good_commands(
     if own.verb == "go" and own.place in there:
         return [a for a in page.actions if a.startswith("go ") and command_of(a).place in there]
     return [a for a in page.actions if _is_like(a, action, goal, known, done)]
+
+
+def _changing(
+    world: World, session: Session, goal: Goal, known: Knowledge, actions: Sequence[str]
+) -> list[str]:
+    """Return the ways to where the thing in hand can be changed as asked, none where it need not.
+
+    What serves for it is tried out and not read off a name.
+    """
+    is_due = goal.state and goal.state not in known.states.get(known.hand, set())
+    if not is_due or not known.hand or kind_of(known.hand) != goal.thing:
+        return []
+    if here := _with_verb(goal.state, actions):
+        return here
+    ways = [a for a in actions if command_of(a).verb == "go"]
+    return [a for a in ways if _with_verb(goal.state, world.step(session, a)[1].actions)]
+
+
+def _with_verb(verb: str, actions: Sequence[str]) -> list[str]:
+    return [action for action in actions if command_of(action).verb == verb]
 
 
 def _is_like(action: str, best: str, goal: Goal, known: Knowledge, done: set[str]) -> bool:

@@ -1,6 +1,7 @@
 """Invent households: ``python -m envs.alfworld.sample.make`` writes the games that ship.
 
-``… --seed 5 --count 200 --out FOLDER`` writes other games, as files that ``AlfWorld.load`` reads.
+``… --seed 5 --count 200 --out FOLDER`` writes other games, as files that ``AlfWorld.load`` reads;
+with ``--renamed`` each game has words of its own for its furniture and things.
 
 Rooms are drawn from ``recipe.yaml``; things lie where they usually do, and sometimes elsewhere. Games
 to train on and ``valid_seen`` share rooms, ``valid_unseen`` has rooms of its own. The same seed gives
@@ -11,6 +12,7 @@ import argparse
 import json
 import lzma
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -28,6 +30,7 @@ _MESS = 0.25  # of things that lie where they usually do not
 _TOOLS = {"wash": "rinses", "heat": "warms", "cool": "chills"}
 _STATES = {"wash": "washed", "heat": "warm", "cool": "cold"}
 _ABLE = {"wash": "washable", "heat": "cookable", "cool": "coolable"}
+_SYLLABLES = [f"{first}{second}" for first in "bdfgjklmnprstvz" for second in "aeiou"]
 _VERBS = {"wash": "clean", "heat": "heat", "cool": "cool"}
 
 
@@ -37,9 +40,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--count", type=int, default=100, help="games, all of rooms of their own")
     parser.add_argument("--out", type=Path, help="folder to write game files to, for AlfWorld.load")
+    parser.add_argument("--renamed", action="store_true", help="words that no other game has")
     wanted = parser.parse_args(words)
     if wanted.out is not None:
-        for name, game in invent(wanted.seed, {"valid_unseen": wanted.count}):
+        for number in range(wanted.count):
+            name, game = invent_game(wanted.seed, "valid_unseen", number, wanted.renamed)
             write_json(wanted.out / name / GAME, {"pddl_domain": domain(), **game})
         return
     content = {"pddl_domain": _text("domain.pddl"), "games": dict(invent(SEED, COUNTS))}
@@ -48,12 +53,40 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def invent(seed: int, counts: Mapping[str, int]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name, game file without its domain) of ``counts`` games by split, each to be won."""
+    """Yield ``counts`` games by split, as :func:`invent_game` makes them."""
     for split, count in counts.items():
-        rooms = list(_ROOMS[split])
         for number in range(count):
-            rng = random.Random(f"{seed} {split} {number}")
-            yield _game(rng, seed, split, rooms[number % len(rooms)], number)
+            yield invent_game(seed, split, number)
+
+
+def invent_game(
+    seed: int, split: str, number: int, renamed: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Return (name, game file without its domain) of a game that can be won.
+
+    A ``renamed`` game is the same with made-up words, other ones than any other has.
+    """
+    rooms = _ROOMS[split]
+    rng = random.Random(f"{seed} {split} {number}")
+    name, game = _game(rng, seed, split, rooms[number % len(rooms)], number)
+    return _renamed(rng, name, game) if renamed else (name, game)
+
+
+def _renamed(rng: random.Random, name: str, game: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Give every kind of furniture and thing a word that means nothing."""
+    recipe = _recipe()
+    kinds = [*recipe["furniture"], *recipe["things"], *recipe["lamps"]]
+    words: dict[str, str] = {}
+    for kind in kinds:
+        parts = rng.choices(_SYLLABLES, k=rng.choice((2, 3)))
+        words[kind] = "".join(parts) + rng.choice("bdgklmnprstz")
+    known = re.compile(rf"\b({'|'.join(kinds)})(?=\b|kind\b|make\b|_bar_)")
+
+    def renamed(text: str) -> str:
+        return known.sub(lambda found: words[found[1]], text)
+
+    made = {key: renamed(text) if isinstance(text, str) else text for key, text in game.items()}
+    return renamed(name), {**made, "walkthrough": [renamed(line) for line in game["walkthrough"]]}
 
 
 def domain() -> str:
