@@ -160,17 +160,27 @@ class Metered(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self.bill = Bill(0)
         self.calls = self.orphans = 0
+        self.offered = self.lost = 0  # commands of the pages that calls were about; those cut
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         """Call the model and count."""
         self.calls += 1
         self.orphans += orphans_in(request.messages)
+        offered, readable = (_commands(of) for of in (request.state["messages"], request.messages))
+        self.offered += len(offered)
+        self.lost += len(offered - readable)
         self.bill.fixed = sum(count_tokens(str(_schema(tool))) for tool in request.tools)
         if request.system_message is not None:
             self.bill.fixed += tokens_of(request.system_message, count_tokens)
         response = handler(request)
         self.bill.call(request.messages, response.result[0])
         return response
+
+
+def _commands(messages: Sequence[BaseMessage]) -> set[str]:
+    """Return the commands that the last result lists, as far as they can be read."""
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    return set(_page(text_of(results[-1]))[1]) if results else set()
 
 
 def _schema(tool: Any) -> Any:

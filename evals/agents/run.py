@@ -26,7 +26,7 @@ DEFAULT_ARMS = (
 )  # fmt: skip
 METRICS = (
     "success", "dollars_anthropic", "dollars_openai", "tokens_per_call", "cached_share", "calls",
-    "model_tokens", "decide_ms", "orphans", "checkpoint_kb", "errors",
+    "model_tokens", "decide_ms", "orphans", "commands_lost", "checkpoint_kb", "errors",
 )  # fmt: skip
 _FAILED = {"success": 0.0, "errors": 1}
 _SAVED = 3  # tasks of each family whose checkpoints are measured

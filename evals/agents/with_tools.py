@@ -50,12 +50,13 @@ def run_tools(
     budget: int = 3000,
     calls: int = 50,
     overrides: Sequence[str] = (),
+    lingua: str = "",
 ) -> dict[str, Any]:
     """Play the first ``n`` tasks with each arm; return the summary.
 
     ``on`` is "files", or a configuration whose world is played. ``player`` is a kind of actor, or
     "model": the configured language model. ``budget`` is the prompt's, ``calls`` how many the model
-    has. Raises ``UserError`` for names that there are not.
+    has; ``lingua`` are the weights of that arm. Raises ``UserError`` for names that there are not.
     """
     known = registry()
     if player != MODEL and player not in known.kinds("actor"):
@@ -69,7 +70,7 @@ def run_tools(
     listed = [{"seed": i} for i in range(n)] if world is None else list(tasks_of(world))[:n]
     args = {
         "on": on, "player": player, "n": len(listed),
-        "arms": arms_of(arms), "budget": budget, "calls": calls,
+        "arms": arms_of(arms, lingua), "budget": budget, "calls": calls,
         "config": shown_config(config.model_dump(mode="json", include={"env", "llm"})),
         "data": str(getattr(world, "fingerprint", "")),
     }  # fmt: skip
@@ -96,7 +97,7 @@ def run_tools(
                     builder=resources.get(known.parse("context", _ALL)), resources=resources,
                     most=calls,
                 )  # fmt: skip
-                row, messages = play(model, tools, arm, asked, budget, calls)
+                row, messages = play(model, tools, arm, asked, budget, calls, lingua)
             said = str(messages[-1].text)
             end = standing(messages)
             if world is None:
@@ -113,11 +114,19 @@ def run_tools(
 
 
 def play(
-    model: Any, tools: Sequence[Any], arm: str, asked: str, budget: int, calls: int
+    model: Any,
+    tools: Sequence[Any],
+    arm: str,
+    asked: str,
+    budget: int,
+    calls: int,
+    lingua: str = "",
 ) -> tuple[Row, list[BaseMessage]]:
     """Let ``model`` work with ``tools`` under ``arm``; returns its row and all messages."""
     metered = Metered()
-    own: list[AgentMiddleware[Any, Any, Any]] = list(middleware_of(arm, budget, metered.bill))
+    own: list[AgentMiddleware[Any, Any, Any]] = list(
+        middleware_of(arm, budget, metered.bill, lingua)
+    )
     agent: Any = create_agent(
         model, list(tools), middleware=[*own, WrittenCalls(), metered], system_prompt=_SYSTEM
     )
@@ -141,7 +150,7 @@ def play(
     bill, count = metered.bill, max(metered.calls, 1)
     row: Row = {
         "calls": metered.calls, "ended": ended, "problems": problems, "errors": 0,
-        "orphans": float(metered.orphans),
+        "orphans": float(metered.orphans), "commands_lost": metered.lost / max(metered.offered, 1),
         "dollars_anthropic": bill.dollars["anthropic"], "dollars_openai": bill.dollars["openai"],
         "model_tokens": bill.read, "tokens_per_call": bill.read / count,
         "cached_share": bill.cached / max(bill.read, 1), "written": bill.written,

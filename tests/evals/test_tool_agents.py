@@ -1,5 +1,6 @@
 """Agents with real tools: worlds played, calls written as text, the tools of a folder."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,23 @@ def test_actors_play_worlds_through_their_tools(world: str, player: str, tmp_pat
     assert rows["nothing"]["success"] == rows["compress"]["success"] == 1.0
     assert all(row["orphans"] == 0 and not row["errors"] for row in rows.values())
     assert rows["compress"]["tokens_per_call"] < 3000
+
+
+class Shortens:
+    """What is left of a text by a compressor that knows no command."""
+
+    def compress_prompt(self, texts: list[str], target_token: int) -> dict[str, str]:
+        return {"compressed_prompt": re.sub(r"- go to (?=[a-m])", "", texts[0])}
+
+
+def test_commands_that_a_compressor_of_words_destroys_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evals.agents.lingua.compressor", lambda weights: Shortens())
+    run = str(tmp_path / "run"), "alfworld", "seeker", 1, ("nothing", "llmlingua"), 3000, 8
+    rows = {r["agent"]: r for r in run_tools(*run, ["embedder=hashing"])["rows"][:2]}
+    assert rows["nothing"]["commands_lost"] == 0
+    assert 0.1 < rows["llmlingua"]["commands_lost"] < 1
 
 
 class Writes(GenericFakeChatModel):

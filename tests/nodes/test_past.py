@@ -8,12 +8,15 @@ from envs.alfworld.view import AlfWorldView
 from nodes.act.seeker import seek
 from nodes.build_context.baselines import Full, QueryRag, Window
 from nodes.build_context.compress import Compress
+from nodes.build_context.summary import Summary
 from nodes.conformance import check_built
 from nodes.models.embedders import Hashing
+from nodes.models.llms import FakeLlm
 from nodes.protocols import ContextRequest
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
 from nodes.retrieval.past import ARROW, DONE, WithPast, past_chunks
+from stores.errors import UserError
 from stores.text import one_line
 from stores.traces import Event
 
@@ -41,6 +44,24 @@ def moments():
         if seen.done:
             return found
     raise AssertionError("the expert did not win")
+
+
+def test_a_model_s_notes_stand_for_all_but_the_last_steps(moments):
+    said = "3. go to oven 1 => The oven 1 is closed.\nnothing else matters"
+    resources = Resources(FakeLlm(replies=(said,)), Hashing())
+    build = Summary(every=4, last=2, note_tokens=60).build(resources)
+    for number, moment in enumerate(moments):
+        asked = request(moment, resources, 2000)
+        context = build(asked)
+        check_built(context, asked)
+        past = [line.partition(ARROW)[0] for line in context.part("event").splitlines()]
+        steps = [chunk.data["step"] for chunk in asked.source.all() if chunk.role == "past"]
+        summed = max(0, len(steps) - 2) // 4 * 4
+        notes = ["3. go to oven 1", "nothing else matters"] if summed else []
+        assert past == [*notes, *(step for step in steps[summed:])], number
+    assert summed
+    with pytest.raises(UserError, match="language model"):
+        Summary(every=1, last=0).build(Resources(None, Hashing()))(asked)
 
 
 def request(moment, resources, budget):

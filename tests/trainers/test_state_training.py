@@ -17,6 +17,7 @@ from stores.assets.weights import load_weights, read_meta
 from stores.errors import UserError
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory, read_trajectories, write_trajectories
+from trainers.alfworld.collect import collect as collect_rooms
 from trainers.episodes import split_by_group
 from trainers.settings import AllocatorSettings, RetrieverSettings, StateSettings, read_settings
 from trainers.state import allocator, model, retriever
@@ -102,6 +103,31 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
     trained_query(resources, str(tmp_path / "retriever"), "retrieve")
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model
         trained_query(resources, "", "retrieve")
+
+
+def test_one_state_and_retriever_of_two_worlds_are_reported_on_each(folder, tmp_path):
+    collect_rooms("sample", tmp_path / "rooms", n=6, heldout=3)
+    places = {side: [str(folder / f"{side}.jsonl"), str(tmp_path / "rooms" / f"{side}.jsonl")]
+              for side in ("train", "heldout")}  # fmt: skip
+    common = [
+        f"data={places['train'][1]}", f"heldout={places['heldout']}", "epochs=1", "batch=8",
+        "validation=0.3", "embedder={kind: hashing, dimension: 64}", "group=asin, room",
+    ]  # fmt: skip
+    told = [f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'state'}", "d_state=16",
+            "d_event=8", "pointer=0.5"]  # fmt: skip
+    alone = model.train(read_settings(StateSettings, "state", [*common, *told]))
+    learnt = {row["agent"] for row in alone["rows"]}  # nothing simple can be learned of the other
+    assert {"gru on webshop", "gru, pointer on webshop", "majority class on alfworld"} <= learnt
+    assert "majority class on webshop" not in learnt
+    common[0] = f"data={places['train']}"
+    told = [f"run={tmp_path / 'two'}", f"checkpoint={tmp_path / 'retriever'}",
+            f"state={tmp_path / 'state'}"]  # fmt: skip
+    rows = retriever.train(read_settings(RetrieverSettings, "retriever", [*common, *told]))["rows"]
+    assert {row["agent"] for row in rows} == {
+        f"{name} on {world}" for name in ("trained", "instruction") for world in ("webshop", "alfworld")
+    }  # fmt: skip
+    assert all(0 < row["recall@3_se"] < 0.5 and row["groups"] <= row["n"] for row in rows)
+    assert read_meta(str(tmp_path / "retriever"))["world"] == "webshop, alfworld"
 
 
 @pytest.mark.parametrize(

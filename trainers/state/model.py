@@ -228,8 +228,11 @@ def _accuracy(predicted: Sequence[Predicted]) -> float:
 
 
 def _macro_f1(predicted: Sequence[Predicted]) -> float:
-    from sklearn.metrics import f1_score
-
     guesses = np.concatenate([guess for _, guess, _ in predicted])
     truths = np.concatenate([true for _, _, true in predicted])
-    return float(f1_score(truths, guesses, labels=np.unique(truths), average="macro"))
+    # Counted here: scikit-learn's takes 30 ms a call, and errors need hundreds.
+    size = int(max(guesses.max(), truths.max())) + 1
+    hits, guessed, true = (
+        np.bincount(of, minlength=size) for of in (truths[guesses == truths], guesses, truths)
+    )
+    return float(np.mean((2 * hits / np.maximum(guessed + true, 1))[true > 0]))

@@ -292,12 +292,13 @@ def tools(
     arms: Annotated[str, opt("Comma-separated; see evals/agents/arms.py.")] = "",
     budget: Annotated[int, opt("Tokens of a prompt, the same for every arm.", min=500)] = 3000,
     calls: Annotated[int, opt("That the model has for a task.", min=1)] = 50,
+    llmlingua: Annotated[str, opt("The arm's weights: a folder, or a name on a hub.")] = "",
 ) -> Any:
     """Give agents real tools, a world or (config "files") a folder, and our middleware and others'."""
     from evals.agents.with_tools import TOOL_ARMS, run_tools
 
     what = (run.config, player, n, names(arms) or TOOL_ARMS, budget, calls, run.overrides)
-    return partial(run_tools, run.out, *what)
+    return partial(run_tools, run.out, *what, lingua=llmlingua)
 
 
 @evaluation(
