@@ -79,13 +79,16 @@ class Game:
     def read(cls, text: str) -> "Game":
         """Read a game file's text. Raises ``UserError``."""
         data = fields_of(text)
-        domain = read_domain(data["pddl_domain"])
-        grammar = read_grammar(data["grammar"])
-        for action in domain.actions:
-            if action.name not in grammar.actions:
-                raise UserError(f"the game's grammar has no action {action.name}")
-        grammar.require("intro")
-        return cls(domain, read_problem(data["pddl_problem"], domain), grammar)
+        try:
+            domain = read_domain(data["pddl_domain"])
+            grammar = read_grammar(data["grammar"])
+            for action in domain.actions:
+                if action.name not in grammar.actions:
+                    raise UserError(f"the game's grammar has no action {action.name}")
+            grammar.require("intro")
+            return cls(domain, read_problem(data["pddl_problem"], domain), grammar)
+        except RecursionError:
+            raise UserError("the game file nests deeper than can be read") from None
 
     # What is true -----------------------------------------------------------------------------------
 
@@ -330,7 +333,7 @@ def fields_of(text: str) -> dict[str, Any]:
     """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"the game file is no JSON ({error})") from None
     if not isinstance(data, dict):
         raise UserError("the game file is no JSON object")

@@ -146,6 +146,9 @@ def read_domain(text: str) -> Domain:
     actions = tuple(_action(body, constants) for body in sections.get("actions", []))
     if not actions:
         raise UserError("the PDDL domain has no :action")
+    for action in actions:
+        of_effects = [part for e in action.effects for part in (e.atom, e.condition)]
+        _check(And((action.precondition, *of_effects)), arity, f"action {action.name}")
     return Domain(parents, constants, arity, actions)
 
 
@@ -173,7 +176,20 @@ def read_problem(text: str, domain: Domain) -> Problem:
     goal = sections[":goal"]
     if len(goal) != 1:
         raise UserError("the PDDL problem's :goal is to be one formula")
-    return Problem(objects, tuple(init), _formula(goal[0], frozenset(objects)))
+    wanted = _formula(goal[0], frozenset(objects))
+    _check(wanted, domain.arity, "problem's :goal")
+    return Problem(objects, tuple(init), wanted)
+
+
+def _check(formula: Formula, arity: Mapping[str, int], where: str) -> None:
+    """Raise ``UserError`` where a condition has a predicate that the domain does not declare so."""
+    if isinstance(formula, Atom):
+        if arity.get(formula.predicate) != len(formula.args):
+            told = " ".join((formula.predicate, *formula.args))[:80]
+            raise UserError(f"the PDDL {where} has an unknown predicate ({told})")
+    elif not isinstance(formula, Equal):
+        for part in formula.parts if isinstance(formula, And | Or) else (formula.part,):
+            _check(part, arity, where)
 
 
 def _sections(text: str, what: str) -> dict[str, Any]:
@@ -188,6 +204,8 @@ def _sections(text: str, what: str) -> dict[str, Any]:
     for part in tree[0][2:]:
         if part[0] == ":action":
             found["actions"].append(part[1:])
+        elif part[0] in (":derived", ":durative-action"):
+            raise UserError(f"the PDDL {what} has {part[0]}, which is not played here")
         elif isinstance(part[0], str):
             found[part[0]] = part[1:]
     return found
@@ -234,9 +252,9 @@ def _action(body: Sequence[Any], constants: Mapping[str, str]) -> Action:
     if not body or not isinstance(body[0], str):
         raise UserError("a PDDL action has no name")
     name, fields = body[0], body[1:]
-    given = {key: value for key, value in zip(fields[::2], fields[1::2], strict=False) if key}
     if len(fields) % 2 or not all(isinstance(key, str) for key in fields[::2]):
         raise UserError(f"the PDDL action {name} is not made of ':word value' pairs")
+    given = dict(zip(fields[::2], fields[1::2], strict=True))
     parameters = tuple(_typed(given.get(":parameters", [])))
     scope = frozenset([*constants, *(variable for variable, _ in parameters)])
     try:

@@ -119,8 +119,8 @@ class AlfWorld:
 
     def walkthrough(self, name: str) -> tuple[str, ...]:
         """Return a list of commands that wins the game, () where its file has none."""
-        commands = fields_of(self._library.text(self._named(name))).get("walkthrough") or ()
-        return tuple(str(command) for command in commands)
+        commands = fields_of(self._library.text(self._named(name))).get("walkthrough")
+        return tuple(map(str, commands)) if isinstance(commands, list) else ()
 
     def contents(self, session: Session) -> dict[str, list[str]]:
         """Return what lies where, seen or not: for teachers and pictures, never for agents."""

@@ -265,6 +265,12 @@ def _file(sample, **changes):
         {"pddl_problem": "(define (problem x) (:objects a - thing) (:init (lies a b)) (:goal ()))"},
         {"pddl_problem": "(define (problem x) (:objects) (:init))"}, {"pddl_problem": None},
         {"pddl_problem": "(define (problem x) (:objects) (:init) (:goal (flies ?x)))"},
+        {"pddl_problem": "(define (problem x) (:objects a) (:init) (:goal (flies a)))"},
+        {"pddl_problem": f"(define (problem x) (:objects) (:init) (:goal {'(not ' * 900}{')' * 900}))"},
+        {"pddl_domain": "(define (domain x) (:predicates (p)) (:durative-action a :effect (p)))"},
+        {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a :effect (q)))"},
+        {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a :precondition (p ?x)))"},
+        {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a () :effect (p)))"},
         {"grammar": "action look {"}, {"grammar": "nothing"}, {"grammar": 3},
         {"grammar": 'grammar :: """{"intro": [{"rhs": 3}]}""";'},
         {"grammar": 'grammar :: """{"intro": [{"rhs": "{__import__(1)}"}]}""";'},
@@ -288,6 +294,18 @@ def test_a_broken_game_is_named_and_the_others_are_played(sample, tmp_path):
     assert not world.reset({"game": 0})[1].done
     with pytest.raises(UserError, match="game 'train/put-cup/trial_2': the game file is no JSON"):
         world.reset({"game": 1})
+
+
+def test_a_file_that_nests_without_end_or_has_odd_walkthroughs_is_told(sample, tmp_path):
+    for number, text in enumerate(("[" * 200_000, _file(sample, walkthrough=5))):
+        place = tmp_path / "train" / "put-cup" / f"trial_{number}"
+        place.mkdir(parents=True)
+        (place / "game.tw-pddl").write_text(text)
+    world = AlfWorld.load(tmp_path)
+    for read in (world.walkthrough, lambda name: world.reset({"game": name})):
+        with pytest.raises(UserError, match="no JSON"):
+            read("train/put-cup/trial_0")
+    assert world.walkthrough("train/put-cup/trial_1") == ()
 
 
 def test_folders_without_games_and_damaged_archives(tmp_path, cache):
