@@ -22,7 +22,7 @@ from trainers.settings import DaggerSettings, read_settings
 def settings(out, *more):
     return read_settings(DaggerSettings, "dagger", [
         "data=sample", f"run={out / 'run'}", f"checkpoint={out / 'policy'}", "epochs=1", "games=6",
-        "exam=2", "batch=16", "hidden=16", "max_steps=8", "builders={full: 1}", *more,
+        "exam=2", "batch=16", "hidden=16", "max_steps=8", "builders={full: 1}", "start=", *more,
     ])  # fmt: skip
 
 
@@ -61,11 +61,13 @@ def test_it_learns_resumes_and_says_what_it_is(tmp_path, monkeypatch):
     dagger.train(settings(tmp_path / "a"))  # nothing is left to do
     again = load_scorer(str(tmp_path / "a" / "policy"))[0].state_dict()
     assert all(torch.equal(weights[name], again[name]) for name in weights)
+    with pytest.raises(UserError, match="another width"):
+        dagger.train(settings(tmp_path / "b", "start=policy-alfworld"))
     monkeypatch.setattr(
         "trainers.alfworld.course.course", lambda *args: replace(course(*args), teacher=None)
     )
     with pytest.raises(UserError, match="no teacher"):
-        dagger.train(settings(tmp_path / "b"))
+        dagger.train(settings(tmp_path / "c"))
 
 
 def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():

@@ -49,7 +49,12 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     }  # fmt: skip
     scorer = make_scorer(**sizes).to(device)
     if settings.start:
-        scorer.load_state_dict(load_scorer(settings.start)[0].state_dict())
+        before, known = load_scorer(settings.start)
+        if known["architecture"] != sizes:
+            raise UserError(
+                f"'{settings.start}' has another width: set hidden as it has, or no start"
+            )
+        scorer.load_state_dict(before.state_dict())
     rng = random.Random(settings.seed)
     modes = sorted(course.worlds)
     held = [task for tasks in course.exams.values() for task in tasks]
