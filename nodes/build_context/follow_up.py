@@ -20,6 +20,7 @@ _THING = re.compile(
     # preposition or an auxiliary, and as the subject after a word that opens a clause
     r"|\bthat(?=\s*[?.!,])|(?:\b(?:of|with|about|for|by|from|like|is|was|does|did|if|why|how|when)\s+)that\b"
     rf"|\bones?{_AFTER_PRONOUN}"
+    rf"|\b(?:then|afterwards)(?=\s*[?.!]|$)|\b(?:at|in|on|by|since|until) that {_TIME}\b"
     r"|\bthe (?:same|other|former|latter|first|second|last)(?: ones?)?(?=[?.!]|$)"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )\bthere\b(?!\s+(?:is|are|was|were|any|a|an|no|some)\b)",
     re.IGNORECASE,
@@ -33,7 +34,8 @@ _CLAUSE = re.compile(
 )
 _CONTINUES = re.compile(
     r"^(?:and|but|so|then|also|or|what about|how about|how come)\b|^why\W*$|^why(?!\s+(?:is|are|was|"
-    r"were|do|does|did|can|could|should|would|will|has|have|had)\b)", re.IGNORECASE,
+    r"were|do|does|did|can|could|should|would|will|has|have|had)\b)|^which (?:of|is|are|was|were)\b"
+    r"|^which\b.*\b(?:is|are|was|were) (?:better|worse|(?:more|less) \w+|\w+er)\W*$", re.IGNORECASE,
 )  # fmt: skip
 _FINITE = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|may|might|must|has|have|had|"
@@ -45,6 +47,8 @@ _DEFINITE = re.compile(
     )
 )
 _ASKS_FOR = re.compile(r"(?:what|which|who|whom|whose)\b", re.IGNORECASE)
+_ASKED = r"(?i)(?:which|what|whose|how (?:many|much))\s+"
+_WHO = re.compile(r"who(?:m|se)?\b", re.IGNORECASE)
 _FRAGMENT = 4  # words of a question without a verb
 _PHRASES = 3  # that a subject has at most
 _LETTERS = 2000  # of a turn that are read
@@ -69,14 +73,8 @@ def subject(question: str, events: Sequence[Event], extract: Extractor) -> str:
     earlier = " ".join(text for _, text in turns)
     if not turns or not _points_back(question, earlier, extract):
         return ""
-    if _PERSON.search(question):
-        for kinds in (("person",), ("organisation", "thing")):  # a name of no known kind may be one
-            persons = [
-                [e.name for e in _phrases(text, extract) if e.kind in kinds] for _, text in turns
-            ]
-            if newest := next((names[0] for names in reversed(persons) if names), ""):
-                full = [name for names in persons for name in names if name.endswith(f" {newest}")]
-                return f"{[*full, newest][0]}."
+    if _PERSON.search(question) and (who := _person(turns, extract)):
+        return who
     phrases = []
     if not _THING.search(question):
         for noun in _definite(question, _phrases(question, extract)):
@@ -89,6 +87,23 @@ def subject(question: str, events: Sequence[Event], extract: Extractor) -> str:
     if _THING.search(question):  # a thing is meant, where there is one
         phrases = [e for e in phrases if e.kind != "person"] or phrases
     return _joined(phrases)
+
+
+def _person(turns: Sequence[tuple[str, str]], extract: Extractor) -> str:
+    """Return the newest person, named or, as in "Who signs it? The treasurer.", asked for."""
+    asked = [p for p, (kind, text) in enumerate(turns) if kind == "OBS" and _WHO.match(text)]
+    for kinds in (("person",), ("organisation", "thing")):  # a name of no known kind may be one
+        persons = [
+            [e.name for e in _phrases(text, extract) if e.kind in kinds] for _, text in turns
+        ]
+        newest = max((place for place, names in enumerate(persons) if names), default=-1)
+        if asked and asked[-1] > newest:
+            return _joined(_focus(turns[: asked[-1] + 2], extract))
+        if newest >= 0:
+            name = persons[newest][0]
+            full = [one for names in persons for one in names if one.endswith(f" {name}")]
+            return f"{[*full, name][0]}."
+    return ""
 
 
 def _focus(turns: Sequence[tuple[str, str]], extract: Extractor) -> list[Entity]:
@@ -119,7 +134,7 @@ def _joined(phrases: Sequence[Entity]) -> str:
 
 def _points_back(question: str, earlier: str, extract: Extractor) -> bool:
     text = question.strip()
-    names = _phrases(text, extract)
+    names = [e for e in _phrases(text, extract) if not re.match(_ASKED + re.escape(e.name), text)]
     for match in (*_PERSON.finditer(text), *_THING.finditer(text)):
         if _EXPLETIVE.search(text, max(0, match.start() - 9)) and match[0].lower() == "it":
             continue
@@ -145,6 +160,10 @@ def _has_antecedent(text: str, pronoun: re.Match[str], names: Sequence[Entity]) 
     word, before = pronoun[0].lower(), text[: pronoun.start()]
     if word in _POSSESSIVES and not text.endswith("?"):
         return bool(_content(before))
+    if word in ("its", "their"):  # "How do bats find their way?"
+        several = word == "their"
+        if any(e.name in before and e.name.endswith("s") == several for e in names):
+            return True
     clauses = [match.start() for match in _CLAUSE.finditer(before)]
     before = before[: clauses[-1]] if clauses else ""
     is_person = bool(_PERSON.fullmatch(word))
