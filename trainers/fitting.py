@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.files import write_bytes, write_json
 from stores.plots import new_plot, save_plot
 from stores.runs import mean
@@ -156,9 +156,8 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
             own = rows.read_text("utf-8") if rows.exists() else "[]"
         history: History = json.loads(own)
     except (SafetensorError, OSError, ValueError) as error:
-        problem = " ".join(str(error).split())[:80]
         raise UserError(
-            f"'{last}' is damaged ({problem}): remove the folder, the training begins anew"
+            f"'{last}' is damaged ({said(error)}): remove the folder, the training begins anew"
         ) from None
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():

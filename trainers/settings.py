@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nodes.registry import first_problem
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.runs import RunDirectory, provenance, shown_config
 from stores.traces.trajectories import file_hash
 from stores.yaml_text import read_yaml
@@ -209,7 +209,7 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
     except ValidationError as error:
         raise UserError(f"'{path}': {first_problem(error)}") from None
     except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"'{path}': {' '.join(str(error).split())}") from None
+        raise UserError(f"'{path}': {said(error)}") from None
 
 
 def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDirectory:

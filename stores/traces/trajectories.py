@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, fault
 from stores.files import write_json, write_lines
 from stores.traces import Event
 
@@ -82,7 +82,7 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
             " `stategate data trajectories`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"episode {len(found) + 1} is no exported one ({type(error).__name__}: {error})"
+        problem = f"episode {len(found) + 1} is no exported one ({fault(error)})"
         raise UserError(f"'{path}': {problem}") from None
     if not found:
         raise UserError(f"'{path}' holds no episodes")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nodes.models.decoders.backend import Backend, Document, Loss, State
-from stores.errors import UserError, needs
+from stores.errors import UserError, needs, said
 from stores.files import replacing
 from stores.home import cache
 from stores.states.documents import DocumentStates, Dtype, document_key
@@ -134,9 +134,8 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        problem = " ".join(str(error).split())[:160]
         raise UserError(
-            f"cannot load model '{model}' ({problem}): give a folder in Hugging Face form, "
+            f"cannot load model '{model}' ({said(error)}): give a folder in Hugging Face form, "
             f"a .gguf file, a reachable hub repository, or {DEFAULT}"
         ) from None
     return network, tokenizer
