@@ -161,14 +161,13 @@ def open_tables(
     what: str,
     migrations: Sequence[str],
     *,
-    name: str = "main",
     fix: str = "name another file",
     create: bool = True,
     **sqlite: Any,
 ) -> SqliteFile | PostgresTables:
     """Open the tables at ``where``, made if missing. ``sqlite`` is for :class:`SqliteFile` alone."""
     if is_database(where):
-        return PostgresTables(where, what, migrations, name=name, fix=fix, create=create)
+        return PostgresTables(where, what, migrations, name="main", fix=fix, create=create)
     return SqliteFile(where, what, migrations, fix=fix, **sqlite)
 
 

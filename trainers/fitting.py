@@ -145,17 +145,14 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
     from safetensors import SafetensorError, safe_open
 
-    last, rows = folder / "last.safetensors", folder / "history.json"
+    last = folder / "last.safetensors"
     if not last.exists():
         return []
     try:
         with safe_open(last, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            own = (file.metadata() or {}).get(_HISTORY)
-        if own is None:  # of before the history was kept with the weights
-            own = rows.read_text("utf-8") if rows.exists() else "[]"
-        history: History = json.loads(own)
-    except (SafetensorError, OSError, ValueError) as error:
+            history: History = json.loads((file.metadata() or {})[_HISTORY])
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise UserError(
             f"'{last}' is damaged ({said(error)}): remove the folder, the training begins anew"
         ) from None

@@ -61,8 +61,8 @@ class Player:
         """
         empty_rows = iter(rows)
         user = f"{self.name}/{dialogue.id}"
-        place = {"url": self._memory, "user": user}
-        own = with_memory(self.config, lambda _: place).model_dump(mode="json")
+        part = {"url": self._memory, "user": user}
+        own = with_memory(self.config, lambda _: part).model_dump(mode="json")
         context = {"context": own["context"], "memory": own["memory"]}
         self._forget(user)
         for number, session in enumerate(dialogue.sessions):
