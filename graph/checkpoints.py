@@ -18,10 +18,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
-from stores.errors import UserError, needs
+from stores.errors import UserError, needs, said
 from stores.loopback import from_environment
 from stores.sqlite import connect
-from stores.text import without_password
 
 
 class AsyncInThreads(BaseCheckpointSaver[Any]):
@@ -350,9 +349,6 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         saver.lock = nullcontext()  # type: ignore[assignment]
         saver.setup()
     except (Error, PoolTimeout) as error:
-        problem = " ".join(str(error).split())
-        raise UserError(
-            f"cannot reach the checkpoint database: {without_password(problem)}"
-        ) from None
+        raise UserError(f"cannot reach the checkpoint database: {said(error)}") from None
     checked: BaseCheckpointSaver[Any] = saver
     return checked

@@ -16,7 +16,7 @@ from langchain_core.messages import (
 )
 
 from graph.checkpoints import SqliteCheckpoints, open_saver
-from stores.errors import UserError
+from stores.errors import UserError, said
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
 
@@ -51,8 +51,7 @@ def from_plain(values: Any, name: str = "the export") -> list[BaseMessage]:
         found = [message for row in rows for message in _messages(row)]
         return _joined(found) if any(row.get("type") in _ITEMS for row in rows) else found
     except (ValueError, TypeError, KeyError, NotImplementedError, AttributeError) as error:
-        problem = " ".join(str(error).split())[:160]
-        raise UserError(f"'{name}' holds a message that nobody can read ({problem})") from None
+        raise UserError(f"'{name}' holds a message that nobody can read ({said(error)})") from None
 
 
 # Where the messages are ---------------------------------------------------------------------------

@@ -6,14 +6,12 @@ swap for one call are nodes and their settings, not files, databases or other se
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel
-
-from graph.config import PLACES, Config
-from nodes.retrieval.memory import MemoryPlace
+from graph.config import PLACES, Config, load_config
 from stores.errors import UserError
 
 #: The caller of a server without accounts: this machine's own user.
@@ -53,26 +51,30 @@ def require_no_places(overrides: Any) -> None:
             raise UserError(f"'{name}' is the server's to set, not a caller's")
 
 
-@lru_cache(maxsize=1024)
-def _changed(params: BaseModel, user: str) -> BaseModel:
-    if isinstance(params, MemoryPlace):
-        return params.model_copy(update={"user": user})
-    changes = {}
-    for name in type(params).model_fields:
-        value = getattr(params, name)
-        if isinstance(value, BaseModel):
-            new = _changed(value, user)
-            if new != value:
-                changes[name] = new
-    return params.model_copy(update=changes) if changes else params
-
-
 def for_user(config: Config, user: str) -> Config:
     """Return ``config`` with every part of long-term memory being ``user``'s."""
-    changes: dict[str, Any] = {"context": _changed(config.context, user)}
-    changes["memory"] = [_changed(params, user) for params in config.memory]
-    changes["actor"] = _changed(config.actor, user)
-    return config.model_copy(update=changes)
+    return _for_user(config.model_dump_json(), user)
+
+
+@lru_cache(maxsize=1024)
+def _for_user(config: str, user: str) -> Config:
+    return with_memory(load_config(json.loads(config)), lambda place: {**place, "user": user})
+
+
+def with_memory(config: Config, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Config:
+    """Return ``config`` with what ``change`` makes of each place of long-term memory that it names."""
+
+    def changed(values: Any) -> Any:
+        if isinstance(values, dict):
+            return {
+                key: change(value) if key == "place" and "user" in value else changed(value)
+                for key, value in values.items()
+            }
+        return [changed(value) for value in values] if isinstance(values, list) else values
+
+    values = config.model_dump(mode="json")
+    after = changed(values)
+    return config if after == values else load_config(after)
 
 
 def _named(values: Any, key: str = "") -> Iterator[tuple[str, Any]]:

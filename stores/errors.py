@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from stores.text import without_password
+from stores.text import one_line, without_password
 
 
 class UserError(Exception):
@@ -26,6 +26,16 @@ class ModelUnavailable(UserError):
 
 class MissingExtra(UserError):
     """A package of an optional part is not installed."""
+
+
+def said(error: BaseException, most: int = 160) -> str:
+    """Return what an error says on one line, without passwords; its type where it says nothing."""
+    return without_password(one_line(str(error)))[:most] or type(error).__name__
+
+
+def fault(error: BaseException, most: int = 160) -> str:
+    """Return what an error is and says, where that is more than a caller's mistake."""
+    return f"{type(error).__name__}: {said(error, most)}"
 
 
 #: Packages of optional parts whose distributions are called otherwise.

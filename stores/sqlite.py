@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, fault
 
 #: What a value raises, where it is read, that is not what its column holds.
 DAMAGE = (
@@ -121,9 +121,8 @@ def belonging(path: Path, what: str, fix: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         raise UserError(
-            f"the {what} '{path}' is damaged ({problem}): restore it from a backup, or {fix}"
+            f"the {what} '{path}' is damaged ({fault(error)}): restore it from a backup, or {fix}"
         ) from error
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.yaml_text import read_yaml
 
 
@@ -60,8 +60,7 @@ def read_list(source: str, what: str, form: str) -> list[Any]:
         text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else read_yaml(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise UserError(f"cannot read the {what} '{source}' ({problem}): give a file") from None
+        raise UserError(f"cannot read the {what} '{source}' ({said(error)}): give a file") from None
     if not isinstance(values, list):
         raise UserError(f"'{source}' is no list of {{{form}}}")
     return values

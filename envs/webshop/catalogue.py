@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, fault
 from stores.text import unbroken
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -77,8 +77,7 @@ def read_catalogue(folder: str | Path) -> Catalogue:
             products[asin] = _product(item, attributes.get(asin) or {})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             name = _first(path, PRODUCT_FILES).name
-            problem = f"{type(error).__name__}: {error}"
-            raise UserError(f"{name}: product {number} is malformed ({problem})") from None
+            raise UserError(f"{name}: product {number} is malformed ({fault(error)})") from None
     if not products:
         raise UserError(f"'{path}' holds no products")
     return Catalogue(products, human if isinstance(human, dict) else {}, digest.hexdigest())

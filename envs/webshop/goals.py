@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
-from stores.errors import UserError
+from stores.errors import UserError, fault
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
 _SHUFFLE_SEED = 233
@@ -60,9 +60,8 @@ def human_goals(
                 attributes = tuple(wish["instruction_attributes"])
                 wished, options = str(wish["instruction"]), wish["instruction_options"]
             except (KeyError, TypeError) as error:
-                problem = f"{type(error).__name__}: {error}"
                 raise UserError(
-                    f"{HUMAN_FILE}: the instructions of {product.asin} are malformed ({problem})"
+                    f"{HUMAN_FILE}: the instructions of {product.asin} are malformed ({fault(error)})"
                 ) from None
             if attributes:
                 limit, text = _limit(prices[product.asin], rng)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.memory.generated import FAMILIES, generated_text
-from stores.errors import UserError
+from stores.errors import UserError, fault
 
 #: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
 #: the generated conversations alone.
@@ -91,9 +91,7 @@ def _sample(value: Any, i: int, path: str | Path) -> Conversation:
         known = {turn.id: session.id for session in sessions for turn in session.turns}
         questions = tuple(_asked(qa, f"{name}/{n}", known) for n, qa in enumerate(value["qa"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"'{path}' sample {i} is not in LoCoMo's format ({type(error).__name__}: {error})"
-        ) from None
+        raise UserError(f"'{path}' sample {i} is not in LoCoMo's format ({fault(error)})") from None
     return Conversation(name, tuple(s for s in sessions if s.turns), questions)
 
 
@@ -162,7 +160,7 @@ def _history(value: Any, i: int, path: str | Path) -> Conversation:
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
-            f"'{path}' entry {i} is not in LongMemEval's format ({type(error).__name__}: {error})"
+            f"'{path}' entry {i} is not in LongMemEval's format ({fault(error)})"
         ) from None
     # Histories of the "oracle" file are not in order of time.
     sessions.sort(key=lambda session: session.at or 0.0)

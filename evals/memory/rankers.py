@@ -27,7 +27,7 @@ from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval, TextIndex
 from nodes.retrieval.ranking import bm25_over, cosine
 from nodes.retrieval.remember import Memory
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.memory.recall import DEFAULT, Limits, Weights
 
 _DEPTH = 50
@@ -62,8 +62,9 @@ class Ranker(BaseModel):
             values: dict[str, Any] = dict(part.split("=", 1) for part in rest.split(",") if part)
             return cls(name=name.strip(), **values)
         except (ValidationError, ValueError, TypeError) as error:
-            problem = " ".join(str(error).split())[:160]
-            raise UserError(f"write an agent as name=kind=bm25,stem=false ({problem})") from None
+            raise UserError(
+                f"write an agent as name=kind=bm25,stem=false ({said(error)})"
+            ) from None
 
     def over(self, conversation: Conversation) -> Ranking:
         """Return the ranking of this conversation's turns or sessions."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envs.qa.questions import Evidence, Question, load_questions, sample_folder
 from stores.corpus.chunking import Chunking, Passage, bears
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.runs import read_rows
 
 
@@ -54,9 +54,8 @@ def load_set(source: str) -> QuestionSet:
             key: [_question(row, key, chunks) for row in rows] for key, chunks in sets.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = " ".join(str(error).split())
         raise UserError(
-            f"'{source}' is no question set ({problem}): it needs corpus/, evaluation_dataset.json "
+            f"'{source}' is no question set ({said(error)}): it needs corpus/, evaluation_dataset.json "
             "and reference_chunks_*.jsonl"
         ) from None
     if not questions or not (folder / "corpus").is_dir():

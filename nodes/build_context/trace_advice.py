@@ -29,6 +29,7 @@ from nodes.retrieval.ranking import rerank_at, rerank_locally
 from stores.bank.places import bank_place
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
+from stores.errors import said
 from stores.text import words_of
 from stores.tokens import truncate
 
@@ -149,7 +150,7 @@ class TraceAdvisor:
                     scores = rerank_locally(params.rerank_model, question, texts)
                 hits = [hits[i] for i in sorted(range(len(hits)), key=lambda i: (-scores[i], i))]
             except asking_problems() as error:
-                notes.append(f"rerank: {_brief(error)}, ordered by score")
+                notes.append(f"rerank: {said(error)}, ordered by score")
         if params.pick == "random":
             return self._any(question)
         return hits if any(hit.row.data.get("lessons") for hit in hits) else hits[: params.traces]
@@ -213,7 +214,7 @@ class TraceAdvisor:
             messages = [SystemMessage(system), HumanMessage(asked)]
             return ask(self._resources.llm, messages, schema)
         except asking_problems() as error:
-            notes.append(f"{step}: {_brief(error)}")
+            notes.append(f"{step}: {said(error)}")
             return None
 
 
@@ -228,7 +229,3 @@ def _attempt(hit: Hit) -> str:
     moves = ", then ".join(data.get("plan", ()))
     worth = "succeeded" if data.get("correct") else f"earned {data.get('reward', 0):.2f}"
     return f"A like task ({question}) {worth} by: {moves}."
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__

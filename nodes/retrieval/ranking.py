@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from envs.webshop.bm25 import stem
 from nodes.protocols import Embedder
 from stores.corpus.lexical import Lexical, stop_words
-from stores.errors import ModelUnavailable, UserError, needs
+from stores.errors import ModelUnavailable, UserError, needs, said
 from stores.loopback import on_loopback
 
 Scores = NDArray[np.float64]
@@ -184,5 +184,4 @@ def _cross_encoder(model: str) -> Any:
     try:
         return CrossEncoder(model, device="cpu")
     except (OSError, ValueError) as error:
-        problem = " ".join(str(error).split())[:160]
-        raise UserError(f"cannot load the cross-encoder '{model}' ({problem})") from None
+        raise UserError(f"cannot load the cross-encoder '{model}' ({said(error)})") from None

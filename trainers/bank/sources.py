@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nodes.experience.episode import Episode, Step, from_events, parse_action
+from nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
 from stores.errors import UserError
 from stores.traces.store import TraceStore
 from stores.traces.trajectories import events_of
@@ -112,12 +112,6 @@ def _exported(record: Mapping[str, Any], source: str) -> Episode:
         task_id=task_name(record.get("task") or {}),
         source=source,
     )
-
-
-def task_name(task: Mapping[str, Any]) -> str:
-    """Return a name that attempts at one task share, such as ``webshop/goal=3`` ("" if unknown)."""
-    facts = [f"{key}={value}" for key, value in sorted(task.items()) if key != "env"]
-    return f"{task.get('env', 'task')}/{','.join(facts)}" if facts else ""
 
 
 def _reference(record: Mapping[str, Any], source: str) -> Episode:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.webshop.pages import SEARCH
-from stores.errors import UserError
+from stores.errors import UserError, fault
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory
 
@@ -163,5 +163,4 @@ def convert(form: str, source: Path) -> list[Trajectory]:
             return [t for file in files for t in from_react(_lines(file))]
         return [from_human(file.stem, _lines(file)) for file in files]
     except (KeyError, IndexError, TypeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UserError(f"'{source}' is not of the form '{form}' ({problem})") from None
+        raise UserError(f"'{source}' is not of the form '{form}' ({fault(error)})") from None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import yaml
 
 from nodes.protocols import Params
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.yaml_text import read_yaml
 
 Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
@@ -78,8 +78,7 @@ def meant(field: Field, raw: Any) -> Any:
         try:
             return read_yaml(raw) if isinstance(raw, str) and raw.strip() else None
         except yaml.YAMLError as error:
-            problem = " ".join(str(error).split())[:120]
-            raise UserError(f"{field.name}: this is no YAML ({problem})") from None
+            raise UserError(f"{field.name}: this is no YAML ({said(error)})") from None
     if field.control == "integer" and isinstance(raw, float) and raw.is_integer():
         return int(raw)
     return None if field.control == "text" and raw == "" and field.nullable else raw

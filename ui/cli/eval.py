@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from evals.bench.app import bench_app
+from ui.cli.bench import bench_app
 from ui.cli.evaluating import WORKERS, Run, evaluation, names
 from ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stores.text import one_line
+from stores.text import day_of, one_line
 from ui.cli.output import JsonFile, command_group, console, opt, say, write_json, wrote
 
 if TYPE_CHECKING:
@@ -131,15 +131,13 @@ def timeline(
         value = f"{'not ' if row['negated'] else ''}{row['value']}"
         value += " (unverified)" if row["trust"] < TRUSTED else ""
         until = (
-            "holds" if row["valid_to"] is None else f"{_day(row['valid_to'])} ({row['closed_by']})"
+            "holds"
+            if row["valid_to"] is None
+            else f"{day_of(row['valid_to'])} ({row['closed_by']})"
         )
-        cells = [row["subject"], row["relation"], value, _day(row["valid_from"]), until]
+        cells = [row["subject"], row["relation"], value, day_of(row["valid_from"]), until]
         table.add_row(*(escape(cell) for cell in (*cells, str(row["fact_id"]))))
     console().print(table)
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 @memory_app.command()
@@ -308,8 +306,7 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
         where = f"; from {', '.join(turns[:_TURNS])}{more}" if turns else ""
         until = ""
         if fact.valid_to is not None:
-            ended = time.strftime("%Y-%m-%d", time.gmtime(fact.valid_to))
-            until = f", until {ended} (fact {fact.closed_by})"
+            until = f", until {day_of(fact.valid_to)} (fact {fact.closed_by})"
         trust = f", {fact.source}, trust {fact.trust:.1f}"
         seen = f"salience {fact.salience:.2f}, seen {fact.times}×"
         about = f"{day}, {seen}{score}{also}{until}{trust}{where}"
