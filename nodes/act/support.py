@@ -118,7 +118,7 @@ def quotables(context: BuiltContext) -> list[Quotable]:
 def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each sentence of a passage, item of a list or row of a table, and the heading above it.
 
-    A row is told with its columns' names: "boat: canoe; price: 6".
+    A row is told with its columns' names: "boat: canoe; metres: 6".
     """
     heading, columns = "", list[str]()
     for block in blocks:

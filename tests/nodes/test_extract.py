@@ -133,5 +133,7 @@ def test_lines_of_a_plain_list_are_quoted_one_by_one_and_wrapped_lines_together(
     title, blocks = unquoted_blocks(
         quote(1, "", "Key: third flowerpot\nBin: Tuesday\n\nA " + "long " * 12 + "\nline")
     )
-    assert title == "" and blocks[:2] == ["Key: third flowerpot", "Bin: Tuesday"]
-    assert len(blocks) == 3 and blocks[2].endswith("long line")
+    assert title == ""
+    assert blocks[:2] == ["Key: third flowerpot", "Bin: Tuesday"]
+    assert len(blocks) == 3
+    assert blocks[2].endswith("long line")
