@@ -38,6 +38,25 @@ def fault(error: BaseException, most: int = 160) -> str:
     return f"{type(error).__name__}: {said(error, most)}"
 
 
+#: What reading raises where something is not there, damaged, or made of something else.
+UNREADABLE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
+)  # fmt: skip
+
+
+@contextmanager
+def telling(
+    what: str, fix: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = UNREADABLE
+) -> Iterator[None]:
+    """Turn errors of ``kinds`` into one line, a ``UserError``: what failed (why): how to mend it."""
+    try:
+        yield
+    except kinds as error:
+        is_bare = isinstance(error, LookupError | TypeError | AttributeError)
+        why = fault(error) if is_bare else getattr(error, "strerror", None) or said(error)
+        raise UserError(f"{what} ({why}){f': {fix}' if fix else ''}") from error
+
+
 #: Packages of optional parts whose distributions are called otherwise.
 _CALLED = {
     "bs4": "beautifulsoup4", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier",

@@ -15,7 +15,7 @@ from typing import Any
 
 from envs.webshop.catalogue import HUMAN_FILE
 from stores.assets.downloads import SourceError, download, progress, sha256
-from stores.errors import UserError
+from stores.errors import UserError, telling
 from stores.files import write_json
 
 MANIFEST = "manifest.json"
@@ -145,10 +145,8 @@ def _install(folder: Path, partial: Path, records: list[FileRecord], origin: str
 
 def _check_content(path: Path, file: DataFile) -> None:
     """Raise ``UserError`` unless ``path`` is JSON with the fields that the world reads."""
-    try:
+    with telling(f"{path} is not valid JSON", "give an undamaged copy"):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON ({error}): give an undamaged copy") from error
     if problem := _problem(content, file.name):
         raise UserError(f"{path}: {problem}; is this WebShop's {file.name}?")
 
