@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 from stores.files import replacing
 from stores.home import DATA, home
 from stores.shared_backup import fetch, put_back, require_room
@@ -117,7 +117,7 @@ def _is_database(file: Path) -> bool:
 
 def _copy_database(source: Path, target: Path) -> None:
     with (
-        telling(f"cannot back up '{source.name}'", "mend or remove it", sqlite3.Error),
+        told_as(f"cannot back up '{source.name}'", "mend or remove it", sqlite3.Error),
         closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
         closing(sqlite3.connect(target)) as new,
     ):

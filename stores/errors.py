@@ -21,7 +21,7 @@ class UserError(Exception):
 
 
 class ModelUnavailable(UserError):
-    """The language model's server did not answer; worth retrying, then worth telling."""
+    """The language model's server did not answer; worth retrying, then worth told_as."""
 
 
 class MissingExtra(UserError):
@@ -45,7 +45,7 @@ UNREADABLE = (
 
 
 @contextmanager
-def telling(
+def told_as(
     what: str, fix: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = UNREADABLE
 ) -> Iterator[None]:
     """Turn errors of ``kinds`` into one line, a ``UserError``: what failed (why): how to mend it."""

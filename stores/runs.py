@@ -27,7 +27,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 from stores.files import strict, write_bytes, write_json, write_text
 from stores.text import without_password
 
@@ -51,7 +51,7 @@ class RunDirectory:
     def __init__(self, folder: str | Path, args: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         self._args = self.folder / "args.json"
-        with telling(f"cannot keep a run in '{folder}'", "name a new folder"):
+        with told_as(f"cannot keep a run in '{folder}'", "name a new folder"):
             if self._args.exists():
                 _same(json.loads(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
             elif self.folder.exists() and any(p.suffix != ".part" for p in self.folder.iterdir()):

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from stores.corpus.vectors import Vectors, collections, is_server
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 from stores.files import write_lines
 from stores.text import without_password
 
@@ -112,7 +112,7 @@ def _require_empty(url: str) -> None:
         " where table_schema not in ('pg_catalog', 'information_schema') limit 1"
     )
     with (
-        telling(f"cannot reach the database of {POSTGRES}", kinds=psycopg.Error),
+        told_as(f"cannot reach the database of {POSTGRES}", kinds=psycopg.Error),
         psycopg.connect(url, connect_timeout=10) as db,
     ):
         there = db.execute(query).fetchone()

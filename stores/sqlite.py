@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 
 #: What a value raises, where it is read, that is not what its column holds.
 DAMAGE = (
@@ -117,7 +117,7 @@ def compact(path: Path) -> None:
 
 def belonging(path: Path, what: str, fix: str) -> AbstractContextManager[None]:
     """Turn what reading damaged rows raises into one line, a ``UserError``."""
-    return telling(f"the {what} '{path}' is damaged", f"restore it from a backup, or {fix}", DAMAGE)
+    return told_as(f"the {what} '{path}' is damaged", f"restore it from a backup, or {fix}", DAMAGE)
 
 
 class SqliteFile:
@@ -214,4 +214,4 @@ class SqliteFile:
 
     def _errors(self) -> AbstractContextManager[None]:
         what, fix = self._words
-        return telling(f"cannot use the {what} '{self.path}'", fix, sqlite3.Error)
+        return told_as(f"cannot use the {what} '{self.path}'", fix, sqlite3.Error)

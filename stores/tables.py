@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, needs, telling
+from stores.errors import UserError, needs, told_as
 from stores.loopback import from_environment
 from stores.sqlite import SqliteFile, belonging
 from stores.text import storable, without_password
@@ -99,7 +99,7 @@ class PostgresTables:
             from psycopg_pool import PoolTimeout
         what, fix = self._words
         with (
-            telling(f"cannot use the {what} '{self.path}'", fix, (psycopg.Error, PoolTimeout)),
+            told_as(f"cannot use the {what} '{self.path}'", fix, (psycopg.Error, PoolTimeout)),
             _pool(self._url, os.getpid()).connection() as db,
             db.transaction(),
         ):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stores.assets.downloads import progress, sha256
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 from stores.sqlite import SqliteFile
 
 GAME = "game.tw-pddl"
@@ -120,7 +120,7 @@ class _Folder:
         (root, short), place = self._where[name]
         if isinstance(place, str):
             return _from_archive(place, root, short)
-        with telling(f"cannot read '{place}'", "give an undamaged copy"):
+        with told_as(f"cannot read '{place}'", "give an undamaged copy"):
             return place.read_text(encoding="utf-8")
 
 
@@ -174,7 +174,7 @@ def _indexed(path: Path) -> list[tuple[str, str]]:
 
 
 def _hash(path: Path) -> str:
-    with telling(f"cannot read '{path}'"):
+    with told_as(f"cannot read '{path}'"):
         return _hash_of(path, path.stat().st_size, path.stat().st_mtime_ns)
 
 
@@ -186,7 +186,7 @@ def _hash_of(path: Path, size: int, changed: int) -> str:
 def _read_through(store: SqliteFile, path: Path, key: str) -> None:
     dictionary = b""
     with store.transaction() as db, progress(path.stat().st_size, f"reading {path.name}") as bar:
-        with telling(f"cannot read '{path}'", "give an undamaged copy", kinds=_DAMAGES):
+        with told_as(f"cannot read '{path}'", "give an undamaged copy", kinds=_DAMAGES):
             for member, body in _members(path):
                 parts = member.split("/")[:-1]
                 if len(parts) < 3 or _LEFT_OUT.search(member) or not _is_solvable(body[-4096:]):

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from envs.alfworld.logic import State
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 
 NOT = "not_"  # before a predicate: the fact was true once, and a step made it false
 _DEPTH = 40  # rules within rules
@@ -285,7 +285,7 @@ def _skip(text: str, place: int) -> int:
 
 @lru_cache(maxsize=256)
 def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
-    with telling("the game's grammar has rules that cannot be read"):
+    with told_as("the game's grammar has rules that cannot be read"):
         data = json.loads(text)
         return {
             name: tuple(

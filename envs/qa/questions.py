@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from stores.errors import UNREADABLE, UserError, telling
+from stores.errors import UNREADABLE, UserError, told_as
 from stores.yaml_text import read_yaml
 
 
@@ -57,7 +57,7 @@ def read_list(source: str, what: str, form: str) -> list[Any]:
     path = Path(str(files("envs.qa.sample"))) / f"{what}.yaml"
     path = path if source == "sample" else Path(source).expanduser()
     kinds = (*UNREADABLE, yaml.YAMLError)
-    with telling(f"cannot read the {what} '{source}'", "give a file", kinds):
+    with told_as(f"cannot read the {what} '{source}'", "give a file", kinds):
         text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else read_yaml(text)
     if not isinstance(values, list):
@@ -111,7 +111,7 @@ def load_dialogues(source: str = "sample") -> list[Dialogue]:
 
 
 def _dialogue(value: Any, i: int, source: str) -> Dialogue:
-    with telling(f"'{source}' dialogue {i} is not {{id, sessions}}"):
+    with told_as(f"'{source}' dialogue {i} is not {{id, sessions}}"):
         sessions = tuple(tuple(_turn(t) for t in session) for session in value["sessions"])
         return Dialogue(str(value["id"]), sessions)
 

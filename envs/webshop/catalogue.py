@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, fault, telling
+from stores.errors import UserError, fault, told_as
 from stores.text import unbroken
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -91,7 +91,7 @@ def _first(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _read(path: Path, digest: Any) -> Any:
-    with telling(f"cannot read '{path}'", "fetch it again"):
+    with told_as(f"cannot read '{path}'", "fetch it again"):
         raw = path.read_bytes()
         digest.update(raw)
         return json.loads(raw)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envs.protocols import Observation, World
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 from stores.runs import read_rows
 
 Outcome = Literal["all", "success", "partial", "failed", "errors"]
@@ -66,7 +66,7 @@ def read_run(folder: str | Path) -> Run:
     path = Path(folder).expanduser()
     if not (path / _ARGS).is_file():
         raise UserError(f"'{folder}' is no run directory: it has no {_ARGS}")
-    with telling(f"cannot read the run '{folder}'"):
+    with told_as(f"cannot read the run '{folder}'"):
         args = json.loads((path / _ARGS).read_text(encoding="utf-8"))
         ended = (path / _SUMMARY).is_file()
         summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}

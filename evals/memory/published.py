@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.memory.generated import FAMILIES, generated_text
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 
 #: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
 #: the generated conversations alone.
@@ -83,7 +83,7 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
 
 def _sample(value: Any, i: int, path: str | Path) -> Conversation:
-    with telling(f"'{path}' sample {i} is not in LoCoMo's format"):
+    with told_as(f"'{path}' sample {i} is not in LoCoMo's format"):
         name = str(value.get("sample_id", i))
         spoken = value["conversation"]
         numbers = sorted(int(m[1]) for key in spoken if (m := _SESSION.fullmatch(key)))
@@ -133,7 +133,7 @@ def read_longmemeval(path: str | Path) -> list[Conversation]:
 
 
 def _history(value: Any, i: int, path: str | Path) -> Conversation:
-    with telling(f"'{path}' entry {i} is not in LongMemEval's format"):
+    with told_as(f"'{path}' entry {i} is not in LongMemEval's format"):
         name = str(value["question_id"])
         ids = [str(id_) for id_ in value["haystack_session_ids"]]
         dates = [moment(str(date)) for date in value["haystack_dates"]]
@@ -165,12 +165,12 @@ def text_of(path: str | Path) -> str:
     """Return the text of a file, or of a family of generated conversations by its name."""
     if str(path) in FAMILIES:
         return generated_text(str(path))
-    with telling(f"cannot read '{path}'", "name the published JSON file"):
+    with told_as(f"cannot read '{path}'", "name the published JSON file"):
         return Path(path).expanduser().read_text(encoding="utf-8")
 
 
 def _list(path: str | Path) -> Sequence[Any]:
-    with telling(f"cannot read '{path}'", "name the published JSON file"):
+    with told_as(f"cannot read '{path}'", "name the published JSON file"):
         values = json.loads(text_of(path))
     if not isinstance(values, list) or not values:
         raise UserError(f"'{path}' is no list of conversations: name the published JSON file")

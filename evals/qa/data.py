@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envs.qa.questions import Evidence, Question, load_questions, sample_folder
 from stores.corpus.chunking import Chunking, Passage, bears
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 from stores.runs import read_rows
 
 
@@ -42,7 +42,7 @@ def load_set(source: str) -> QuestionSet:
     folder = Path(source).expanduser()
     path = folder / "evaluation_dataset.json"
     chunk_files = sorted(folder.glob("reference_chunks_*.jsonl"))
-    with telling(
+    with told_as(
         f"'{source}' is no question set",
         "it needs corpus/, evaluation_dataset.json and reference_chunks_*.jsonl",
     ):

@@ -18,7 +18,7 @@ import numpy as np
 
 from nodes.models.decoders.backend import Document
 from nodes.retrieval.ranking import bm25_over
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 Split = Literal["dev", "test"]
@@ -67,7 +67,7 @@ def load_questions(
         path = folder / f"{name}.{split}.jsonl.gz"
         if not path.is_file():
             raise UserError(f"no file {path.name} in '{folder.name}': known are {DATASETS}")
-        with telling(f"{path.name} is damaged", "fetch it again"):
+        with told_as(f"{path.name} is damaged", "fetch it again"):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 rows = [json.loads(line) for line in lines][:limit]
             columns.append(

@@ -31,7 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from stores.errors import ModelUnavailable, UserError, needs, telling
+from stores.errors import ModelUnavailable, UserError, needs, told_as
 from stores.files import write_json
 from stores.workers import shared_folder
 
@@ -257,7 +257,7 @@ def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
     if port:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with telling(f"cannot listen on port {port}", "set llm.port=0 for a free one"):
+            with told_as(f"cannot listen on port {port}", "set llm.port=0 for a free one"):
                 probe.bind(("127.0.0.1", port))
 
 

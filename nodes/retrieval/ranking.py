@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from envs.webshop.bm25 import stem
 from nodes.protocols import Embedder
 from stores.corpus.lexical import Lexical, stop_words
-from stores.errors import ModelUnavailable, UserError, needs, telling
+from stores.errors import ModelUnavailable, UserError, needs, told_as
 from stores.loopback import on_loopback
 
 Scores = NDArray[np.float64]
@@ -181,5 +181,5 @@ def _cross_encoder(model: str) -> Any:
     with needs("local"):
         from sentence_transformers import CrossEncoder
 
-    with telling(f"cannot load the cross-encoder '{model}'", kinds=(OSError, ValueError)):
+    with told_as(f"cannot load the cross-encoder '{model}'", kinds=(OSError, ValueError)):
         return CrossEncoder(model, device="cpu")

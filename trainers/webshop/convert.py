@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.webshop.pages import SEARCH
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory
 
@@ -143,7 +143,7 @@ def _human_action(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    with telling(f"cannot read JSON lines from '{path}'"):
+    with told_as(f"cannot read JSON lines from '{path}'"):
         return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
 
 
@@ -154,7 +154,7 @@ def convert(form: str, source: Path) -> list[Trajectory]:
     files = sorted(source.glob("*.jsonl")) if source.is_dir() else [source]
     if not files:
         raise UserError(f"'{source}' holds no .jsonl file")
-    with telling(f"'{source}' is not of the form '{form}'"):
+    with told_as(f"'{source}' is not of the form '{form}'"):
         if form == "react":
             return [t for file in files for t in from_react(_lines(file))]
         return [from_human(file.stem, _lines(file)) for file in files]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from stores import files
-from stores.errors import UserError, telling
+from stores.errors import UserError, told_as
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,7 +116,7 @@ def check_target(target: str | None) -> None:
     path = Path(target).expanduser()
     if path.is_dir():
         raise UserError(f"cannot write '{target}': it is a folder, name a file")
-    with telling(f"cannot write '{target}'", "name another file"):
+    with told_as(f"cannot write '{target}'", "name another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
 
