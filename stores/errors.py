@@ -21,7 +21,7 @@ class UserError(Exception):
 
 
 class ModelUnavailable(UserError):
-    """The language model's server did not answer; worth retrying, then worth telling."""
+    """The language model's server did not answer; worth retrying, then worth told_as."""
 
 
 class MissingExtra(UserError):
@@ -36,6 +36,25 @@ def said(error: BaseException, most: int = 160) -> str:
 def fault(error: BaseException, most: int = 160) -> str:
     """Return what an error is and says, where that is more than a caller's mistake."""
     return f"{type(error).__name__}: {said(error, most)}"
+
+
+#: What reading raises where something is not there, damaged, or made of something else.
+UNREADABLE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
+)  # fmt: skip
+
+
+@contextmanager
+def told_as(
+    what: str, fix: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = UNREADABLE
+) -> Iterator[None]:
+    """Turn errors of ``kinds`` into one line, a ``UserError``: what failed (why): how to mend it."""
+    try:
+        yield
+    except kinds as error:
+        is_bare = isinstance(error, LookupError | TypeError | AttributeError)
+        why = fault(error) if is_bare else getattr(error, "strerror", None) or said(error)
+        raise UserError(f"{what} ({why}){f': {fix}' if fix else ''}") from error
 
 
 #: Packages of optional parts whose distributions are called otherwise.

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, fault
+from stores.errors import UserError, told_as
 
 #: What a value raises, where it is read, that is not what its column holds.
 DAMAGE = (
@@ -115,15 +115,9 @@ def compact(path: Path) -> None:
         db.close()
 
 
-@contextmanager
-def belonging(path: Path, what: str, fix: str) -> Iterator[None]:
+def belonging(path: Path, what: str, fix: str) -> AbstractContextManager[None]:
     """Turn what reading damaged rows raises into one line, a ``UserError``."""
-    try:
-        yield
-    except DAMAGE as error:
-        raise UserError(
-            f"the {what} '{path}' is damaged ({fault(error)}): restore it from a backup, or {fix}"
-        ) from error
+    return told_as(f"the {what} '{path}' is damaged", f"restore it from a backup, or {fix}", DAMAGE)
 
 
 class SqliteFile:
@@ -218,10 +212,6 @@ class SqliteFile:
             raise sqlite3.DatabaseError("another program's database")
         return version
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            what, fix = self._words
-            raise UserError(f"cannot use the {what} '{self.path}' ({error}): {fix}") from None
+    def _errors(self) -> AbstractContextManager[None]:
+        what, fix = self._words
+        return told_as(f"cannot use the {what} '{self.path}'", fix, sqlite3.Error)

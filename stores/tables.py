@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, needs, said
+from stores.errors import UserError, needs, told_as
 from stores.loopback import from_environment
 from stores.sqlite import SqliteFile, belonging
 from stores.text import storable, without_password
@@ -97,13 +97,14 @@ class PostgresTables:
         with needs("postgres"):
             import psycopg
             from psycopg_pool import PoolTimeout
-        try:
-            with _pool(self._url, os.getpid()).connection() as db, db.transaction():
-                db.execute(f'set local search_path to "{self._schema}"')
-                yield Link(db)
-        except (psycopg.Error, PoolTimeout) as error:
-            what, fix = self._words
-            raise UserError(f"cannot use the {what} '{self.path}' ({said(error)}): {fix}") from None
+        what, fix = self._words
+        with (
+            told_as(f"cannot use the {what} '{self.path}'", fix, (psycopg.Error, PoolTimeout)),
+            _pool(self._url, os.getpid()).connection() as db,
+            db.transaction(),
+        ):
+            db.execute(f'set local search_path to "{self._schema}"')
+            yield Link(db)
 
     def _migrate(self, migrations: Sequence[str], create: bool) -> None:
         with self.transaction() as db:

@@ -36,7 +36,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stores.errors import UserError, fault, needs, said
+from stores.errors import UserError, fault, needs, said, told_as
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.
@@ -368,12 +368,8 @@ def _require_there(address: str) -> None:
 
 
 def _packed(start: Start) -> bytes:
-    try:
+    with told_as("this cannot be given to workers", "leave --workers out", kinds=Exception):
         return pickle.dumps(start)
-    except Exception as error:
-        raise UserError(
-            f"this cannot be given to workers ({fault(error)}): leave --workers out"
-        ) from None
 
 
 @contextlib.contextmanager

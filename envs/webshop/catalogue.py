@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, fault
+from stores.errors import UserError, fault, told_as
 from stores.text import unbroken
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -91,12 +91,10 @@ def _first(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _read(path: Path, digest: Any) -> Any:
-    try:
+    with told_as(f"cannot read '{path}'", "fetch it again"):
         raw = path.read_bytes()
         digest.update(raw)
         return json.loads(raw)
-    except (ValueError, OSError) as error:
-        raise UserError(f"cannot read '{path}' ({error}): fetch it again") from None
 
 
 def _product(item: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from envs.webshop.catalogue import HUMAN_FILE
-from stores.assets.downloads import SourceError, download, progress, sha256
-from stores.errors import UserError
+from stores.assets.downloads import fetch_published, sha256
+from stores.errors import UserError, told_as
 from stores.files import write_json
 
 MANIFEST = "manifest.json"
@@ -72,7 +72,7 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
             raise UserError(
                 f"{source} has no {', '.join(missing)}: give the folder with them as --from FOLDER"
             )
-    try:
+    with told_as(f"cannot write WebShop's data to {folder}", kinds=OSError):
         partial.mkdir(parents=True, exist_ok=True)
         try:
             records = [_brought(file, folder, partial, source) for file in files]
@@ -83,10 +83,6 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
             else:
                 with suppress(OSError):
                     partial.rmdir()  # where nothing is left to resume
-    except OSError as error:
-        raise UserError(
-            f"cannot write WebShop's data to {folder}: {error.strerror or error}"
-        ) from error
     return records
 
 
@@ -115,15 +111,7 @@ def _brought(file: DataFile, folder: Path, partial: Path, source: Path | None) -
 
 
 def _download(file: DataFile, target: Path) -> None:
-    try:
-        with progress(file.size, f"fetching {file.name}") as bar:
-            address = _ADDRESS.format(id=file.drive_id)
-            download(address, target, file.size, bar.update, patience=30)
-    except SourceError as error:
-        raise UserError(
-            f"could not download WebShop's {file.name}: {error}; connect to the network, or copy "
-            "local files with `stategate data webshop --from FOLDER`"
-        ) from error
+    fetch_published(_ADDRESS.format(id=file.drive_id), target, file.size, "webshop")
     found = sha256(target)
     if found != file.sha256:
         target.unlink()
@@ -145,10 +133,8 @@ def _install(folder: Path, partial: Path, records: list[FileRecord], origin: str
 
 def _check_content(path: Path, file: DataFile) -> None:
     """Raise ``UserError`` unless ``path`` is JSON with the fields that the world reads."""
-    try:
+    with told_as(f"{path} is not valid JSON", "give an undamaged copy"):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON ({error}): give an undamaged copy") from error
     if problem := _problem(content, file.name):
         raise UserError(f"{path}: {problem}; is this WebShop's {file.name}?")
 

@@ -44,7 +44,8 @@ def seek(context: BuiltContext, step: int) -> Decision:
     """Choose among the readable commands."""
     found = ASKED.search(context.part("instruction", "question"))
     instruction = found[1] if found else ""
-    known = knowledge_of(_events(context), _page(context), context.actions)
+    page = " ".join(piece.text.strip() for piece in context.pieces if piece.kind == "said")
+    known = knowledge_of(_events(context), page, context.actions)
     for place in _marked(context):
         known.seen.setdefault(place, [])
         known.tried.setdefault(f"go to {place}", 1)
@@ -95,10 +96,6 @@ def _remembered(context: BuiltContext, instruction: str) -> dict[str, float]:
             for name, worth in ((found["place"], weight), (kind_of(found["place"]), weight / 2)):
                 likely[name] = max(likely.get(name, 0.0), worth)
     return likely
-
-
-def _page(context: BuiltContext) -> str:
-    return " ".join(piece.text.strip() for piece in context.pieces if piece.kind == "said")
 
 
 def _marked(context: BuiltContext) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.traces.store import TraceStore
 from stores.traces.trajectories import events_of
 
@@ -50,10 +50,8 @@ def read_episodes(
 
 
 def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
-    try:
+    with told_as(f"cannot read '{path}'"):
         raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None
     is_database = raw.startswith(b"SQLite format 3")
     records = _rows(path) if is_database else _records(raw.decode("utf-8", "replace"))
     if not raw.strip():

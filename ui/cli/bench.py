@@ -163,7 +163,12 @@ def sessions(
     from evals.bench.serving import session_parts
 
     parts = session_parts(count, turns, seconds, _url(db))
-    settings = {"sessions": count, "turns": turns, "seconds": seconds, "db": _named(db)}
+    settings: dict[str, Any] = {
+        "sessions": count,
+        "turns": turns,
+        "seconds": seconds,
+        "db": _named(db),
+    }
     return _measured("sessions", parts, run, **settings)
 
 
