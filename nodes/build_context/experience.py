@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from langchain_core.messages import HumanMessage
 from pydantic import Field, model_validator
 
 from nodes.build_context.assemble import cut_line
@@ -102,11 +101,7 @@ class ExperienceBuilder:
         room = min(self._params.advice_tokens, request.budget // _SHARE)
         pieces = _pieces(advice, room) if advice is not None else []
         spent = sum(piece.tokens_after for piece in pieces)
-        built = self._inner(replace(request, budget=request.budget - spent))
-        text = "".join(piece.text for piece in pieces)
-        messages = (*built.messages, HumanMessage(text)) if spent else built.messages
-        whole = (*built.pieces, *pieces)
-        return BuiltContext(messages, whole, built.tokens + spent, built.over_budget)
+        return self._inner(replace(request, budget=request.budget - spent)).plus(pieces)
 
 
 def _pieces(advice: Advice, room: int) -> list[Piece]:
