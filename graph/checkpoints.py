@@ -105,7 +105,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
         """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
-        with _told_as(), super().cursor(transaction) as cursor:
+        with _failures(), super().cursor(transaction) as cursor:
             yield cursor
 
     def get_next_version(self, current: Any, channel: None) -> Any:
@@ -161,7 +161,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     @contextmanager
     def _writing(self, config: RunnableConfig) -> Iterator[Parts]:
         """Hold a write transaction, which LangGraph's own method then commits."""
-        with self.lock, _told_as():
+        with self.lock, _failures():
             self.setup()
             if not self.conn.in_transaction:
                 self.conn.execute("begin immediate")
@@ -188,7 +188,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
 
 
 #: Tells of a full disk or a damaged file in one line, as every store does.
-_told_as = partial(
+_failures = partial(
     told_as, "cannot use the checkpoints", "make room, or name another file", sqlite3.Error
 )
 
@@ -275,7 +275,7 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         get_delta_channel_history = BaseCheckpointSaver.get_delta_channel_history
 
         def get_next_version(self, current: Any, channel: None) -> str:
-            """Count versions in 10 characters, the last four told_as forks apart.
+            """Count versions in 10 characters, the last four telling forks apart.
 
             The package's 50 stand in each checkpoint once for every channel; they, and the 13 of
             before, sort before these.

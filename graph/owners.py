@@ -6,12 +6,13 @@ swap for one call are nodes and their settings, not files, databases or other se
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
-from graph.config import PLACES, Config, load_config
+from pydantic import BaseModel
+
+from graph.config import PLACES, Config
+from nodes.retrieval.memory import MemoryPlace
 from stores.errors import UserError
 
 #: The caller of a server without accounts: this machine's own user.
@@ -53,28 +54,26 @@ def require_no_places(overrides: Any) -> None:
 
 def for_user(config: Config, user: str) -> Config:
     """Return ``config`` with every part of long-term memory being ``user``'s."""
-    return _for_user(config.model_dump_json(), user)
+    return with_memory(config, lambda place: place.model_copy(update={"user": user}))
 
 
-@lru_cache(maxsize=1024)
-def _for_user(config: str, user: str) -> Config:
-    return with_memory(load_config(json.loads(config)), lambda place: {**place, "user": user})
-
-
-def with_memory(config: Config, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Config:
+def with_memory(config: Config, change: Callable[[MemoryPlace], MemoryPlace]) -> Config:
     """Return ``config`` with what ``change`` makes of each place of long-term memory that it names."""
 
-    def changed(values: Any) -> Any:
-        if isinstance(values, dict):
-            return {
-                key: change(value) if key == "place" and "user" in value else changed(value)
-                for key, value in values.items()
-            }
-        return [changed(value) for value in values] if isinstance(values, list) else values
+    def changed(value: Any) -> Any:
+        if isinstance(value, MemoryPlace):
+            return change(value)
+        if isinstance(value, list | tuple):
+            return type(value)(changed(one) for one in value)
+        if not isinstance(value, BaseModel):
+            return value
+        before = {name: getattr(value, name) for name in type(value).model_fields}
+        after = {name: changed(one) for name, one in before.items()}
+        new = {name: one for name, one in after.items() if one != before[name]}
+        return value.model_copy(update=new) if new else value
 
-    values = config.model_dump(mode="json")
-    after = changed(values)
-    return config if after == values else load_config(after)
+    after: Config = changed(config)
+    return after
 
 
 def _named(values: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -21,7 +21,7 @@ class UserError(Exception):
 
 
 class ModelUnavailable(UserError):
-    """The language model's server did not answer; worth retrying, then worth told_as."""
+    """The language model's server did not answer; worth retrying, then worth telling."""
 
 
 class MissingExtra(UserError):

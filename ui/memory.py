@@ -29,7 +29,7 @@ def of_user(config: Config, user: str | None) -> Config:
 
 def with_users(config: Config, user_of: Callable[[str | None], str | None]) -> Config:
     """Return ``config`` with whoever ``user_of`` says in place of each memory's user."""
-    return with_memory(config, lambda place: {**place, "user": user_of(place["user"])})
+    return with_memory(config, lambda place: place.model_copy(update={"user": user_of(place.user)}))
 
 
 def thread_of(config: Config, thread: str) -> str:

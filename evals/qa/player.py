@@ -15,6 +15,7 @@ from graph.config import Config
 from graph.owners import with_memory
 from nodes.build_context.follow_up import standalone
 from nodes.retrieval.entities import extractor_of
+from nodes.retrieval.memory import MemoryPlace
 from stores.errors import UserError
 from stores.traces import Event
 
@@ -61,7 +62,7 @@ class Player:
         """
         empty_rows = iter(rows)
         user = f"{self.name}/{dialogue.id}"
-        part = {"url": self._memory, "user": user}
+        part = MemoryPlace(url=self._memory, user=user)
         own = with_memory(self.config, lambda _: part).model_dump(mode="json")
         context = {"context": own["context"], "memory": own["memory"]}
         self._forget(user)

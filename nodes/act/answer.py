@@ -157,7 +157,8 @@ class Extract(_Answering):
             said = best[: self.sentences]
             sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(said, 1))
             reason = f"sentences from {sources}; {chance}"
-            return Decision(answer(" ".join(one.text for one in said)), reason=reason)
+            quoted = [one.text if one.text[-1] in ".!?" else f"{one.text}." for one in said[:-1]]
+            return Decision(answer(" ".join([*quoted, said[-1].text])), reason=reason)
 
         return act
 

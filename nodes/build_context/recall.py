@@ -205,7 +205,7 @@ def _passages(
     is_full = False
     for place, (chunk, score) in enumerate(ranked):
         number = min(shown, len(ranked)) - place if best_last else place + 1
-        whole, title = describe(view, chunk), str(chunk.data.get("title", ""))
+        whole, title = chunk.text or describe(view, chunk), str(chunk.data.get("title", ""))
         text = quote(number, title, whole)
         before = count_tokens(text)
         if is_full or place >= shown:

@@ -94,16 +94,16 @@ def why(
     others = [n for n in memory.store.namespaces() if n != memory.namespace]
     if wrote(json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("fact", "score", *SIGNALS, "text", "left out", box=None, pad_edge=False)
+    table = Table("fact", "score", *SIGNALS, box=None, pad_edge=False)
     for candidate in candidates[:show]:
         scores = [f"{candidate.signals[name]:.2f}" for name in SIGNALS]
-        text = one_line(candidate.text)
-        cells = [str(candidate.fact), f"{candidate.score:.2f}", *scores, text, candidate.left_out]
-        table.add_row(*(escape(cell) for cell in cells))
+        table.add_row(str(candidate.fact), f"{candidate.score:.2f}", *scores)
     out = console()
+    for candidate in candidates[:show]:
+        left_out = f"left out, {candidate.left_out}" if candidate.left_out else "shown"
+        out.print(f"{candidate.fact}. [{left_out}] {one_line(candidate.text)}", markup=False)
     out.print(table)
     if others:
         out.print(f"namespace: facts of {len(others)} other users or agents were not looked at")
