@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,7 @@ class SqliteFile:
     ) -> None:
         self.path = Path(path).expanduser()
         self._words = (what, fix)
+        self._errors = partial(told_as, f"cannot use the {what} '{self.path}'", fix, sqlite3.Error)
         self._migrations = migrations
         self._settings = (patience, durable)
         self._local = threading.local()
@@ -211,7 +213,3 @@ class SqliteFile:
         if tables and not tables & set(_TABLE.findall(self._migrations[0])):
             raise sqlite3.DatabaseError("another program's database")
         return version
-
-    def _errors(self) -> AbstractContextManager[None]:
-        what, fix = self._words
-        return told_as(f"cannot use the {what} '{self.path}'", fix, sqlite3.Error)

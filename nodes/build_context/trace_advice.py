@@ -152,15 +152,9 @@ class TraceAdvisor:
             except asking_problems() as error:
                 notes.append(f"rerank: {said(error)}, ordered by score")
         if params.pick == "random":
-            return self._any(question)
+            drawn = self.bank.bank.drawn(f"{params.seed} {question}", _WIDE)
+            return [Hit(row, 0.0) for row in drawn]
         return hits if any(hit.row.data.get("lessons") for hit in hits) else hits[: params.traces]
-
-    def _any(self, question: str) -> list[Hit]:
-        """Return rows of the bank drawn by the question: any rows, but always the same ones."""
-        size = int(self.bank.bank.query("select max(n) as n from rows")[0]["n"] or 0)
-        rng = random.Random(f"{self._params.seed} {question}")
-        numbers = dict.fromkeys(rng.randint(1, max(size, 1)) for _ in range(_WIDE))
-        return [Hit(row, 0.0) for row in self.bank.bank.rows(list(numbers))]
 
     def _lessons(self, question: str, hits: list[Hit]) -> list[str]:
         """Return the line of what like tasks taught, most often first; [] where they taught nothing."""
