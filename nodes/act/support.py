@@ -15,7 +15,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from nodes.act.asked import holds
+from nodes.act.asked import holds, kind_asked
 from nodes.protocols import BuiltContext, Embedder, Vector
 from nodes.retrieval.quoting import unquoted_blocks
 from stores.corpus.lexical import words
@@ -72,9 +72,14 @@ def asks_for_fact(text: str) -> bool:
     return bool(_FACT.match(text))
 
 
+def is_asking(text: str) -> bool:
+    """Say whether ``text`` is a question or an order, whatever it ends with."""
+    return bool(_ASKS.search(text))
+
+
 def is_told(text: str) -> bool:
     """Say whether ``text`` asks nothing and states something of the user's own."""
-    return bool(_TELLS.search(text) and not _ASKS.search(text) and stated(text, "user", 0.0))
+    return bool(_TELLS.search(text) and not is_asking(text) and stated(text, "user", 0.0))
 
 
 def quotables(context: BuiltContext) -> list[Quotable]:
@@ -143,18 +148,34 @@ def about_in(context: BuiltContext) -> str:
     return " ".join(_ABOUT.findall(context.part("question"))[-1:])
 
 
-def sources_of(text: str, quotable: Sequence[Quotable], embedder: Embedder) -> str:
-    """Say from where each sentence of a model's answer comes: the nearest source, or that none is."""
+@dataclass(frozen=True)
+class Backing:
+    """From where each sentence of a model's answer comes, and why none of it can be trusted ("")."""
+
+    cited: str
+    doubt: str
+
+
+def backing(question: str, text: str, quotable: Sequence[Quotable], embedder: Embedder) -> Backing:
+    """Say from where each sentence of a model's answer comes: the nearest source, or that none is.
+
+    An answer is doubtful if most of its sentences have no source, or if nothing in it is of the kind
+    that ``question`` asks for ("How long …" without any time): it is of the subject, and no answer.
+    """
     said = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
-    known = [one.whole for one in quotable]
-    near = embedder.embed(said) @ embedder.embed(known).T
+    near = embedder.embed(said) @ embedder.embed([one.whole for one in quotable]).T
     cited = []
+    backed = 0
     for number, (sentence, row) in enumerate(zip(said, near, strict=True), 1):
         shared = np.asarray([_shared(sentence, one.text) for one in quotable])
         best = int((row + 0.5 * shared).argmax())
-        is_near = float(row[best]) + 0.5 * float(shared[best]) >= _BACKED
+        is_near = float(row[best]) + 0.5 * float(shared[best]) >= _BACKED or shared[best] == 1
+        backed += is_near
         cited.append(f"[{number}] {quotable[best].source if is_near else 'no source found'}")
-    return f"sentences from {'; '.join(cited)}"
+    doubt = "" if 2 * backed >= len(said) else "most of it has no source"
+    if asks_for_fact(question) and not holds(question, text):
+        doubt = doubt or f"it names no {kind_asked(question)[0]}"
+    return Backing(f"sentences from {'; '.join(cited)}", doubt)
 
 
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][\w'-]+")

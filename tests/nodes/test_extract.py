@@ -7,7 +7,7 @@ from envs.protocols import ANSWER, answered
 from graph.config import load_config
 from nodes.act.answer import Extract
 from nodes.act.asked import holds
-from nodes.act.support import NOTED, NOTHING_FOUND, quotables
+from nodes.act.support import NOTED, NOTHING_FOUND, Quotable, backing, quotables
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from nodes.retrieval.quoting import quote, unquoted_blocks
@@ -137,3 +137,22 @@ def test_lines_of_a_plain_list_are_quoted_one_by_one_and_wrapped_lines_together(
     assert blocks[:2] == ["Key: third flowerpot", "Bin: Tuesday"]
     assert len(blocks) == 3
     assert blocks[2].endswith("long line")
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "doubt"),
+    [
+        ("Who keeps the lighthouse?", "Ingrid Solheim keeps the lighthouse.", ""),
+        ("How is cheese made?", "Cheese is made from milk and rennet.", "most of it has no source"),
+        ("How old is the keeper?", "The keeper is Ingrid Solheim.", "it names no age"),
+        ("When is the rent due?", "The rent is due on Friday.", ""),
+    ],
+)
+def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, doubt):
+    embedder = Resources(None, load_config({"env": "qa", "embedder": "hashing"}).embedder).embedder
+    told = [
+        "The keeper of the lighthouse is Ingrid Solheim, who keeps it well.",
+        "The rent is due on Friday.",
+    ]
+    quotable = [Quotable(text, "", "the harbour") for text in told]
+    assert backing(question, reply, quotable, embedder).doubt == doubt

@@ -301,7 +301,7 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
         out.print(Text(f"{fact.id}. {who}{fact.question}", style="bold"))
         if fact.answer:
             out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
-        turns = [f"{turn['thread_id']} step {turn['step']}" for turn in fact.turns]
+        turns = [f"{turn['thread_id']} step {turn['step']}".strip() for turn in fact.turns]
         more = f" and {len(turns) - _TURNS} more" if len(turns) > _TURNS else ""
         where = f"; from {', '.join(turns[:_TURNS])}{more}" if turns else ""
         until = ""
