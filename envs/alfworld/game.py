@@ -31,7 +31,7 @@ from envs.alfworld.pddl import (
     read_domain,
     read_problem,
 )
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
@@ -79,7 +79,7 @@ class Game:
     def read(cls, text: str) -> "Game":
         """Read a game file's text. Raises ``UserError``."""
         data = fields_of(text)
-        try:
+        with told_as("the game file nests too deep", kinds=RecursionError):
             domain = read_domain(data["pddl_domain"])
             grammar = read_grammar(data["grammar"])
             for action in domain.actions:
@@ -87,8 +87,6 @@ class Game:
                     raise UserError(f"the game's grammar has no action {action.name}")
             grammar.require("intro")
             return cls(domain, read_problem(data["pddl_problem"], domain), grammar)
-        except RecursionError:
-            raise UserError("the game file nests deeper than can be read") from None
 
     # What is true -----------------------------------------------------------------------------------
 
@@ -331,10 +329,8 @@ class Game:
 
 def fields_of(text: str) -> dict[str, Any]:
     """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
-    try:
+    with told_as("the game file is no JSON"):
         data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"the game file is no JSON ({error})") from None
     if not isinstance(data, dict):
         raise UserError("the game file is no JSON object")
     for name in _FIELDS:
