@@ -9,6 +9,8 @@ import re
 import sqlite3
 import threading
 import time
+import weakref
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -24,6 +26,9 @@ DAMAGE = (
 #: Connections that came with a fork of the process: neither used nor closed (sqlite.org/howtocorrupt).
 _INHERITED: list[sqlite3.Connection] = []
 _HEAD = b"SQLite format 3\0"
+#: Open connections of this process by their file (device, inode).
+_OPEN: Counter[tuple[int, int]] = Counter()
+_COUNTING = threading.RLock()  # again by a connection that is collected meanwhile
 _TABLE = re.compile(r"create table (?:if not exists )?(\w+)", re.IGNORECASE)
 
 
@@ -54,20 +59,13 @@ def connect(path: Path, patience: float = 30.0, durable: bool = True) -> sqlite3
     A file that cannot be written (a read-only disk) is opened for reading. One that is no database is
     refused at once: beside a damaged log SQLite takes it for a busy one.
     """
-    if path.is_file():
-        try:
-            with path.open("rb") as file:
-                head = file.read(len(_HEAD))
-        except OSError as error:
-            raise sqlite3.OperationalError(error.strerror) from None
-        if head not in (b"", _HEAD):
-            raise sqlite3.DatabaseError("file is not a database")
-    if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise sqlite3.OperationalError(error.strerror) from None
-        db = sqlite3.connect(path, timeout=patience, check_same_thread=False)
+    try:
+        own = _counted(path)
+    except OSError as error:
+        raise sqlite3.OperationalError(error.strerror) from None
+    common: Any = {"timeout": patience, "check_same_thread": False, "factory": own}
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        db: sqlite3.Connection = sqlite3.connect(path, **common)
         try:
             prepare(db, patience, durable)
         except sqlite3.Error:
@@ -77,9 +75,49 @@ def connect(path: Path, patience: float = 30.0, durable: bool = True) -> sqlite3
     # Beside a file in a folder that is closed to us SQLite cannot keep its shared memory.
     fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
     address = f"{path.resolve().as_uri()}?mode=ro{fixed}"
-    db = sqlite3.connect(address, timeout=patience, check_same_thread=False, uri=True)
-    db.execute("pragma query_only = on")
-    return db
+    reader: sqlite3.Connection = sqlite3.connect(address, uri=True, **common)
+    reader.execute("pragma query_only = on")
+    return reader
+
+
+class _Counted(sqlite3.Connection):
+    """One of the connections that this process has to a file."""
+
+    key: tuple[int, int]
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        with _COUNTING:
+            _OPEN[self.key] += 1
+        self._gone = weakref.finalize(self, _forget, self.key)
+        super().__init__(*args, **settings)
+
+    def close(self) -> None:
+        super().close()
+        self._gone()
+
+
+def _counted(path: Path) -> type[_Counted]:
+    """Look at a file's head, or make it; return the class of connections to it.
+
+    The head is looked at only while this process has no connection to the file: to close a file drops
+    every lock that its process has on it (sqlite.org/howtocorrupt, 2.2), and another process would take
+    the database for its own and delete the log that ours writes to. Raises ``OSError``.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _COUNTING:
+        facts = path.stat() if path.exists() else None
+        if facts is None or not _OPEN[facts.st_dev, facts.st_ino]:
+            with path.open("rb" if facts else "ab+") as file:
+                head = file.read(len(_HEAD)) if facts else b""
+            if head not in (b"", _HEAD):
+                raise sqlite3.DatabaseError("file is not a database")
+        facts = path.stat()
+    return type("Counted", (_Counted,), {"key": (facts.st_dev, facts.st_ino)})
+
+
+def _forget(key: tuple[int, int]) -> None:
+    with _COUNTING:
+        _OPEN[key] -= 1
 
 
 def is_in_use(path: Path) -> bool:

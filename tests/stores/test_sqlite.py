@@ -1,6 +1,8 @@
 """The one opener: versions, foreign and damaged files, reading only, all or nothing."""
 
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -90,3 +92,24 @@ def test_every_connection_waits_logs_ahead_and_checks_references(tmp_path):
     db = connect(tmp_path / "x.sqlite", patience=7)
     asked = ("busy_timeout", "journal_mode", "foreign_keys")
     assert [db.execute(f"pragma {name}").fetchone()[0] for name in asked] == [7000, "wal", 1]
+
+
+def test_another_process_that_closes_the_file_leaves_the_log_of_those_who_have_it_open(tmp_path):
+    path = tmp_path / "a.db"
+    first, second = connect(path), connect(path)
+    first.execute("create table t (x)")
+    third = connect(path)
+    code = "import sqlite3 as s, sys; d = s.connect(sys.argv[1]); d.execute('insert into t values (1)')"
+    subprocess.run([sys.executable, "-c", f"{code}; d.commit(); d.close()", path], check=True)
+    log = tmp_path / "a.db-wal"
+    assert log.exists()  # it would have been deleted by the last who closes
+    for db in (first, second, third):
+        db.execute("insert into t values (2)")
+        db.commit()
+    other = sqlite3.connect(path)
+    assert other.execute("select count(*) from t").fetchone() == (4,)
+    for db in (first, second, third, other):
+        db.close()
+    path.write_bytes(b"no database at all")
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        connect(path)
