@@ -360,6 +360,13 @@ class View:
         text, asked = one_line(page), one_line(instruction)
         return text.replace(asked, "", 1).strip() if asked and asked != text else text
 
+    def evidence(self, observation: Observation, instruction: str) -> str:
+        """Return which words of the instruction a page met, "" where that is not worth remembering.
+
+        They stand beside the action that led there once the page has gone. Here nothing does.
+        """
+        return ""
+
     def known(self, events: Sequence[Event], observation: Observation) -> Sequence[tuple[str, str]]:
         """Return what was found out so far, as (of what, what), for people to see: here nothing."""
         return []

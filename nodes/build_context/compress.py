@@ -236,7 +236,7 @@ def _age_tier(
     request: ContextRequest, pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]
 ) -> int:
     """Return the tier of a line of history."""
-    action = pieces[i].text.partition(". ")[2].rstrip("\n")
+    action = pieces[i].text.partition(". ")[2].partition("\n")[0]
     if request.view.actions.is_echoed(action):
         return 2  # what is asked says it already
     if len(pieces) - 1 - i < _LAST:

@@ -19,8 +19,8 @@ from envs.webshop.wanted import Wanted
 from nodes.act.shop.candidates import queries
 from stores.text import one_line
 
-_PAGES = 2  # pages of a search that are looked at
-_LATE = 15  # the step from which what is at hand must do
+_PAGES = 3  # pages of a search that are looked at
+_STEPS = 20  # an episode's
 _TOLD = 0.95  # share of what is asked from which a title says it all
 
 
@@ -39,16 +39,18 @@ def good_actions(
     if session["page"] == "results":
         return _on_results(world, number, text, session, step, page)
     asin = str(session["asin"])
-    is_right = _worth(world, number, asin) >= _best(world, number, text)
     if session["page"] == "sub":
-        return [PREV] if is_right or step >= _LATE else [BACK]
+        return [PREV]
+    is_right = _worth(world, number, asin) >= _best(world, number, text)
+    left, finish = _STEPS - step, _finish(goal)
     actions = [action for action, _ in past]
     opened = max((i for i, a in enumerate(actions) if OPENED.fullmatch(a)), default=0)
     is_read = FEATURES in actions[opened:]
-    if not is_right and step < _LATE:
-        return [PREV, FEATURES] if _offers(world, goal, asin) and not is_read else [PREV]
+    if not is_right and left > finish:
+        reads = _offers(world, goal, asin) and not is_read and left > finish + 2
+        return [PREV, FEATURES] if reads else [PREV]
     choices = _choices(world, goal, asin, session, page)
-    if is_read or step >= _LATE or any(session["options"]):
+    if is_read or left <= finish + 1 or any(session["options"]):
         return choices or [BUY]
     told = Wanted.of(text).share(world.products[asin].name) >= _TOLD
     return [FEATURES, *(choices or [BUY])] if told else [FEATURES]
@@ -61,7 +63,7 @@ def _on_results(
     worth = {asin: _worth(world, number, asin) for asin in listed}
     best = _best(world, number, text)
     right = [asin for asin in listed if worth[asin] >= best]
-    if not right and step >= _LATE and worth:
+    if not right and _STEPS - step <= _finish(world.goals[number]) + 1 and worth:
         right = [asin for asin in listed if worth[asin] == max(worth.values())]
     if right:
         return [f"click[{asin.lower()}]" for asin in right]
@@ -69,6 +71,11 @@ def _on_results(
     if any(_worth(world, number, a) >= best for a in later[session["number"] * PER_PAGE :]):
         return [NEXT]
     return [BACK]
+
+
+def _finish(goal: Mapping[str, Any]) -> int:
+    """Return how many steps it takes to open a product, choose what is asked and buy."""
+    return 2 + len(goal["goal_options"])
 
 
 def _choices(

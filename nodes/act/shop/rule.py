@@ -83,7 +83,7 @@ class RuleActor:
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
         page = read(context.text, context.actions, context.part)
-        chosen = self.choose(context, page, Trail.of(page.history), step)
+        chosen = self.choose(context, page, Trail.of(page.history, page.notes), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.page})"
