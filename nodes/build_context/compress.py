@@ -23,7 +23,7 @@ from nodes.build_context.detail import (
 )
 from nodes.build_context.whole_parts import fit_parts
 from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
-from nodes.retrieval.align import Focus, clarity, focus_on
+from nodes.retrieval.align import Focus, clarity, closeness, focus_on
 from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
 from nodes.retrieval.past import LEGEND, done_before, marked
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
+_ALONE, _CONTEST = 1.0, 0.0
 _DETAIL = 40  # tokens of detail that a page may have, however short
 _WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _UNASKED = 3  # the tier of what nothing asks for
@@ -112,6 +113,12 @@ class Compress(FramedContext):
                 sure = clarity(request.view, request.instruction, chunks)
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
                 ratio = min(1.0, ratio + max(0.0, _CLEAR - sure) * (1 - ratio) / _CLEAR)
+                # Of entries that are close each word may decide; where nothing competes less will do.
+                close = closeness(request.view, request.instruction, chunks)
+                if close is None:
+                    ratio *= _ALONE
+                else:
+                    ratio += (1 - ratio) * _CONTEST * close
             allowed = min(request.budget, round(ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole
@@ -224,24 +231,28 @@ def _ladder(
     if piece.kind == "past":
         return plain_ladder(replace(piece, text=LEGEND), -1)
     if piece.kind == "history":
-        tier = -1 if piece.id == "history" else _age_tier(request, pieces, i, chunks)
-        return plain_ladder(piece, tier)
+        if piece.id == "history":
+            return plain_ladder(piece, -1)
+        return plain_ladder(piece, *_age_tiers(request, pieces, i, chunks))
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
     settled = {unbroken(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 2 for x in piece.text.splitlines()))
 
 
-def _age_tier(
+def _age_tiers(
     request: ContextRequest, pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]
-) -> int:
-    """Return the tier of a line of history."""
+) -> tuple[int, int]:
+    """Return the tiers of a line of history and of what is noted under it.
+
+    Where entries compete, what others met is compared with them; elsewhere it can wait.
+    """
     action = pieces[i].text.partition(". ")[2].partition("\n")[0]
     if request.view.actions.is_echoed(action):
-        return 2  # what is asked says it already
+        return 2, 2  # what is asked says it already
     if len(pieces) - 1 - i < _LAST:
-        return -1
-    return 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
+        return -1, -1
+    return 0, 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
 
 
 def _shown(

@@ -1,34 +1,92 @@
-"""What a shopper who knows which products are right would do on any page that the policy comes to.
+"""What a good shopper who also knows which products are right would do on any page of the policy's.
 
-A product is *right* if no other that the searches show would be worth more. The teacher has the policy
-find out by itself: of a right product that it has not read about it calls reading good unless the title
-says all, of a wrong one that offers all values reading and leaving alike. What is learned on the page
-of the features is how likely it is, by what can be read, that the product is right.
+A product is *right* if no other that the searches show would be worth more. Two teach together. The
+``rule`` actor, which reads the whole page and all that is noted, says how to go about it: what to read,
+when to turn, what to settle for. Who knows the right products adds them where a list shows some, and has
+the last word on a verdict: what ``rule`` would buy though it is wrong is left while there is time, what
+it would leave though it is right is taken. So what is learned is how likely a product is right by what
+can be read, and what is best done about it.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from envs.protocols import Observation, Session, World
+from envs.protocols import Observation, Session, View, World
 from envs.webshop import WebShop
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import PER_PAGE, SEARCH
 from envs.webshop.reward import score
 from envs.webshop.wanted import Wanted
 from nodes.act.shop.candidates import queries
+from nodes.act.shop.rule import Rule, RuleActor
+from nodes.build_context.baselines import Full
+from nodes.observe.webshop import WebShopEnv
+from nodes.protocols import BuiltContext, ContextRequest
+from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
 from stores.text import one_line
+from stores.traces import Event
 
 _PAGES = 3  # pages of a search that are looked at
+_ROOM = 4000  # tokens of what the rule reads
 _STEPS = 20  # an episode's
 _TOLD = 0.95  # share of what is asked from which a title says it all
 
 
 def good_actions(
-    world: World, session: Session, past: Sequence[tuple[str, str]], page: Observation
-) -> Sequence[str]:
+    world: World, session: Session, past: Sequence[tuple[str, str]], page: Observation,
+    events: Sequence[Event] = (),
+) -> Sequence[str]:  # fmt: skip
     """Return the actions that are as good as any; none where nothing is."""
     assert isinstance(world, WebShop)  # noqa: S101 - the course's worlds are
+    step = len(past) - 1
+    known = _known(world, session, past, page)
+    own = _rule()(_whole(world, session, page, events), step).action
+    if session["page"] in ("search", "results"):
+        return [own, *known]
+    asin = str(session["asin"])
+    is_right = _worth(world, int(session["goal"]), asin) >= _best_of(world, session)
+    if session["page"] == "sub":
+        return [PREV] if is_right else [own]
+    return known if (own == PREV) == is_right else [own]
+
+
+@lru_cache(maxsize=1)
+def _rule() -> RuleActor:
+    return RuleActor(Rule())
+
+
+@lru_cache(maxsize=1)
+def _reading() -> tuple[Any, View]:
+    resources = Resources(env=WebShopEnv())
+    return Full().build(resources), resources.view
+
+
+def _whole(
+    world: WebShop, session: Session, page: Observation, events: Sequence[Event]
+) -> BuiltContext:
+    build, view = _reading()
+    source = PageSource(view, page, _no_embedder)
+    context: BuiltContext = build(
+        ContextRequest(world.instruction(session), page, source, tuple(events), _ROOM, None, view)
+    )
+    return context
+
+
+def _no_embedder() -> Any:
+    raise AssertionError("a whole page is not searched")
+
+
+def _best_of(world: WebShop, session: Session) -> float:
+    number = int(session["goal"])
+    return _best(world, number, str(world.goals[number]["instruction_text"]))
+
+
+def _known(
+    world: WebShop, session: Session, past: Sequence[tuple[str, str]], page: Observation
+) -> list[str]:
+    """Return what who knows the right products would do."""
     number, step = int(session["goal"]), len(past) - 1
     goal = world.goals[number]
     text = str(goal["instruction_text"])
