@@ -336,6 +336,8 @@ class View:
         Here that is the instruction and its clauses at the start, then each page's first words.
         """
         rows: list[StateInput] = []
+        if event.kind == "NOTE":
+            return rows  # the page itself was read
         if event.kind == "OBS" and event.t == 0 and event.instruction:
             rows.append(StateInput("GOAL", event.instruction))
             rows += [StateInput("CLAUSE", c.text) for c in self.clauses(event.instruction)]

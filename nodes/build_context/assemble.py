@@ -26,7 +26,6 @@ from stores.text import one_line, unbroken
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
-
 #: Leads what a step's page met of what is asked, on a line of its own under the step.
 NOTE = " - "
 

@@ -23,7 +23,7 @@ from nodes.build_context.detail import (
 )
 from nodes.build_context.whole_parts import fit_parts
 from nodes.protocols import FRAME, BuiltContext, ContextBuilder, ContextRequest, Piece
-from nodes.retrieval.align import Focus, clarity, closeness, focus_on
+from nodes.retrieval.align import Focus, clarity, focus_on
 from nodes.retrieval.history import HistorySource
 from nodes.retrieval.page import render, text_of
 from nodes.retrieval.past import LEGEND, done_before, marked
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
-_ALONE, _CONTEST = 1.0, 0.0
 _DETAIL = 40  # tokens of detail that a page may have, however short
+_VERDICT = 70  # the same of a page about one thing, where it is taken or left
 _WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _UNASKED = 3  # the tier of what nothing asks for
 _LAST = 2  # actions that an actor cannot do without
@@ -113,12 +113,6 @@ class Compress(FramedContext):
                 sure = clarity(request.view, request.instruction, chunks)
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
                 ratio = min(1.0, ratio + max(0.0, _CLEAR - sure) * (1 - ratio) / _CLEAR)
-                # Of entries that are close each word may decide; where nothing competes less will do.
-                close = closeness(request.view, request.instruction, chunks)
-                if close is None:
-                    ratio *= _ALONE
-                else:
-                    ratio += (1 - ratio) * _CONTEST * close
             allowed = min(request.budget, round(ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole
@@ -160,7 +154,9 @@ def squeeze(
     order = _order(whole.pieces, ladders, weights, past)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing of what is asked.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
-    asked_for = max(allowed, min(request.budget, needed + _DETAIL))
+    is_alone = not request.view.recalls and all(chunk.role != "entry" for chunk in page)
+    room = _VERDICT if is_alone else _DETAIL
+    asked_for = max(allowed, min(request.budget, needed + room))
     chosen = nothing
     taken: list[tuple[int, int]] = []
     spent = bare.tokens

@@ -311,23 +311,6 @@ def clarity(view: View, instruction: str, chunks: Sequence[Chunk]) -> float:
     return min(sure, float(weights @ said) / float(weights.sum()) / _ENOUGH, 1.0)
 
 
-def closeness(view: View, instruction: str, chunks: Sequence[Chunk]) -> float | None:
-    """Return how close (0 to 1) the two best of a page's competing entries are by their titles.
-
-    1 where nothing tells them apart, None where fewer than two compete.
-    """
-    if view.recalls:
-        return None
-    request = read_request(instruction)
-    entries = [chunk for chunk in chunks if chunk.role == "entry"]
-    rivals, worth = _rivals(view, request, entries)
-    if len(rivals) < 2:
-        return None
-    titles = [title_of(view, chunk) for chunk in entries if chunk.id in rivals]
-    second, best = sorted(float(np.dot(worth, covered(request, title))) for title in titles)[-2:]
-    return second / best if best > 0 else 1.0
-
-
 @lru_cache(maxsize=65536)
 def _asked_places(request: Request, text: str) -> frozenset[int]:
     """Return the tokens of the instruction that matter and that ``text`` says."""

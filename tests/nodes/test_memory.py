@@ -44,7 +44,9 @@ def test_short_term_keeps_the_newest_within_its_budget():
 
 def test_what_an_items_page_met_is_noted_and_outlives_the_page():
     wish = "i want a glass lamp, color: black, under 20 dollars"
-    item = "Instruction: [SEP] x [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] black [SEP] red"
+    item = (
+        "Instruction: [SEP] x [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] black [SEP] red"
+    )
     item += " [SEP] Oak lamp [SEP] Price: $9.00 [SEP] Rating: N.A. [SEP] Description [SEP] Features"
     item += " [SEP] Reviews [SEP] Buy Now"
     links = ("back to search", "< prev", "black", "red", "description", "features", "reviews")

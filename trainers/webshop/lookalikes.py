@@ -8,7 +8,7 @@ test goal is used, and what is made of products on one side of a split stays the
 
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from envs.webshop import WebShop
@@ -70,7 +70,9 @@ def invent(
     bullets += tuple(b for b in other.bullets if rng.random() < _TAKEN)
     options: dict[str, tuple[str, ...]] = {}
     for name, values in base.options.items():
-        pool = dict.fromkeys((*_some(values, _VALUES, rng), *_some(other.options.get(name, ()), _TAKEN, rng)))
+        own = _some(values, _VALUES, rng)
+        theirs = _some(other.options.get(name, ()), _TAKEN, rng)
+        pool = dict.fromkeys((*own, *theirs))
         options[name] = tuple(pool)
     price = round(max(base.prices[0] * rng.uniform(*_PRICE), 1.0), 2)
     made = replace(
@@ -95,11 +97,12 @@ def weight(world: WebShop, number: int) -> int:
 
     A look-alike is a product of its type on the first page of a search for its kind and properties.
     """
-    goal: Mapping[str, object] = world.goals[number]
-    query = re.sub(r"[\[\]<>]", " ", f"{goal['query']} {' '.join(goal['attributes'])}")  # type: ignore[call-overload]
+    goal = world.goals[number]
+    query = re.sub(r"[\[\]<>]", " ", " ".join((goal["query"], *goal["attributes"])))
     rivals = sum(
         type_parts(world.products[asin], goal)["r_type"] == 1
         for asin in world.search(query, _PAGE)
         if asin != goal["asin"]
     )
-    return 1 + len(goal["goal_options"]) * (1 + rivals // 3)  # type: ignore[arg-type]
+    options: int = len(goal["goal_options"])
+    return 1 + options * (1 + rivals // 3)

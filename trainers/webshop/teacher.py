@@ -1,11 +1,11 @@
 """What a good shopper who also knows which products are right would do on any page of the policy's.
 
 A product is *right* if no other that the searches show would be worth more. Two teach together. The
-``rule`` actor, which reads the whole page and all that is noted, says how to go about it: what to read,
-when to turn, what to settle for. Who knows the right products adds them where a list shows some, and has
-the last word on a verdict: what ``rule`` would buy though it is wrong is left while there is time, what
-it would leave though it is right is taken. So what is learned is how likely a product is right by what
-can be read, and what is best done about it.
+``rule`` actor, which reads the whole page and all that is noted, says how to go about it: what to
+read, when to turn, what to settle for. Who knows the right products adds them where a list shows some,
+and has the last word on a verdict: what ``rule`` would buy though it is wrong is left while there is
+time, what it would leave though it is right is taken. So what is learned is how likely a product is
+right by what can be read, and what is best done about it.
 """
 
 from collections.abc import Mapping, Sequence
