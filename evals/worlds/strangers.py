@@ -4,7 +4,7 @@
     stategate data convert human mturk/ --out runs/human.jsonl
     stategate eval strangers --data runs/react.jsonl,runs/human.jsonl --out runs/strangers
 
-Other checkpoints: ``--set updater.checkpoint=A --set context.kind=retrieve --set context.checkpoint=B``.
+Others: ``--set updater.checkpoint=A --set context.kind=retrieve --set context.checkpoint=B``.
 
 Clicks: the chunk that was acted on among those of its page, ranked by the trained query, by BM25 and by
 the sentence model with the instruction as query, in the page's own order, and at random. Next action:
