@@ -104,5 +104,5 @@ def weight(world: WebShop, number: int) -> int:
         for asin in world.search(query, _PAGE)
         if asin != goal["asin"]
     )
-    options: int = len(goal["goal_options"])
-    return 1 + options * (1 + rivals // 3)
+    options = len(goal["goal_options"])
+    return 1 + options * (1 + int(rivals) // 3)

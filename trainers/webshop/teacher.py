@@ -76,8 +76,8 @@ def _known(world: WebShop, session: Session, page: Observation) -> list[str]:
     text = str(world.goals[number]["instruction_text"])
     if SEARCH in page.actions:
         ranks = {query: _first(world, number, text, query) for query in _searches(text)}
-        best = min(ranks.values(), default=0)
-        return [f"search[{query}]" for query, rank in ranks.items() if rank == best]
+        first = min(ranks.values(), default=0)
+        return [f"search[{query}]" for query, rank in ranks.items() if rank == first]
     best = _best(world, number, text)
     return [
         action for action in page.actions
