@@ -37,6 +37,7 @@ from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import Decisions, Shown
 from nodes.models.asking import cached_of, cost_of, usage_of
 from nodes.protocols import UpdaterParams
+from stores.errors import said
 from stores.tokens import count_tokens
 
 _KEY = "stategate"
@@ -147,10 +148,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         )  # fmt: skip
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
-        problem = " ".join(str(error).split()) or type(error).__name__
+        problem = said(error, 300)
         if isinstance(error, TimeoutError):
             problem = f"no decision within {self.timeout:g} s"
-        _warn_once(f"context {self.context.kind}: messages pass untouched: {problem[:300]}")
+        _warn_once(f"context {self.context.kind}: messages pass untouched: {problem}")
         tokens = 0
         with suppress(Exception):  # what the builder could not read may not be countable either
             tokens = sum(tokens_of(message, count_tokens) for message in messages)

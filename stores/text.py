@@ -1,6 +1,7 @@
 """Words of a text: the one tokeniser behind every comparison by words."""
 
 import re
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -49,6 +50,11 @@ def stem(word: str) -> str:
 def one_line(text: str) -> str:
     """Fold all white space, so that a fact never breaks a format of lines."""
     return " ".join(text.split())
+
+
+def day_of(at: float) -> str:
+    """Return the day of a time (Unix seconds), in UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def unbroken(text: str) -> str:

@@ -27,9 +27,10 @@ from nodes.build_context.query import NO_FEATURES, Query, trained_query
 from nodes.resources import Resources
 from nodes.retrieval.page import describe
 from nodes.retrieval.ranking import bm25
+from stores.assets.downloads import sha256
 from stores.errors import UserError
 from stores.runs import mean, shown_path
-from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
+from stores.traces.trajectories import Trajectory, read_trajectories
 
 CUTOFFS = (1, 5)
 FORESEEN, COMMONEST = "state", "page kind's commonest"
@@ -93,7 +94,7 @@ def run_strangers(
     files = {Path(path).stem: read_trajectories(path)[:limit] for path in data}
     args = {
         "seed": seed, "limit": limit,
-        "data": {shown_path(path): file_hash(path) for path in data},
+        "data": {shown_path(path): sha256(Path(path)) for path in data},
         "checkpoints": {
             **checkpoint_hashes([settled]),
             **checkpoint_hashes([retrieves]),

@@ -34,6 +34,7 @@ from envs.webshop.forms import FORMS
 from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
 from envs.webshop.wanted import is_excluded
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stores.text import one_line
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -143,7 +144,7 @@ class RuleActor:
         waiting = [
             (action, f"wanted {group}")
             for group, value, action in offered
-            if (group, value) not in shown and _folded(action) not in trail.since
+            if (group, value) not in shown and one_line(action) not in trail.since
         ]
         if waiting and blind and not shown:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
@@ -159,11 +160,6 @@ class RuleActor:
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
-
-
-def _folded(action: str) -> str:
-    """Return ``action`` as the prompt's history writes it, on one line with single spaces."""
-    return " ".join(action.split())
 
 
 def _met(page: Reading, trail: Trail, asin: str, title: str) -> float:
