@@ -132,7 +132,8 @@ class DaggerSettings(Settings, ReaderSettings):
     embedder: Named = Field(default="hashing", description="that of the builders")
     hidden: int = Field(default=128, ge=8)
     games: int = Field(default=300, ge=1, description="episodes an epoch")
-    passes: int = Field(default=3, ge=1, description="over an epoch's decisions")
+    passes: int = Field(default=3, ge=1, description="over the decisions that are learned from")
+    keep: int = Field(default=1, ge=1, description="epochs whose episodes are learned from")
     exam: int = Field(default=100, ge=1, description="tasks held out that decide what is kept")
     max_steps: int = Field(default=20, ge=1)
 
