@@ -7,6 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from envs.alfworld.sample.make import main as make_games
 from evals.core.statistics import paired_tests, summary_row
 from evals.core.task import Sample, Task, run_task
 from stores.errors import UserError
@@ -164,3 +165,13 @@ def test_a_benchmark_says_how_it_was_run(tmp_path):
     assert args["command"].endswith("eval bench webshop --seed 3 --out run")
     wrong = subprocess.run(words[:6], capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+
+
+def test_official_games_are_measured_where_they_were_fetched_to(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    make_games(["--seed", "7", "--count", "2", "--out", str(tmp_path / "data" / "alfworld")])
+    words = ["eval", "bench", "alfworld", "--data", "official", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads((tmp_path / "run" / "summary.json").read_text())["rows"]
+    assert row["n"] == 2

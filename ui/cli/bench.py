@@ -39,8 +39,9 @@ def _measured(
 def webshop(run: Run, data: _Data = "sample") -> Any:
     """Load WebShop's world, walk it at random, and search."""
     from evals.webshop.bench import measure_world
+    from stores.home import data_folder
 
-    parts = {"world": partial(measure_world, data, seed=run.seed)}
+    parts = {"world": partial(measure_world, data_folder(data, "webshop"), seed=run.seed)}
     return _measured("webshop", parts, run, data=data)
 
 
@@ -54,10 +55,12 @@ def alfworld(
 ) -> Any:
     """Load ALFWorld's games and walk them at random, or play every walkthrough."""
     from evals.alfworld.speed import measure_games, play_walkthroughs
+    from stores.home import data_folder
 
-    parts: Any = {"speed": partial(measure_games, data, seed=run.seed)}
+    folder = data_folder(data, "alfworld")
+    parts: Any = {"speed": partial(measure_games, folder, seed=run.seed)}
     if walkthroughs:
-        parts = {"walkthroughs": partial(play_walkthroughs, data)}
+        parts = {"walkthroughs": partial(play_walkthroughs, folder)}
     return _measured("alfworld", parts, run, data=data)
 
 
