@@ -1,8 +1,10 @@
 """The one exception that means "the caller can fix this"."""
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 
 from stores.text import one_line, without_password
@@ -26,6 +28,12 @@ class ModelUnavailable(UserError):
 
 class MissingExtra(UserError):
     """A package of an optional part is not installed."""
+
+
+@cache
+def warn_once(line: str) -> None:
+    """Log a warning, the same one once."""
+    logging.getLogger("stategate").warning(line)
 
 
 def said(error: BaseException, most: int = 160) -> str:

@@ -27,7 +27,7 @@ from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.resources import Resources
-from nodes.retrieval.quoting import unquote
+from nodes.retrieval.quoting import BREAK, unquote
 from stores.states.documents import Dtype
 
 SYSTEM = """You answer questions from the documents and the memory that you are shown. What stands \
@@ -105,6 +105,7 @@ class Answer(_Answering):
             text = str(reply.text).strip()
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
+            text = text.replace(f" {BREAK} ", "\n")  # copied from a passage
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
                 return decided(failed.action, failed.fallback)

@@ -144,10 +144,6 @@ class LlamaServer:
         for key in [k for k, server in list(_running.items()) if server is self]:
             _running.pop(key, None)
 
-    def healthy(self) -> bool:
-        """Say whether the server answers."""
-        return not self.is_over() and _answers(self.base_url, self.api_key)
-
     def is_over(self) -> bool:
         """Say whether the server has ended; another worker's is asked."""
         if self.process is None:

@@ -1,7 +1,4 @@
-"""``stategate eval bench``: how long things take, each measured into a run directory.
-
-``python -m evals.bench step --out runs/bench-step`` is the same. Nothing here is asserted by tests.
-"""
+"""``stategate eval bench``: how long things take, each measured into a run directory, none asserted."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
