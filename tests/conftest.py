@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 

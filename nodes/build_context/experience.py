@@ -266,7 +266,7 @@ class StateAdvisor:
         return query
 
     def _proven(self, hits: Sequence[Hit]) -> str | None:
-        """Return the move whose worth (less its standard error) beats its rivals by the margin and most.
+        """Return the move whose worth (less its standard error) most beats its rivals, by the margin.
 
         Tasks differ more than moves do, so a move is compared with other moves of the same past task
         only, and a task in which nothing else was tried says nothing.
@@ -294,7 +294,9 @@ class StateAdvisor:
         rest = gains[: max(len(gains) - most, 0)]
         if rest and float(np.mean(rest)) > 0:
             return ""
-        return f"{move} left out: {most} planted records would prove it, {len(gains)} past tasks speak"
+        return (
+            f"{move} left out: {most} planted records would prove it, {len(gains)} past tasks speak"
+        )
 
     def _contrasts(self, hits: Iterable[Hit]) -> dict[str, list[float]]:
         return contrasts((hit.row.task, _move(hit), self._q(hit)) for hit in hits)

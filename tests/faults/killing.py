@@ -14,9 +14,9 @@ Each trial works in a fork of one warmed process, is killed by the preloaded shi
 write is written), or at a random moment, or has a full disk from the n-th write on; then it reopens,
 checks, goes on to the end and checks again: the end must be that of a run that nobody killed.
 
-With ``--postgres`` the stores are in a new database of a server for each trial. What is sent to it counts
-as a write; each is tried twice, half sent and all sent but its answer not read. In place of a full disk
-the server takes nothing more.
+With ``--postgres`` the stores are in a new database of a server for each trial. What is sent to it
+counts as a write; each is tried twice, half sent and all sent but its answer not read. In place of a
+full disk the server takes nothing more.
 """
 
 import argparse
@@ -105,6 +105,7 @@ class Inside:
         self.scenario.prepare()
         if server:
             import psycopg_pool
+
             import stores.tables
 
             stores.tables.WAIT = 1.0  # for a connection, where the server takes nothing

@@ -105,4 +105,6 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     assert advised(planted=0)[0] == "features"
     words, why = advised()
     assert "Suggested" not in words
-    assert why == "fallback:features left out: 10 planted records would prove it, 30 past tasks speak"
+    assert (
+        why == "fallback:features left out: 10 planted records would prove it, 30 past tasks speak"
+    )

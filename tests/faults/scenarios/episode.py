@@ -12,9 +12,7 @@ _RESOURCES = []
 def _graph(folder):
     traces = kept(folder, "traces")
     memory = f"memory=[short_term, {{kind: trace, path: '{traces}'}}]"
-    settled = load_config(
-        {"actor": "rule", "checkpoints": kept(folder, "checkpoints")}, [memory]
-    )
+    settled = load_config({"actor": "rule", "checkpoints": kept(folder, "checkpoints")}, [memory])
     return build_graph(settled, resources=_RESOURCES[0] if _RESOURCES else None)
 
 

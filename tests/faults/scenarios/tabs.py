@@ -27,5 +27,9 @@ def check(folder, acknowledged):
         steps = [step for name, step in acknowledged if name == tab]
         assert (row or {}).get("step", -1) >= max(steps, default=-1), f"{tab} lost a step"
         if row:
-            assert row == {"step": row["step"], "thread": f"{tab}-{row['step']}", "pages": ["p"] * 300}
+            assert row == {
+                "step": row["step"],
+                "thread": f"{tab}-{row['step']}",
+                "pages": ["p"] * 300,
+            }
     return there
