@@ -336,6 +336,8 @@ class View:
         Here that is the instruction and its clauses at the start, then each page's first words.
         """
         rows: list[StateInput] = []
+        if event.kind == "NOTE":
+            return rows  # the page itself was read
         if event.kind == "OBS" and event.t == 0 and event.instruction:
             rows.append(StateInput("GOAL", event.instruction))
             rows += [StateInput("CLAUSE", c.text) for c in self.clauses(event.instruction)]
@@ -359,6 +361,13 @@ class View:
         """
         text, asked = one_line(page), one_line(instruction)
         return text.replace(asked, "", 1).strip() if asked and asked != text else text
+
+    def evidence(self, observation: Observation, instruction: str) -> str:
+        """Return which words of the instruction a page met, "" where that is not worth remembering.
+
+        They stand beside the action that led there once the page has gone. Here nothing does.
+        """
+        return ""
 
     def known(self, events: Sequence[Event], observation: Observation) -> Sequence[tuple[str, str]]:
         """Return what was found out so far, as (of what, what), for people to see: here nothing."""

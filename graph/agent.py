@@ -1,11 +1,9 @@
 """The bodies of the graph's nodes: one agent's config bound to what it built."""
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -31,7 +29,7 @@ from nodes.retrieval.memory import owned_by
 from nodes.retrieval.page import PageSource
 from nodes.retrieval.past import candidates
 from nodes.update_state import packed, unpacked
-from stores.errors import MissingExtra, UserError
+from stores.errors import MissingExtra, UserError, warn_once
 from stores.text import storable
 from stores.traces import Event
 
@@ -301,18 +299,13 @@ class BoundAgent:
         try:
             return self.resources.get(self.config.updater)
         except MissingExtra as missing:
-            _warn_once(f"no recurrent state: {missing}")
+            warn_once(f"no recurrent state: {missing}")
             return self.resources.get(registry().parse("updater", "none"))
 
     def _tell(self, node: str, state: State, **facts: Any) -> None:
         """Stream one line of progress to whoever listens with ``stream_mode="custom"``."""
         if self._runtime is not None:
             self._runtime.stream_writer({"node": node, "step": state.get("steps", 0), **facts})
-
-
-@cache
-def _warn_once(line: str) -> None:
-    logging.getLogger("stategate").warning(line)
 
 
 def require_fit(config: Config) -> None:

@@ -18,10 +18,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from graph.checkpoint_parts import SCHEMA, Packed, PackedWrites, Parts, PartsSerde
-from stores.errors import UserError, needs
+from stores.errors import needs, told_as
 from stores.loopback import from_environment
 from stores.sqlite import connect
-from stores.text import without_password
 
 
 class AsyncInThreads(BaseCheckpointSaver[Any]):
@@ -106,7 +105,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
         """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
-        with _told(), super().cursor(transaction) as cursor:
+        with _failures(), super().cursor(transaction) as cursor:
             yield cursor
 
     def get_next_version(self, current: Any, channel: None) -> Any:
@@ -162,7 +161,7 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
     @contextmanager
     def _writing(self, config: RunnableConfig) -> Iterator[Parts]:
         """Hold a write transaction, which LangGraph's own method then commits."""
-        with self.lock, _told():
+        with self.lock, _failures():
             self.setup()
             if not self.conn.in_transaction:
                 self.conn.execute("begin immediate")
@@ -188,15 +187,10 @@ class SqliteCheckpoints(AsyncInThreads, SqliteSaver):
         return found._replace(checkpoint=checkpoint, pending_writes=pending)
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Tell of a full disk or a damaged file in one line, as every store does."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise UserError(
-            f"cannot use the checkpoints ({error}): make room, or name another file"
-        ) from error
+#: Tells of a full disk or a damaged file in one line, as every store does.
+_failures = partial(
+    told_as, "cannot use the checkpoints", "make room, or name another file", sqlite3.Error
+)
 
 
 def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
@@ -207,14 +201,10 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     if where.startswith(("postgresql://", "postgres://")):
         return _postgres(where)
     path = Path(where).expanduser()
-    try:
+    with told_as(f"cannot use '{path}' for checkpoints", "name another file", kinds=sqlite3.Error):
         saver = SqliteCheckpoints(connect(path))
         saver.setup()
         saver.lock_folder = path.with_name(f"{path.name}.locks")
-    except sqlite3.Error as error:
-        raise UserError(
-            f"cannot use '{path}' for checkpoints ({error}): name another file"
-        ) from None
     return saver
 
 
@@ -277,13 +267,7 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         from graph.postgres_parts import taken_out, with_parts
         from stores.tables import WAIT
 
-    @contextmanager
-    def told() -> Iterator[None]:
-        try:
-            yield
-        except (Error, PoolTimeout) as error:
-            problem = without_password(" ".join(str(error).split()))
-            raise UserError(f"cannot reach the checkpoint database: {problem}") from None
+    told = partial(told_as, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout))
 
     class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
         """LangGraph's PostgreSQL saver, sync and async, over connections that come back.

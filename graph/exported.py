@@ -16,7 +16,7 @@ from langchain_core.messages import (
 )
 
 from graph.checkpoints import SqliteCheckpoints, open_saver
-from stores.errors import UserError
+from stores.errors import UNREADABLE, UserError, told_as
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
 
@@ -31,10 +31,8 @@ def read_messages(where: str) -> list[BaseMessage]:
     place, _, thread = where.partition("#")
     if place.startswith(("postgresql://", "postgres://")) or _is_sqlite(Path(place)):
         return _of_thread(place, thread)
-    try:
+    with told_as(f"cannot read messages from '{place}'"):
         text = Path(place).expanduser().read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read messages from '{place}' ({error})") from None
     return from_plain(_loaded(text, place, thread), place)
 
 
@@ -47,12 +45,10 @@ def from_plain(values: Any, name: str = "the export") -> list[BaseMessage]:
     rows = _rows(values)
     if not rows:
         raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
-    try:
+    kinds = (*UNREADABLE, NotImplementedError)
+    with told_as(f"'{name}' holds a message that nobody can read", kinds=kinds):
         found = [message for row in rows for message in _messages(row)]
         return _joined(found) if any(row.get("type") in _ITEMS for row in rows) else found
-    except (ValueError, TypeError, KeyError, NotImplementedError, AttributeError) as error:
-        problem = " ".join(str(error).split())[:160]
-        raise UserError(f"'{name}' holds a message that nobody can read ({problem})") from None
 
 
 # Where the messages are ---------------------------------------------------------------------------
@@ -245,13 +241,11 @@ def _is_sqlite(path: Path) -> bool:
 
 def _reader(path: Path) -> SqliteCheckpoints:
     """Open somebody's database to look into it: nothing is made there, and nothing changed."""
-    try:
+    with told_as(f"'{path}' is no database of checkpoints", kinds=sqlite3.Error):
         db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         saver = SqliteCheckpoints(db)
         saver.is_setup = True
         db.execute("select 1 from checkpoints")
-    except sqlite3.Error as error:
-        raise UserError(f"'{path}' is no database of checkpoints ({error})") from None
     return saver
 
 

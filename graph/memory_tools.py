@@ -16,7 +16,7 @@ from nodes.observe.retriever import CorpusRetriever
 from nodes.protocols import EmbedderParams
 from nodes.resources import Resources
 from nodes.retrieval.memory import MemoryPlace, owned_by
-from stores.text import one_line
+from stores.text import day_of, one_line
 
 if TYPE_CHECKING:
     from stores.memory.records import Fact
@@ -105,11 +105,8 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 
 
 def _told(fact: "Fact") -> str:
-    import time
-
     from stores.memory.records import TRUSTED
 
-    day = time.strftime("%Y-%m-%d", time.gmtime(fact.updated))
     answer = one_line(fact.answer) if fact.success else "(not answered)"
     doubt = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
-    return f"{day}{doubt}: {one_line(fact.question)} — {answer}"
+    return f"{day_of(fact.updated)}{doubt}: {one_line(fact.question)} — {answer}"

@@ -8,14 +8,12 @@ by hand there are :func:`build_messages` and :meth:`ContextMiddleware.hook`. See
 """
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from contextvars import copy_context
-from functools import cache
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware.types import (
@@ -37,6 +35,7 @@ from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import Decisions, Shown
 from nodes.models.asking import cached_of, cost_of, usage_of
 from nodes.protocols import UpdaterParams
+from stores.errors import said, warn_once
 from stores.tokens import count_tokens
 
 _KEY = "stategate"
@@ -147,10 +146,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         )  # fmt: skip
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> Shown:
-        problem = " ".join(str(error).split()) or type(error).__name__
+        problem = said(error, 300)
         if isinstance(error, TimeoutError):
             problem = f"no decision within {self.timeout:g} s"
-        _warn_once(f"context {self.context.kind}: messages pass untouched: {problem[:300]}")
+        warn_once(f"context {self.context.kind}: messages pass untouched: {problem}")
         tokens = 0
         with suppress(Exception):  # what the builder could not read may not be countable either
             tokens = sum(tokens_of(message, count_tokens) for message in messages)
@@ -243,8 +242,3 @@ def _started(work: Callable[[], Shown]) -> "Future[Shown]":
 
     threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return future
-
-
-@cache
-def _warn_once(line: str) -> None:
-    logging.getLogger("stategate").warning(line)

@@ -6,8 +6,7 @@ swap for one call are nodes and their settings, not files, databases or other se
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -53,26 +52,28 @@ def require_no_places(overrides: Any) -> None:
             raise UserError(f"'{name}' is the server's to set, not a caller's")
 
 
-@lru_cache(maxsize=1024)
-def _changed(params: BaseModel, user: str) -> BaseModel:
-    if isinstance(params, MemoryPlace):
-        return params.model_copy(update={"user": user})
-    changes = {}
-    for name in type(params).model_fields:
-        value = getattr(params, name)
-        if isinstance(value, BaseModel):
-            new = _changed(value, user)
-            if new != value:
-                changes[name] = new
-    return params.model_copy(update=changes) if changes else params
-
-
 def for_user(config: Config, user: str) -> Config:
     """Return ``config`` with every part of long-term memory being ``user``'s."""
-    changes: dict[str, Any] = {"context": _changed(config.context, user)}
-    changes["memory"] = [_changed(params, user) for params in config.memory]
-    changes["actor"] = _changed(config.actor, user)
-    return config.model_copy(update=changes)
+    return with_memory(config, lambda place: place.model_copy(update={"user": user}))
+
+
+def with_memory(config: Config, change: Callable[[MemoryPlace], MemoryPlace]) -> Config:
+    """Return ``config`` with what ``change`` makes of each place of long-term memory that it names."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, MemoryPlace):
+            return change(value)
+        if isinstance(value, list | tuple):
+            return type(value)(changed(one) for one in value)
+        if not isinstance(value, BaseModel):
+            return value
+        before = {name: getattr(value, name) for name in type(value).model_fields}
+        after = {name: changed(one) for name, one in before.items()}
+        new = {name: one for name, one in after.items() if one != before[name]}
+        return value.model_copy(update=new) if new else value
+
+    after: Config = changed(config)
+    return after
 
 
 def _named(values: Any, key: str = "") -> Iterator[tuple[str, Any]]:

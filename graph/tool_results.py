@@ -19,6 +19,7 @@ from graph.recall_tool import kept_as
 from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import RECALL, Decisions
 from nodes.build_context.messages.slots import SHORTENED
+from stores.errors import said
 
 Result = ToolMessage | Command[Any]
 Handler = Callable[[ToolCallRequest], Result]
@@ -72,8 +73,7 @@ class ShortenedResults(AgentMiddleware[Any, Any, Any]):
                 kept = {**(result.artifact or {}), **kept_as(whole, store)}
                 message = message.model_copy(update={"artifact": kept})
         except Exception as error:  # builders and stores may raise anything: the result is there
-            problem = " ".join(str(error).split())[:300] or type(error).__name__
-            logging.getLogger("stategate").warning("a result stays whole: %s", problem)
+            logging.getLogger("stategate").warning("a result stays whole: %s", said(error))
             return result
         return message  # type: ignore[no-any-return]
 

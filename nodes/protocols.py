@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -77,6 +77,13 @@ class BuiltContext:
     def text(self) -> str:
         """The prompt as one string."""
         return "".join(str(message.content) for message in self.messages)
+
+    def plus(self, pieces: Sequence[Piece]) -> "BuiltContext":
+        """Return this context and behind it ``pieces``, as a message of their own."""
+        spent = sum(piece.tokens_after for piece in pieces)
+        own = (HumanMessage("".join(piece.text for piece in pieces)),) if spent else ()
+        whole = (*self.pieces, *pieces)
+        return BuiltContext((*self.messages, *own), whole, self.tokens + spent, self.over_budget)
 
     def part(self, *kinds: str) -> str:
         """Return the text of the pieces of these kinds: of :data:`FRAME`, or "page" for all others.

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from nodes.protocols import SLOTS, ActorParams, ContextParams, EnvParams, Params
-from stores.errors import UserError
+from stores.errors import UserError, fault
 
 GROUP = "stategate.nodes"
 
@@ -128,8 +128,7 @@ def load(points: Iterable[EntryPoint]) -> Registry:
             cls = point.load()
             _identity(cls)
         except Exception as error:  # a stranger's import may raise anything
-            problem = " ".join(str(error).split()) or "no message"
-            registry.broken[name] = f"{type(error).__name__}: {problem}"
+            registry.broken[name] = fault(error)
             continue
         registry.add(cls, owner)
     return registry

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 
 def hashed(user: str, password: str) -> str:
@@ -20,10 +20,8 @@ def hashed(user: str, password: str) -> str:
 
 def read_accounts(path: str | Path) -> dict[str, str]:
     """Return the hashes by user of an accounts file. Raises ``UserError``."""
-    try:
+    with told_as(f"cannot read the accounts in '{path}'"):
         lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read the accounts in '{path}' ({error})") from None
     accounts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         user, _, kept = line.strip().partition(":")

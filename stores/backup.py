@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.files import replacing
 from stores.home import DATA, home
 from stores.shared_backup import fetch, put_back, require_room
@@ -116,14 +116,12 @@ def _is_database(file: Path) -> bool:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    try:
-        with (
-            closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
-            closing(sqlite3.connect(target)) as new,
-        ):
-            old.backup(new)
-            found = new.execute("pragma integrity_check").fetchone()[0]
-            if found != "ok":
-                raise sqlite3.DatabaseError(str(found)[:80])
-    except sqlite3.Error as error:
-        raise UserError(f"cannot back up '{source.name}' ({error}): mend or remove it") from None
+    with (
+        told_as(f"cannot back up '{source.name}'", "mend or remove it", sqlite3.Error),
+        closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
+        closing(sqlite3.connect(target)) as new,
+    ):
+        old.backup(new)
+        found = new.execute("pragma integrity_check").fetchone()[0]
+        if found != "ok":
+            raise sqlite3.DatabaseError(str(found)[:80])

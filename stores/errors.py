@@ -1,11 +1,13 @@
 """The one exception that means "the caller can fix this"."""
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 
-from stores.text import without_password
+from stores.text import one_line, without_password
 
 
 class UserError(Exception):
@@ -26,6 +28,41 @@ class ModelUnavailable(UserError):
 
 class MissingExtra(UserError):
     """A package of an optional part is not installed."""
+
+
+@cache
+def warn_once(line: str) -> None:
+    """Log a warning, the same one once."""
+    logging.getLogger("stategate").warning(line)
+
+
+def said(error: BaseException, most: int = 160) -> str:
+    """Return what an error says on one line, without passwords; its type where it says nothing."""
+    return without_password(one_line(str(error)))[:most] or type(error).__name__
+
+
+def fault(error: BaseException, most: int = 160) -> str:
+    """Return what an error is and says, where that is more than a caller's mistake."""
+    return f"{type(error).__name__}: {said(error, most)}"
+
+
+#: What reading raises where something is not there, damaged, or made of something else.
+UNREADABLE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
+)  # fmt: skip
+
+
+@contextmanager
+def told_as(
+    what: str, fix: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = UNREADABLE
+) -> Iterator[None]:
+    """Turn errors of ``kinds`` into one line, a ``UserError``: what failed (why): how to mend it."""
+    try:
+        yield
+    except kinds as error:
+        is_bare = isinstance(error, LookupError | TypeError | AttributeError)
+        why = fault(error) if is_bare else getattr(error, "strerror", None) or said(error)
+        raise UserError(f"{what} ({why}){f': {fix}' if fix else ''}") from error
 
 
 #: Packages of optional parts whose distributions are called otherwise.

@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.sqlite import is_in_use
 
 #: The user's own, by name in its folder.
@@ -63,13 +63,10 @@ def _folder(usual: Path, names: tuple[str, ...]) -> Path:
         folder = Path(named).expanduser()
     else:
         folder = _moved(Path.home() / ".cache" / "stategate", usual, names)
-    try:
+    with told_as(
+        f"cannot make the folder '{folder}'", "set STATEGATE_HOME to one you may write to"
+    ):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot make the folder '{folder}' ({error.strerror}): "
-            "set STATEGATE_HOME to one that you may write to"
-        ) from None
     return folder
 
 

@@ -27,7 +27,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.files import strict, write_bytes, write_json, write_text
 from stores.text import without_password
 
@@ -51,7 +51,7 @@ class RunDirectory:
     def __init__(self, folder: str | Path, args: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         self._args = self.folder / "args.json"
-        try:
+        with told_as(f"cannot keep a run in '{folder}'", "name a new folder"):
             if self._args.exists():
                 _same(json.loads(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
             elif self.folder.exists() and any(p.suffix != ".part" for p in self.folder.iterdir()):
@@ -59,10 +59,6 @@ class RunDirectory:
             else:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 write_json(self._args, args, indent=2)
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"cannot keep a run in '{folder}' ({error}): name a new folder"
-            ) from None
 
     @contextmanager
     def alone(self) -> Iterator[None]:

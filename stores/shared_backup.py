@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from stores.corpus.vectors import Vectors, collections, is_server
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.files import write_lines
 from stores.text import without_password
 
@@ -111,12 +111,11 @@ def _require_empty(url: str) -> None:
         "select table_schema, table_name from information_schema.tables"
         " where table_schema not in ('pg_catalog', 'information_schema') limit 1"
     )
-    try:
-        with psycopg.connect(url, connect_timeout=10) as db:
-            there = db.execute(query).fetchone()
-    except psycopg.Error as error:
-        problem = without_password(" ".join(str(error).split()))[:200]
-        raise UserError(f"cannot reach the database of {POSTGRES} ({problem})") from None
+    with (
+        told_as(f"cannot reach the database of {POSTGRES}", kinds=psycopg.Error),
+        psycopg.connect(url, connect_timeout=10) as db,
+    ):
+        there = db.execute(query).fetchone()
     if there is not None:
         raise UserError(
             f"the database of {POSTGRES} holds {there[0]}.{there[1]}: name an empty one"

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 #: What a value raises, where it is read, that is not what its column holds.
 DAMAGE = (
@@ -115,16 +116,9 @@ def compact(path: Path) -> None:
         db.close()
 
 
-@contextmanager
-def belonging(path: Path, what: str, fix: str) -> Iterator[None]:
+def belonging(path: Path, what: str, fix: str) -> AbstractContextManager[None]:
     """Turn what reading damaged rows raises into one line, a ``UserError``."""
-    try:
-        yield
-    except DAMAGE as error:
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-        raise UserError(
-            f"the {what} '{path}' is damaged ({problem}): restore it from a backup, or {fix}"
-        ) from error
+    return told_as(f"the {what} '{path}' is damaged", f"restore it from a backup, or {fix}", DAMAGE)
 
 
 class SqliteFile:
@@ -147,6 +141,7 @@ class SqliteFile:
     ) -> None:
         self.path = Path(path).expanduser()
         self._words = (what, fix)
+        self._errors = partial(told_as, f"cannot use the {what} '{self.path}'", fix, sqlite3.Error)
         self._migrations = migrations
         self._settings = (patience, durable)
         self._local = threading.local()
@@ -218,11 +213,3 @@ class SqliteFile:
         if tables and not tables & set(_TABLE.findall(self._migrations[0])):
             raise sqlite3.DatabaseError("another program's database")
         return version
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            what, fix = self._words
-            raise UserError(f"cannot use the {what} '{self.path}' ({error}): {fix}") from None

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError, needs
+from stores.errors import UserError, needs, told_as
 from stores.loopback import from_environment
 from stores.sqlite import SqliteFile, belonging
 from stores.text import storable, without_password
@@ -97,14 +97,14 @@ class PostgresTables:
         with needs("postgres"):
             import psycopg
             from psycopg_pool import PoolTimeout
-        try:
-            with _pool(self._url, os.getpid()).connection() as db, db.transaction():
-                db.execute(f'set local search_path to "{self._schema}"')
-                yield Link(db)
-        except (psycopg.Error, PoolTimeout) as error:
-            problem = without_password(" ".join(str(error).split()))[:200]
-            what, fix = self._words
-            raise UserError(f"cannot use the {what} '{self.path}' ({problem}): {fix}") from None
+        what, fix = self._words
+        with (
+            told_as(f"cannot use the {what} '{self.path}'", fix, (psycopg.Error, PoolTimeout)),
+            _pool(self._url, os.getpid()).connection() as db,
+            db.transaction(),
+        ):
+            db.execute(f'set local search_path to "{self._schema}"')
+            yield Link(db)
 
     def _migrate(self, migrations: Sequence[str], create: bool) -> None:
         with self.transaction() as db:
@@ -162,14 +162,13 @@ def open_tables(
     what: str,
     migrations: Sequence[str],
     *,
-    name: str = "main",
     fix: str = "name another file",
     create: bool = True,
     **sqlite: Any,
 ) -> SqliteFile | PostgresTables:
     """Open the tables at ``where``, made if missing. ``sqlite`` is for :class:`SqliteFile` alone."""
     if is_database(where):
-        return PostgresTables(where, what, migrations, name=name, fix=fix, create=create)
+        return PostgresTables(where, what, migrations, name="main", fix=fix, create=create)
     return SqliteFile(where, what, migrations, fix=fix, **sqlite)
 
 

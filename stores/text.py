@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -18,7 +19,9 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 #: Names of environment variables that hold a secret, and how long it is at least.
-_NAMED_SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_NAMED_SECRET = re.compile(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
+)
 _LEAST_SECRET = 12
 #: Words that say nothing of what a text is about.
 SMALL = frozenset(
@@ -54,6 +57,11 @@ def stem(word: str) -> str:
 def one_line(text: str) -> str:
     """Fold all white space, so that a fact never breaks a format of lines."""
     return " ".join(text.split())
+
+
+def day_of(at: float) -> str:
+    """Return the day of a time (Unix seconds), in UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def unbroken(text: str) -> str:

@@ -36,8 +36,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stores.errors import UserError, needs
-from stores.text import without_password
+from stores.errors import UserError, fault, needs, said, told_as
 
 Solve = Callable[[Any], Any]
 #: Called in a worker with ``serve``; it calls that with what solves a job.
@@ -256,7 +255,7 @@ def _solved(solve: Solve, job: Any) -> tuple[Any, str | None]:
     try:
         return solve(job), None
     except Exception as error:
-        return None, f"{type(error).__name__}: {without_password(' '.join(str(error).split()))}"
+        return None, fault(error, 1000)
 
 
 # Ray --------------------------------------------------------------------------------------------------
@@ -323,9 +322,9 @@ class Behind:
         try:
             pickle.loads(packed)(serve)  # noqa: S301 - from this very program's driver
         except BaseException as error:
-            said = " ".join(str(error).split())
+            told = said(error, 1000)
             is_user = isinstance(error, UserError)
-            self._results.put((None, said if is_user else f"a worker cannot start: {said}"))
+            self._results.put((None, told if is_user else f"a worker cannot start: {told}"))
 
     def wait_until_ready(self) -> bytes:
         """Return when ``start`` serves, or what kept it from that."""
@@ -346,9 +345,8 @@ def _ray_hire(start: Start, crew: Crew, own: dict[str, str]) -> Callable[[], _Ac
             _require_there(str(crew.ray))
             ray.init(address=crew.ray, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
-            problem = " ".join(str(error).split())[:160]
             raise UserError(
-                f"no Ray cluster at '{crew.ray}' ({problem}): start one with `ray start --head`"
+                f"no Ray cluster at '{crew.ray}' ({said(error)}): start one with `ray start --head`"
             ) from None
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - as it is
     environment = {"env_vars": {**own, "PYTHONPATH": paths}}
@@ -370,13 +368,8 @@ def _require_there(address: str) -> None:
 
 
 def _packed(start: Start) -> bytes:
-    try:
+    with told_as("this cannot be given to workers", "leave --workers out", kinds=Exception):
         return pickle.dumps(start)
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UserError(
-            f"this cannot be given to workers ({problem}): leave --workers out"
-        ) from None
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.files import write_bytes, write_json
 from stores.plots import new_plot, save_plot
 from stores.runs import mean
@@ -145,20 +145,16 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
     from safetensors import SafetensorError, safe_open
 
-    last, rows = folder / "last.safetensors", folder / "history.json"
+    last = folder / "last.safetensors"
     if not last.exists():
         return []
     try:
         with safe_open(last, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            own = (file.metadata() or {}).get(_HISTORY)
-        if own is None:  # of before the history was kept with the weights
-            own = rows.read_text("utf-8") if rows.exists() else "[]"
-        history: History = json.loads(own)
-    except (SafetensorError, OSError, ValueError) as error:
-        problem = " ".join(str(error).split())[:80]
+            history: History = json.loads((file.metadata() or {})[_HISTORY])
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"'{last}' is damaged ({problem}): remove the folder, the training begins anew"
+            f"'{last}' is damaged ({said(error)}): remove the folder, the training begins anew"
         ) from None
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():

@@ -12,9 +12,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nodes.registry import first_problem
-from stores.errors import UserError
+from stores.assets.downloads import sha256
+from stores.errors import UserError, said
 from stores.runs import RunDirectory, provenance, shown_config
-from stores.traces.trajectories import file_hash
 from stores.yaml_text import read_yaml
 
 TRAINING_CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "train"
@@ -132,7 +132,8 @@ class DaggerSettings(Settings, ReaderSettings):
     embedder: Named = Field(default="hashing", description="that of the builders")
     hidden: int = Field(default=128, ge=8)
     games: int = Field(default=300, ge=1, description="episodes an epoch")
-    passes: int = Field(default=3, ge=1, description="over an epoch's decisions")
+    passes: int = Field(default=3, ge=1, description="over the decisions that are learned from")
+    keep: int = Field(default=1, ge=1, description="epochs whose episodes are learned from")
     exam: int = Field(default=100, ge=1, description="tasks held out that decide what is kept")
     max_steps: int = Field(default=20, ge=1)
 
@@ -209,7 +210,7 @@ def read_settings(cls: type[S], path: str | Path, overrides: Sequence[str] = ())
     except ValidationError as error:
         raise UserError(f"'{path}': {first_problem(error)}") from None
     except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"'{path}': {' '.join(str(error).split())}") from None
+        raise UserError(f"'{path}': {said(error)}") from None
 
 
 def open_run(settings: Settings, facts: dict[str, Any] | None = None) -> RunDirectory:
@@ -231,7 +232,7 @@ def files_of(files: Files) -> list[str]:
 
 def hashes_of(files: Files) -> str | list[str]:
     """Return the SHA-256 of a file, or of each of several."""
-    return file_hash(files) if isinstance(files, str) else [file_hash(path) for path in files]
+    return sha256(Path(files)) if isinstance(files, str) else [sha256(Path(p)) for p in files]
 
 
 def result(settings: RecordedSettings, epochs: int, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Questions, whose memory an agent has, what a bank holds: shared by the command line and the app."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from envs.protocols import World
-from graph.config import Config, load_config
+from graph.config import Config
+from graph.owners import with_memory
 from graph.session import Session, StepResult
 from nodes.experience.grow import make_of
 from nodes.experience.states import state_text
@@ -28,22 +29,7 @@ def of_user(config: Config, user: str | None) -> Config:
 
 def with_users(config: Config, user_of: Callable[[str | None], str | None]) -> Config:
     """Return ``config`` with whoever ``user_of`` says in place of each memory's user."""
-    values: dict[str, Any] = config.model_dump(mode="json")
-    places = list(_places((values["context"], values["memory"])))
-    for place in places:
-        place["user"] = user_of(place["user"])
-    return load_config(values) if places else config
-
-
-def _places(values: Any) -> Iterator[dict[str, Any]]:
-    """Yield every place of long-term memory, however deep the node is that names it."""
-    if isinstance(values, dict):
-        place = values.get("place")
-        if isinstance(place, dict) and "user" in place:
-            yield place
-        values = tuple(values.values())
-    for value in values if isinstance(values, list | tuple) else ():
-        yield from _places(value)
+    return with_memory(config, lambda place: place.model_copy(update={"user": user_of(place.user)}))
 
 
 def thread_of(config: Config, thread: str) -> str:

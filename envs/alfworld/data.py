@@ -4,7 +4,6 @@ What arrives is opened as the world opens it, and one game of each split is read
 place. ``manifest.json`` beside the files records their names, sizes and SHA-256.
 """
 
-import json
 import shutil
 import tomllib
 from contextlib import suppress
@@ -13,8 +12,8 @@ from pathlib import Path
 
 from envs.alfworld.files import GAME, is_archive, open_library
 from envs.alfworld.game import Game
-from stores.assets.downloads import SourceError, download, progress, sha256
-from stores.errors import UserError
+from stores.assets.downloads import fetch_published, sha256
+from stores.errors import UserError, told_as
 from stores.files import replacing, write_json
 
 MANIFEST = "manifest.json"
@@ -61,20 +60,14 @@ def fetch(folder: Path, source: Path | None = None) -> tuple[list[FileRecord], d
 
 
 def _download(waiting: Path) -> None:
-    try:
+    with told_as(f"cannot write to {waiting}", kinds=OSError):
         waiting.mkdir(parents=True, exist_ok=True)
-        with progress(_FILE["size"], f"fetching {_FILE['name']}") as bar:
-            target = waiting / _FILE["name"]
-            download(_FILE["url"], target, _FILE["size"], bar.update, patience=30)
-    except SourceError as error:
-        with suppress(OSError):
-            waiting.rmdir()  # where nothing has come
-        raise UserError(
-            f"could not download {_FILE['name']}: {error}; connect to the network, or copy local files "
-            "with `stategate data alfworld --from FOLDER`"
-        ) from error
-    except OSError as error:
-        raise UserError(f"cannot write to {waiting}: {error.strerror or error}") from error
+        try:
+            fetch_published(_FILE["url"], waiting / _FILE["name"], _FILE["size"], "alfworld")
+        except UserError:
+            with suppress(OSError):
+                waiting.rmdir()  # where nothing has come
+            raise
 
 
 def _copy(source: Path, staging: Path) -> None:
@@ -102,12 +95,3 @@ def _checked(folder: Path) -> dict[str, int]:
                 raise UserError(f"game '{name}': {error}") from None
         counts[split] = counts.get(split, 0) + 1
     return counts
-
-
-def read_manifest(folder: Path) -> list[FileRecord]:
-    """Return the records of an earlier :func:`fetch`, or an empty list."""
-    try:
-        rows = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return [FileRecord(**row) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []

@@ -30,7 +30,6 @@ _TOOLS = {
     "heat": re.compile(r"microwave|oven|stove"),
     "cool": re.compile(r"fridge|icebox|freez"),
 }
-_LAMP = re.compile(r"lamp|lantern|light")
 
 
 @dataclass

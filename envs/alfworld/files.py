@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from stores.assets.downloads import progress, sha256
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.sqlite import SqliteFile
 
 GAME = "game.tw-pddl"
@@ -120,10 +120,8 @@ class _Folder:
         (root, short), place = self._where[name]
         if isinstance(place, str):
             return _from_archive(place, root, short)
-        try:
+        with told_as(f"cannot read '{place}'", "give an undamaged copy"):
             return place.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot read '{place}' ({error}): give an undamaged copy") from None
 
 
 def _name(key: tuple[str, str], found: Mapping[tuple[str, str], object]) -> str:
@@ -176,10 +174,8 @@ def _indexed(path: Path) -> list[tuple[str, str]]:
 
 
 def _hash(path: Path) -> str:
-    try:
+    with told_as(f"cannot read '{path}'"):
         return _hash_of(path, path.stat().st_size, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise UserError(f"cannot read '{path}' ({error.strerror or error})") from None
 
 
 @lru_cache(maxsize=64)
@@ -190,7 +186,7 @@ def _hash_of(path: Path, size: int, changed: int) -> str:
 def _read_through(store: SqliteFile, path: Path, key: str) -> None:
     dictionary = b""
     with store.transaction() as db, progress(path.stat().st_size, f"reading {path.name}") as bar:
-        try:
+        with told_as(f"cannot read '{path}'", "give an undamaged copy", kinds=_DAMAGES):
             for member, body in _members(path):
                 parts = member.split("/")[:-1]
                 if len(parts) < 3 or _LEFT_OUT.search(member) or not _is_solvable(body[-4096:]):
@@ -203,8 +199,6 @@ def _read_through(store: SqliteFile, path: Path, key: str) -> None:
                     "insert or replace into games values (?, ?, ?, ?)",
                     (key, "/".join(parts[:-3]), "/".join(parts[-3:]), packed),
                 )
-        except _DAMAGES as error:
-            raise UserError(f"cannot read '{path}' ({error}): give an undamaged copy") from None
         db.execute("insert or replace into archives values (?, ?)", (key, dictionary))
 
 

@@ -31,7 +31,7 @@ from envs.alfworld.pddl import (
     read_domain,
     read_problem,
 )
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
@@ -328,10 +328,8 @@ class Game:
 
 def fields_of(text: str) -> dict[str, Any]:
     """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
-    try:
+    with told_as("the game file is no JSON"):
         data = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"the game file is no JSON ({error})") from None
     if not isinstance(data, dict):
         raise UserError("the game file is no JSON object")
     for name in _FIELDS:

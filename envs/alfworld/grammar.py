@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from envs.alfworld.logic import State
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 NOT = "not_"  # before a predicate: the fact was true once, and a step made it false
 _DEPTH = 40  # rules within rules
@@ -285,7 +285,7 @@ def _skip(text: str, place: int) -> int:
 
 @lru_cache(maxsize=256)
 def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
-    try:
+    with told_as("the game's grammar has rules that cannot be read"):
         data = json.loads(text)
         return {
             name: tuple(
@@ -294,8 +294,6 @@ def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
             )
             for name, alternatives in data.items()
         }
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"the game's grammar has rules that cannot be read ({error})") from None
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from stores.errors import UserError
+from stores.errors import UNREADABLE, UserError, told_as
 from stores.yaml_text import read_yaml
 
 
@@ -56,12 +56,10 @@ def read_list(source: str, what: str, form: str) -> list[Any]:
     """Read ``"sample"`` or a YAML or JSON file that holds a list of {``form``}; errors as above."""
     path = Path(str(files("envs.qa.sample"))) / f"{what}.yaml"
     path = path if source == "sample" else Path(source).expanduser()
-    try:
+    kinds = (*UNREADABLE, yaml.YAMLError)
+    with told_as(f"cannot read the {what} '{source}'", "give a file", kinds):
         text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else read_yaml(text)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise UserError(f"cannot read the {what} '{source}' ({problem}): give a file") from None
     if not isinstance(values, list):
         raise UserError(f"'{source}' is no list of {{{form}}}")
     return values
@@ -113,11 +111,9 @@ def load_dialogues(source: str = "sample") -> list[Dialogue]:
 
 
 def _dialogue(value: Any, i: int, source: str) -> Dialogue:
-    try:
+    with told_as(f"'{source}' dialogue {i} is not {{id, sessions}}"):
         sessions = tuple(tuple(_turn(t) for t in session) for session in value["sessions"])
         return Dialogue(str(value["id"]), sessions)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"'{source}' dialogue {i} is not {{id, sessions}} ({error})") from None
 
 
 def _turn(value: Any) -> DialogueTurn:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.errors import UserError, fault, told_as
 from stores.text import unbroken
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -77,8 +77,7 @@ def read_catalogue(folder: str | Path) -> Catalogue:
             products[asin] = _product(item, attributes.get(asin) or {})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             name = _first(path, PRODUCT_FILES).name
-            problem = f"{type(error).__name__}: {error}"
-            raise UserError(f"{name}: product {number} is malformed ({problem})") from None
+            raise UserError(f"{name}: product {number} is malformed ({fault(error)})") from None
     if not products:
         raise UserError(f"'{path}' holds no products")
     return Catalogue(products, human if isinstance(human, dict) else {}, digest.hexdigest())
@@ -92,12 +91,10 @@ def _first(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _read(path: Path, digest: Any) -> Any:
-    try:
+    with told_as(f"cannot read '{path}'", "fetch it again"):
         raw = path.read_bytes()
         digest.update(raw)
         return json.loads(raw)
-    except (ValueError, OSError) as error:
-        raise UserError(f"cannot read '{path}' ({error}): fetch it again") from None
 
 
 def _product(item: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:

@@ -1,8 +1,8 @@
 """WebShop's official data files: fetched from their publisher, or copied from a local folder.
 
 The publisher (princeton-nlp/WebShop, ``setup.sh``) shares them on Google Drive. Every file that
-arrives is checked: downloads against the official SHA-256, local copies for the fields that the
-world reads. ``manifest.json`` beside them records what was kept.
+arrives is checked: downloads against the official SHA-256, local copies by reading them as the world
+does. ``manifest.json`` beside them records what was kept.
 """
 
 import json
@@ -11,11 +11,10 @@ import tomllib
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from envs.webshop.catalogue import HUMAN_FILE
-from stores.assets.downloads import SourceError, download, progress, sha256
-from stores.errors import UserError
+from envs.webshop.catalogue import read_catalogue
+from stores.assets.downloads import fetch_published, sha256
+from stores.errors import UserError, told_as
 from stores.files import write_json
 
 MANIFEST = "manifest.json"
@@ -47,10 +46,6 @@ _FILES = tomllib.loads(Path(__file__).with_name("data.toml").read_text("utf-8"))
 SMALL = tuple(DataFile(**facts) for facts in (*_FILES["small"], *_FILES["both"]))
 #: All 1.18 million products.
 FULL = tuple(DataFile(**facts) for facts in (*_FILES["full"], *_FILES["both"]))
-_PRODUCT_FIELDS = (
-    "asin", "name", "category", "query", "product_category", "full_description",
-    "small_description", "customization_options",
-)  # fmt: skip
 
 
 def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> list[FileRecord]:
@@ -60,8 +55,8 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
     1.18 million products (5.7 GB) instead of the 1000. A downloaded file must be the official one; a
     local one may differ, and then its record says so. Files change all together or not at all.
 
-    Raises ``UserError`` if a file is missing, not valid JSON or without a required field, if its
-    download has the wrong SHA-256, and if the publisher cannot be reached.
+    Raises ``UserError`` if a file is missing or the world cannot read it, if its download has the
+    wrong SHA-256, and if the publisher cannot be reached.
     """
     files = FULL if full else SMALL
     folder = folder.expanduser()
@@ -72,10 +67,13 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
             raise UserError(
                 f"{source} has no {', '.join(missing)}: give the folder with them as --from FOLDER"
             )
-    try:
+    with told_as(f"cannot write WebShop's data to {folder}", kinds=OSError):
         partial.mkdir(parents=True, exist_ok=True)
         try:
             records = [_brought(file, folder, partial, source) for file in files]
+            if not all(record.official for record in records):
+                with told_as(f"'{source}' does not hold WebShop's files", kinds=UserError):
+                    read_catalogue(partial)
             _install(folder, partial, records, "a local folder" if source else "Google Drive")
         finally:
             if source is not None:
@@ -83,10 +81,6 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
             else:
                 with suppress(OSError):
                     partial.rmdir()  # where nothing is left to resume
-    except OSError as error:
-        raise UserError(
-            f"cannot write WebShop's data to {folder}: {error.strerror or error}"
-        ) from error
     return records
 
 
@@ -109,21 +103,11 @@ def _brought(file: DataFile, folder: Path, partial: Path, source: Path | None) -
     shutil.copyfile(source.expanduser() / file.name, target)
     target.chmod(0o644)  # the copy is ours, also where the original is read-only
     found = sha256(target)
-    if found != file.sha256:
-        _check_content(source.expanduser() / file.name, file)
     return FileRecord(file.name, target.stat().st_size, found, found == file.sha256)
 
 
 def _download(file: DataFile, target: Path) -> None:
-    try:
-        with progress(file.size, f"fetching {file.name}") as bar:
-            address = _ADDRESS.format(id=file.drive_id)
-            download(address, target, file.size, bar.update, patience=30)
-    except SourceError as error:
-        raise UserError(
-            f"could not download WebShop's {file.name}: {error}; connect to the network, or copy "
-            "local files with `stategate data webshop --from FOLDER`"
-        ) from error
+    fetch_published(_ADDRESS.format(id=file.drive_id), target, file.size, "webshop")
     found = sha256(target)
     if found != file.sha256:
         target.unlink()
@@ -141,34 +125,3 @@ def _install(folder: Path, partial: Path, records: list[FileRecord], origin: str
         path.replace(folder / path.name)
     content = {"origin": origin, "files": [asdict(record) for record in known.values()]}
     write_json(folder / MANIFEST, content, indent=2)
-
-
-def _check_content(path: Path, file: DataFile) -> None:
-    """Raise ``UserError`` unless ``path`` is JSON with the fields that the world reads."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON ({error}): give an undamaged copy") from error
-    if problem := _problem(content, file.name):
-        raise UserError(f"{path}: {problem}; is this WebShop's {file.name}?")
-
-
-def _problem(content: Any, name: str) -> str | None:
-    if name.startswith("items_shuffle"):
-        if not isinstance(content, list) or not content:
-            return "expected a list of products"
-        for number, product in enumerate(content):
-            known: Any = product if isinstance(product, dict) else {}
-            for field in _PRODUCT_FIELDS:
-                if field not in known:
-                    return f"product {number} has no {field}"
-        return None
-    if not isinstance(content, dict):
-        return "expected a mapping from ASIN"
-    wanted: type = list if name == HUMAN_FILE else dict
-    for asin, value in content.items():
-        if not isinstance(value, wanted):
-            return f"the entry of {asin} is not a {wanted.__name__}"
-        if wanted is dict and "attributes" not in content[asin]:
-            return f"the entry of {asin} has no attributes"
-    return None

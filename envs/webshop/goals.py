@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
 _SHUFFLE_SEED = 233
@@ -56,14 +56,9 @@ def human_goals(
     goals = []
     for product in catalogue.products.values():
         for wish in catalogue.human.get(product.asin) or ():
-            try:
+            with told_as(f"{HUMAN_FILE}: the instructions of {product.asin} are malformed"):
                 attributes = tuple(wish["instruction_attributes"])
                 wished, options = str(wish["instruction"]), wish["instruction_options"]
-            except (KeyError, TypeError) as error:
-                problem = f"{type(error).__name__}: {error}"
-                raise UserError(
-                    f"{HUMAN_FILE}: the instructions of {product.asin} are malformed ({problem})"
-                ) from None
             if attributes:
                 limit, text = _limit(prices[product.asin], rng)
                 goal = goal_of(product, wished.strip(".") + text, attributes, limit, options)

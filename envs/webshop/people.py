@@ -11,7 +11,7 @@ from typing import Any
 
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 
 def session_goals(
@@ -27,13 +27,11 @@ def session_goals(
         raise UserError(f"'{folder}' holds no sessions (*.jsonl) of the shop's server")
     goals = []
     for file in files:
-        try:
+        with told_as(f"'{file.name}' is no log of the shop's server"):
             with file.open(encoding="utf-8") as lines:
-                goal: dict[str, Any] = json.loads(next(lines))["goal"]
+                goal: dict[str, Any] = json.loads(next(lines, ""))["goal"]
             goal["goal_options"] = list(goal["goal_options"])
             served = next(_serving(goal, products.values(), prices), None)
-        except (StopIteration, ValueError, KeyError, TypeError, OSError) as error:
-            raise UserError(f"'{file.name}' is no log of the shop's server ({error!r})") from None
         if served is not None:
             asin, options = served
             text = " ".join(goal["instruction_text"].split())

@@ -7,6 +7,7 @@ is what context builders do: what cannot be read is empty, and nothing here rais
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ _PRODUCT = re.compile(r"([0-9a-z]{10})( \(seen\))?(?: \| (.*))?")
 _PAGE = re.compile(r"Page (\d+) \(Total results: \d+\)")
 _SAID = 0.5  # how far a title must say a word to hold it
 _ACTED = re.compile(r"(\d+)\. ((?:search|click)\[.*)")
+_NOTE = " - "  # leads, under a step, what its page met
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Product:
 class Reading:
     """Everything that a context shows. ``options`` are ``(group, ((value, action), ...))``.
 
-    ``history`` holds the visible actions so far, oldest first: possibly not the first ones.
+    ``history`` holds the visible actions so far, oldest first: possibly not the first ones; ``notes``
+    beside them what each one's page met of what is asked ("" where nothing is noted).
     """
 
     page: PageKind
@@ -58,6 +61,7 @@ class Reading:
     detail: str = ""
     chosen: dict[str, str] = field(default_factory=dict)
     history: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -65,7 +69,7 @@ class Trail:
     """What the visible actions so far say: ``item`` is the open product, ``since`` the clicks on it.
 
     ``rejected`` are products left for the search right after their features were read, ``left`` those
-    that were left for the list.
+    that were left for the list. ``met`` is what is noted of each product.
     """
 
     opened: list[str] = field(default_factory=list)
@@ -75,12 +79,13 @@ class Trail:
     item: str | None = None
     since: list[str] = field(default_factory=list)
     searches: int = 0
+    met: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: Sequence[str]) -> "Trail":
+    def of(cls, history: Sequence[str], notes: Sequence[str] = ()) -> "Trail":
         """Walk through ``history``, oldest first."""
         trail = cls()
-        for action in history:
+        for action, note in zip_longest(history, notes, fillvalue=""):
             found = OPENED.fullmatch(action)
             returns = action == PREV and trail.since and trail.since[-1] in DETAILS
             if found:
@@ -99,6 +104,8 @@ class Trail:
                 trail.since.append(action)
                 if action == FEATURES and trail.item is not None:
                     trail.read.append(trail.item)
+            if note and trail.item is not None:
+                trail.met[trail.item] = f"{trail.met.get(trail.item, '')} {note};"
         return trail
 
 
@@ -118,7 +125,14 @@ def read(text: str, actions: Sequence[str], part: Callable[..., str] | None = No
     chosen: dict[str, str] = {}
     numbered = False
     after = part("history").partition("Actions so far")[2]
-    history = [acted[2] for line in after.split("\n") if (acted := _ACTED.match(line))]
+    history: list[str] = []
+    notes: list[str] = []
+    for line in after.split("\n"):
+        if acted := _ACTED.match(line):
+            history.append(acted[2])
+            notes.append("")
+        elif line.startswith(_NOTE) and notes:
+            notes[-1] = line.removeprefix(_NOTE)
     wish = re.search(r"^Instruction: (.*)$", part("instruction"), re.MULTILINE)
     instruction = wish[1] if wish else ""
     for line in part("status").split("\n"):
@@ -156,6 +170,7 @@ def read(text: str, actions: Sequence[str], part: Callable[..., str] | None = No
         detail=" ".join(detail),
         chosen=chosen,
         history=tuple(history),
+        notes=tuple(notes),
     )
 
 

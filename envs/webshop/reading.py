@@ -79,6 +79,8 @@ def inputs_of(event: Event) -> list[StateInput]:
     """
     if event.kind == "ACT":
         return [StateInput("ACT", _act(event.text), _asked(event.text, event.instruction))]
+    if event.kind == "NOTE":
+        return []  # the page itself was read
     if event.kind != "OBS":
         return [StateInput(event.kind, event.text or event.kind.lower())]
     page = read_page(event.text)

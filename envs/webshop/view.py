@@ -22,6 +22,7 @@ from envs.webshop.chunks import chunk_page
 from envs.webshop.pages import SEARCH, dollars
 from envs.webshop.prompt import Reading, Trail, read
 from envs.webshop.reading import clauses, inputs_of
+from envs.webshop.wanted import evidence
 from stores.text import one_line
 from stores.traces import Event
 
@@ -82,6 +83,10 @@ class WebShopView(View):
             text = text.replace(framed if framed in text else wish, "", 1)
         text = text.replace("Instruction: ", "", 1).strip()
         return one_line(_MARKS.sub(" ", _CLICKED.sub(r"(chosen) \1", text))) if bare else text
+
+    def evidence(self, observation: Observation, instruction: str) -> str:
+        """Return the words that an item's title and asked values, or a sub-page, met."""
+        return evidence(self.chunks(observation), instruction)
 
     def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
         """Withhold what the prompt itself shows to be pointless.

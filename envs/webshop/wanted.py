@@ -12,12 +12,16 @@ from envs.asking.subject import VALUED, meets, missing_values
 from envs.asking.values import Asked, ask_choices, covered
 from envs.asking.weights import ROLES
 from envs.asking.words import matters, runs, word_roles
+from envs.protocols import Chunk
 from envs.webshop.forms import FORMS
 
 _THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
 _SEARCHED = 0.25  # how much a word must matter to be searched for
 _GLUE = 3  # marks that join words to one, such as "a01#black"
 _FEWEST = 2  # words below which a search is for all that could matter
+_MET = 0.5  # how far a page must say a word to have met it
+#: What is noted of a product's page that met nothing.
+NOTHING = "nothing"
 _LEAST = (
     0.15  # weight of a word that most likely is talk: rare words of titles are still told by it
 )
@@ -101,6 +105,38 @@ class Wanted:
 def is_excluded(wanted: Wanted, price: float | None) -> bool:
     """Say whether the instruction's limit rules ``price`` out."""
     return price is not None and wanted.limit is not None and wanted.limit.excludes(price)
+
+
+def evidence(chunks: Sequence[Chunk], instruction: str) -> str:
+    """Return the instruction's words that the page of one product met, those it says side by side.
+
+    On an item's page these are words of its title and of asked values that it offers.
+    """
+    title = " ".join(" ".join(c.data["lines"][:1]) for c in chunks if c.role == "subject")
+    detail = " ".join(" ".join(c.data["lines"]) for c in chunks if c.role == "text")
+    roles = {chunk.role for chunk in chunks}
+    if "entry" in roles or not roles & {"subject", "text"}:
+        return ""
+    choices = [(c.choice.name, c.choice.values) for c in chunks if c.choice and c.choice.values]
+    wanted = Wanted.of(instruction, choices, title)
+    request = wanted.request
+    met = [quality > _MET for quality in covered(request, f"{title} {detail}")]
+    for asked in wanted.choices:
+        if asked.asked[asked.best] >= asked.none:
+            for place in asked.spans[asked.best].places:
+                met[place] = True
+    stretches: list[list[int]] = []
+    for i, token in enumerate(request.tokens):
+        if not met[i] or token.is_small or matters(request)[i] < _SEARCHED:
+            continue
+        last = stretches[-1][-1] if stretches else -2
+        if last == i - 1 and request.clause[i] == request.clause[last]:
+            stretches[-1].append(i)
+        else:
+            stretches.append([i])
+    words = request.tokens
+    said = [request.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
+    return ", ".join(dict.fromkeys(said)) or NOTHING
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ episode, or None); ``page`` (search, results, item, sub, done); the results page
 ``number``; the product's ``asin``, ``options`` and ``sub``; ``visited`` products since the last search.
 """
 
+import copy
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -117,10 +118,7 @@ class WebShop:
         self.ranges = ranges(self.goals)
         ours = len(self.goals) - len(self.ranges["human"])  # people's words stay theirs
         self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
-        # Equal scores come out by ASIN, as in the original's index: so index in that order.
-        self._by_asin = sorted(self._order, key=lambda product: product.asin)
-        self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
-        self._search = lru_cache(maxsize=1024)(self._find)
+        self._index()
 
     @classmethod
     def load(
@@ -208,6 +206,22 @@ class WebShop:
         if here["instruction"] is not None:
             return str(here["instruction"])
         return str(self.goals[self._goal_number(here["goal"])]["instruction_text"])
+
+    def stocked(self, more: Sequence[Product]) -> "WebShop":
+        """Return a shop with the same goals and ``more`` products to find, at their lowest prices."""
+        shop = copy.copy(self)
+        shop.goals = list(self.goals)
+        shop.products = {**self.products, **{product.asin: product for product in more}}
+        shop.prices = {**self.prices, **{product.asin: product.prices[0] for product in more}}
+        shop._index()
+        return shop
+
+    def _index(self) -> None:
+        self._order = list(self.products.values())
+        # Equal scores come out by ASIN, as in the original's index: so index in that order.
+        self._by_asin = sorted(self._order, key=lambda product: product.asin)
+        self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
+        self._search = lru_cache(maxsize=1024)(self._find)
 
     def search(self, query: str, k: int = HITS) -> list[str]:
         """Return the ASINs of the ``k`` best products for ``query``, best first (BM25)."""

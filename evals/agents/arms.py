@@ -79,14 +79,10 @@ def _ours(**settings: Any) -> Make:
     return make
 
 
-def _instruction(budget: int, bill: Bill) -> Sequence[AgentMiddleware[Any, Any, Any]]:
-    return []
-
-
 #: The arm that needs weights of its own.
 LINGUA = "llmlingua"
 ARMS: dict[str, Make] = {
-    "nothing": _instruction,
+    "nothing": lambda budget, bill: [],
     "last": lambda budget, bill: [LastMessages(budget)],
     "summarize": _summarize,
     "clear": _clear,

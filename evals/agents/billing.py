@@ -59,6 +59,17 @@ class Bill:
         self.written += out
         self._last = rows
 
+    def row(self, calls: int, orphans: int, spent: float, problems: int) -> dict[str, Any]:
+        """Return what every row says of a run; ``spent`` are the seconds of all decisions."""
+        count = max(calls, 1)
+        return {
+            "calls": calls, "orphans": float(orphans), "problems": problems, "errors": 0,
+            "dollars_anthropic": self.dollars["anthropic"], "dollars_openai": self.dollars["openai"],
+            "model_tokens": self.read, "tokens_per_call": self.read / count,
+            "cached_share": self.cached / max(self.read, 1), "written": self.written,
+            "decide_ms": 1000 * spent / count,
+        }  # fmt: skip
+
     def aside(self, tokens: int, out: int) -> None:
         """Add a call that shares no prefix with the others, such as one that writes a summary."""
         for biller in BILLERS:

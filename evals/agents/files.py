@@ -40,15 +40,15 @@ class FilesTask:
         return bool(numbers) and float(numbers[-1].replace(",", "")) == self.answer
 
 
-def make_files(seed: int, count: int = 4, size: int = 900) -> FilesTask:
-    """Return task ``seed``: ``count`` files of about ``size`` characters."""
+def make_files(seed: int) -> FilesTask:
+    """Return task ``seed``: four files of about 900 characters."""
     rng = random.Random(f"files/{seed}")
-    places = rng.sample(_PLACES, count)
+    places = rng.sample(_PLACES, 4)
     thing = rng.choice(_THINGS)
     stock = {place: rng.randint(20, 900) for place in places}
     files: dict[str, str] = {}
     for place in places:
-        parts = prose(rng, "test", size)
+        parts = prose(rng, "test", 900)
         other = rng.choice([name for name in _THINGS if name != thing])
         parts.insert(rng.randrange(len(parts) + 1), f"{place} keeps {stock[place]} {thing}.")
         parts.insert(

@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 
 from envs.messages.history import text_of, with_text
 from evals.agents.trimming import LastMessages
-from stores.errors import UserError, needs
+from stores.errors import UserError, needs, said
 from stores.tokens import count_tokens
 
 #: The smaller of the two published models (meeting transcripts, multilingual BERT).
@@ -65,8 +65,7 @@ def compressor(weights: str) -> Any:
             use_llmlingua2=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
-        problem = " ".join(str(error).split())[:160]
         raise UserError(
-            f"no weights of LLMLingua-2 as '{weights}' ({problem}): they come from a hub; "
+            f"no weights of LLMLingua-2 as '{weights}' ({said(error)}): they come from a hub; "
             "name their folder with --llmlingua"
         ) from None

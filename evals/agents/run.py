@@ -93,20 +93,10 @@ def play(task: AgentTask, arm: str, budget: int, is_saved: bool = False, lingua:
         "success": float(said == task.answer and not model.mistakes),
         "mistakes": model.mistakes,
         "said": said,
-        "calls": model.calls,
         "recalls": sum(name.startswith(("recall", "words")) for name in model.tried),
         "again": sum(name.startswith("again") for name in model.tried),
-        "dollars_anthropic": bill.dollars["anthropic"],
-        "dollars_openai": bill.dollars["openai"],
-        "model_tokens": bill.read,
-        "tokens_per_call": bill.read / model.calls,
-        "cached_share": bill.cached / bill.read,
-        "written": bill.written,
-        "decide_ms": 1000 * spent / model.calls,
         "agent_ms": 1000 * seconds / model.calls,
-        "orphans": float(model.orphans),
-        "problems": problems,
-        "errors": 0,
+        **bill.row(model.calls, model.orphans, spent, problems),
     }
     if saver is not None:
         row["checkpoint_kb"] = _size(saver) / 1000

@@ -138,14 +138,6 @@ def play(
                 break
     except GraphRecursionError:
         ended = False
-    bill, count = metered.bill, max(metered.calls, 1)
-    row: Row = {
-        "calls": metered.calls, "ended": ended, "problems": problems, "errors": 0,
-        "orphans": float(metered.orphans),
-        "dollars_anthropic": bill.dollars["anthropic"], "dollars_openai": bill.dollars["openai"],
-        "model_tokens": bill.read, "tokens_per_call": bill.read / count,
-        "cached_share": bill.cached / max(bill.read, 1), "written": bill.written,
-        "decide_ms": 1000 * spent / count,
-        "agent_s": time.perf_counter() - started,
-    }  # fmt: skip
-    return row, last
+    seconds = time.perf_counter() - started
+    told = metered.bill.row(metered.calls, metered.orphans, spent, problems)
+    return {**told, "ended": ended, "agent_s": seconds}, last

@@ -38,7 +38,7 @@ def table(rows: Sequence[Mapping[str, Any]], style: str = "github") -> str:
     return tabulate(cells, heads, tablefmt=style, disable_numparse=True)
 
 
-def format_tests(tests: Sequence[Mapping[str, Any]], style: str = "github") -> str:
+def format_tests(tests: Sequence[Mapping[str, Any]]) -> str:
     """Return paired tests as a table, differences in the unit that :func:`table` shows."""
     from tabulate import tabulate
 
@@ -53,7 +53,7 @@ def format_tests(tests: Sequence[Mapping[str, Any]], style: str = "github") -> s
         p = "< .001" if test["p"] < 0.001 else f"{test['p']:.3f}".lstrip("0")
         head = [*(test.get(key, "") for key in extra), test["a"], test["b"], name, test.get("n")]
         lines.append([*head, difference, f"{low} to {high}", p])
-    return tabulate(lines, heads, tablefmt=style, disable_numparse=True)
+    return tabulate(lines, heads, tablefmt="github", disable_numparse=True)
 
 
 def section(run: Run) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envs.protocols import Observation, World
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.runs import read_rows
 
 Outcome = Literal["all", "success", "partial", "failed", "errors"]
@@ -66,15 +66,13 @@ def read_run(folder: str | Path) -> Run:
     path = Path(folder).expanduser()
     if not (path / _ARGS).is_file():
         raise UserError(f"'{folder}' is no run directory: it has no {_ARGS}")
-    try:
+    with told_as(f"cannot read the run '{folder}'"):
         args = json.loads((path / _ARGS).read_text(encoding="utf-8"))
         ended = (path / _SUMMARY).is_file()
         summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
         files = [*sorted(path.glob("*.jsonl.gz")), *sorted(path.glob("*.jsonl"))]
         # Files only: reading a pipe that somebody put there would wait for ever.
         tables = {file.name.partition(".")[0]: read_rows(file) for file in files if file.is_file()}
-    except (OSError, ValueError, RecursionError, EOFError) as error:
-        raise UserError(f"cannot read the run '{folder}' ({error})") from None
     if not isinstance(args, dict) or not isinstance(summary, dict):
         raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
     return Run(path, args, summary, tables, tuple(filter(_is_picture, sorted(path.glob("*.png")))))

@@ -18,9 +18,8 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from stores.errors import ModelUnavailable, UserError, needs
+from stores.errors import ModelUnavailable, UserError, fault, needs
 from stores.runs import RunDirectory, provenance
-from stores.text import without_password
 from stores.workers import Crew, work
 
 T = TypeVar("T")
@@ -227,8 +226,7 @@ class _Players:
         except ModelUnavailable as error:  # nothing of the agent's doing: it is solved later
             attempt.outage = str(error)
         except Exception as error:  # one bad sample must not end a long run; it is counted
-            said = without_password(" ".join(str(error).split()))
-            attempt.problem = f"{type(error).__name__}: {said}"
+            attempt.problem = fault(error, 1000)
             for row, failure in zip(attempt.rows, sample.failure, strict=True):
                 if not failure.keys() <= row.keys():
                     row |= {**failure, "error": attempt.problem}

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.qa.questions import KINDS, Dialogue, DialogueTurn, load_dialogues
+from envs.qa.questions import KINDS, DialogueTurn, load_dialogues
 from evals.core.statistics import paired_tests, summary_row
 from evals.core.task import Row, Sample, Solver, Summary, Task, run_task
 from evals.qa.player import POLICIES, Player
@@ -47,9 +47,10 @@ def run_memory(
         )
     chosen = load_dialogues(dialogues)[:limit]
     configs = {name: load_config(config, [*POLICIES[name], *overrides]) for name in policies}
+    digest = hashlib.sha256(repr(chosen).encode()).hexdigest()
     args = {
         "experiment": "memory",
-        "data": {"name": shown_path(dialogues), "sha256": _hash(chosen)},
+        "data": {"name": shown_path(dialogues), "sha256": digest},
         "seed": seed,
         "dialogues": [dialogue.id for dialogue in chosen],
         "agents": {n: shown_config(c.model_dump(mode="json")) for n, c in configs.items()},
@@ -109,7 +110,3 @@ def _measured(row: Mapping[str, Any]) -> dict[str, float]:
     values = {metric: float(row[metric] or 0) for metric in ("readable", *_COST)}
     errors = float(row.get("error") is not None)
     return {"right": right, f"right_{row['kind']}": right, **values, "errors": errors}
-
-
-def _hash(dialogues: Sequence[Dialogue]) -> str:
-    return hashlib.sha256(repr(dialogues).encode()).hexdigest()

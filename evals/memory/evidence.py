@@ -257,18 +257,15 @@ SHOWN = ("turn_any_1", "turn_any_5", "turn_any_10", "turn_all_5", "turn_all_10",
          f"turn_all_in{BUDGET}")  # fmt: skip
 
 
-def compact(summary: Mapping[str, Any], category: str = "all", style: str = "simple") -> str:
-    """Return the rows of one category as a table: shares with 95 % intervals."""
+def compact(summary: Mapping[str, Any]) -> str:
+    """Return the rows over all categories as a table: shares with 95 % intervals."""
     from tabulate import tabulate
 
-    rows = [row for row in summary["rows"] if row["category"] == category]
+    rows = [row for row in summary["rows"] if row["category"] == "all"]
     metrics = [m for m in (*SHOWN, "f1") if any(m in row for row in rows)]
-    lines = [
-        [row["agent"], row["n"], *(_shown(row, metric) for metric in metrics)]
-        for row in rows
-    ]  # fmt: skip
+    lines = [[row["agent"], row["n"], *(_shown(row, name) for name in metrics)] for row in rows]
     heads = ["ranking", "n", *(m.replace("_", " ") for m in metrics)]
-    return tabulate(lines, heads, tablefmt=style, disable_numparse=True)
+    return tabulate(lines, heads, tablefmt="simple", disable_numparse=True)
 
 
 def _shown(row: Mapping[str, Any], metric: str) -> str:

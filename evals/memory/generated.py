@@ -183,7 +183,7 @@ class _Talk:
         for lines, person, slots, ids in exchanges:
             for line in lines:
                 ((who, wordings),) = line.items()
-                text = _filled(self.random.choice(wordings), slots)
+                text = self.random.choice(wordings).format_map(_Kept(slots))
                 if len(text) > 40:
                     text = self._chatty(text)
                 speaker = person if who == "s" else 1 - person
@@ -231,7 +231,3 @@ class _Kept(dict[str, Any]):
             value = str(self[key[:-2]])
             return value[:1].upper() + value[1:]
         return f"{{{key}}}"
-
-
-def _filled(text: str, slots: Value) -> str:
-    return text.format_map(_Kept(slots))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.memory.generated import FAMILIES, generated_text
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 #: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
 #: the generated conversations alone.
@@ -83,17 +83,13 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
 
 def _sample(value: Any, i: int, path: str | Path) -> Conversation:
-    try:
+    with told_as(f"'{path}' sample {i} is not in LoCoMo's format"):
         name = str(value.get("sample_id", i))
         spoken = value["conversation"]
         numbers = sorted(int(m[1]) for key in spoken if (m := _SESSION.fullmatch(key)))
         sessions = tuple(_session(spoken, number) for number in numbers)
         known = {turn.id: session.id for session in sessions for turn in session.turns}
         questions = tuple(_asked(qa, f"{name}/{n}", known) for n, qa in enumerate(value["qa"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"'{path}' sample {i} is not in LoCoMo's format ({type(error).__name__}: {error})"
-        ) from None
     return Conversation(name, tuple(s for s in sessions if s.turns), questions)
 
 
@@ -137,7 +133,7 @@ def read_longmemeval(path: str | Path) -> list[Conversation]:
 
 
 def _history(value: Any, i: int, path: str | Path) -> Conversation:
-    try:
+    with told_as(f"'{path}' entry {i} is not in LongMemEval's format"):
         name = str(value["question_id"])
         ids = [str(id_) for id_ in value["haystack_session_ids"]]
         dates = [moment(str(date)) for date in value["haystack_dates"]]
@@ -160,10 +156,6 @@ def _history(value: Any, i: int, path: str | Path) -> Conversation:
             () if is_abstention else tuple(turns), () if is_abstention else tuple(of_answer),
             answerable=not is_abstention, at=moment(str(value.get("question_date", ""))),
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"'{path}' entry {i} is not in LongMemEval's format ({type(error).__name__}: {error})"
-        ) from None
     # Histories of the "oracle" file are not in order of time.
     sessions.sort(key=lambda session: session.at or 0.0)
     return Conversation(name, tuple(s for s in sessions if s.turns), (question,))
@@ -173,17 +165,13 @@ def text_of(path: str | Path) -> str:
     """Return the text of a file, or of a family of generated conversations by its name."""
     if str(path) in FAMILIES:
         return generated_text(str(path))
-    try:
+    with told_as(f"cannot read '{path}'", "name the published JSON file"):
         return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read '{path}' ({error}): name the published JSON file") from None
 
 
 def _list(path: str | Path) -> Sequence[Any]:
-    try:
+    with told_as(f"cannot read '{path}'", "name the published JSON file"):
         values = json.loads(text_of(path))
-    except ValueError as error:
-        raise UserError(f"cannot read '{path}' ({error}): name the published JSON file") from None
     if not isinstance(values, list) or not values:
         raise UserError(f"'{path}' is no list of conversations: name the published JSON file")
     return values

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from evals.memory.published import Conversation, Question, Session, Utterance
 from nodes.models.embedders import HashingEmbedder, MiniLM
@@ -27,7 +27,7 @@ from nodes.resources import Resources
 from nodes.retrieval.corpus import Retrieval, TextIndex
 from nodes.retrieval.ranking import bm25_over, cosine
 from nodes.retrieval.remember import Memory
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.memory.recall import DEFAULT, Limits, Weights
 
 _DEPTH = 50
@@ -58,12 +58,9 @@ class Ranker(BaseModel):
     def parse(cls, text: str) -> "Ranker":
         """Read ``name=kind=bm25,stem=false``. Raises ``UserError`` naming what is wrong."""
         name, _, rest = text.partition("=")
-        try:
+        with told_as("write an agent as name=kind=bm25,stem=false"):
             values: dict[str, Any] = dict(part.split("=", 1) for part in rest.split(",") if part)
             return cls(name=name.strip(), **values)
-        except (ValidationError, ValueError, TypeError) as error:
-            problem = " ".join(str(error).split())[:160]
-            raise UserError(f"write an agent as name=kind=bm25,stem=false ({problem})") from None
 
     def over(self, conversation: Conversation) -> Ranking:
         """Return the ranking of this conversation's turns or sessions."""

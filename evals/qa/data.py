@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envs.qa.questions import Evidence, Question, load_questions, sample_folder
 from stores.corpus.chunking import Chunking, Passage, bears
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.runs import read_rows
 
 
@@ -42,7 +42,10 @@ def load_set(source: str) -> QuestionSet:
     folder = Path(source).expanduser()
     path = folder / "evaluation_dataset.json"
     chunk_files = sorted(folder.glob("reference_chunks_*.jsonl"))
-    try:
+    with told_as(
+        f"'{source}' is no question set",
+        "it needs corpus/, evaluation_dataset.json and reference_chunks_*.jsonl",
+    ):
         rows = json.loads(path.read_text(encoding="utf-8"))
         sets = {
             file.stem.removeprefix("reference_chunks_"): {
@@ -53,12 +56,6 @@ def load_set(source: str) -> QuestionSet:
         questions = {
             key: [_question(row, key, chunks) for row in rows] for key, chunks in sets.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = " ".join(str(error).split())
-        raise UserError(
-            f"'{source}' is no question set ({problem}): it needs corpus/, evaluation_dataset.json "
-            "and reference_chunks_*.jsonl"
-        ) from None
     if not questions or not (folder / "corpus").is_dir():
         raise UserError(f"'{source}' has no corpus/ or no reference_chunks_*.jsonl")
     files = [path, *chunk_files, *sorted((folder / "corpus").iterdir())]

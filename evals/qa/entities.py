@@ -39,8 +39,8 @@ def run_entities(
 ) -> dict[str, Any]:
     """Compare ``agents`` (extractors) and return the summary.
 
-    ``data`` is "articles" with its conversations (of ``split`` dev or test), "turns": marked turns of
-    twenty conversations, or "sample": people and places of the sample corpus. Raises ``UserError``
+    ``data`` is "articles" with its conversations, "turns": marked turns of conversations (both of
+    ``split`` dev or test), or "sample": people and places of the sample corpus. Raises ``UserError``
     for anything else.
     """
     samples, kinds, sha256 = _dataset(data, split)
@@ -66,6 +66,8 @@ def run_entities(
 
 def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]:
     folder = files("envs.qa.sample")
+    if split not in ("dev", "test"):
+        raise UserError("split is 'dev' or 'test'")
     if data == "sample":
         raw = (folder / "entities.yaml").read_bytes()
         documents = {d.id: d for d in read_folder(sample_folder()) if isinstance(d, Document)}
@@ -80,10 +82,11 @@ def _dataset(data: str, split: str) -> tuple[list[Sample], tuple[str, ...], str]
         talks = [
             Sample({"part": "follow_ups", "id": talk["field"]}, {"turns": _marked(talk["turns"])})
             for talk in yaml.safe_load(raw)
+            if talk["split"] == split
         ]
         return talks, (), hashlib.sha256(raw).hexdigest()
-    if data != "articles" or split not in ("dev", "test"):
-        raise UserError("data is 'articles' (split dev or test), 'turns' or 'sample'")
+    if data != "articles":
+        raise UserError("data is 'articles', 'turns' or 'sample'")
     raws = [(folder / name).read_bytes() for name in ("articles.yaml", "follow_ups.yaml")]
     samples = [
         Sample({"part": part, "id": row["id"]}, row)

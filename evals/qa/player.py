@@ -12,8 +12,10 @@ from envs.protocols import answered
 from envs.qa.questions import Dialogue, DialogueTurn, says, token_f1
 from graph.build import Graph, build_graph
 from graph.config import Config
+from graph.owners import with_memory
 from nodes.build_context.follow_up import standalone
 from nodes.retrieval.entities import extractor_of
+from nodes.retrieval.memory import MemoryPlace
 from stores.errors import UserError
 from stores.traces import Event
 
@@ -60,7 +62,9 @@ class Player:
         """
         empty_rows = iter(rows)
         user = f"{self.name}/{dialogue.id}"
-        context = self._of_user(user)
+        part = MemoryPlace(url=self._memory, user=user)
+        own = with_memory(self.config, lambda _: part).model_dump(mode="json")
+        context = {"context": own["context"], "memory": own["memory"]}
         self._forget(user)
         for number, session in enumerate(dialogue.sessions):
             thread: Any = {"configurable": {"thread_id": f"{user}/{number}"}}
@@ -69,9 +73,7 @@ class Player:
                 row |= {"session": number, "turn": place, "kind": turn.kind}
                 row |= self._turn(turn, thread, context)
 
-    def _turn(
-        self, turn: DialogueTurn, thread: Any, context: Mapping[str, Any] | None
-    ) -> dict[str, Any]:
+    def _turn(self, turn: DialogueTurn, thread: Any, context: Mapping[str, Any]) -> dict[str, Any]:
         events = self.graph.get_state(thread).values.get("events") or []
         started = time.perf_counter()
         built: Any = None
@@ -105,15 +107,6 @@ class Player:
             a, b = self.agent.resources.embedder.embed(texts)
             row["similarity"] = round(float(a @ b), 6)
         return row
-
-    def _of_user(self, user: str) -> dict[str, Any] | None:
-        """Return the call's own context and writers, with the memory of ``user`` in them."""
-        place = {"url": self._memory, "user": user}
-        values = self.config.model_dump(mode="json")
-        if values["context"].get("memory") is not None:
-            values["context"]["memory"]["place"] = place
-        writers = [{**m, "place": place} if "place" in m else m for m in values["memory"]]
-        return {"context": values["context"], "memory": writers}
 
     def _forget(self, user: str) -> None:
         from stores.memory.long_term import open_long_term

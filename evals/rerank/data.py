@@ -18,7 +18,7 @@ import numpy as np
 
 from nodes.models.decoders.backend import Document
 from nodes.retrieval.ranking import bm25_over
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 Split = Literal["dev", "test"]
@@ -67,7 +67,7 @@ def load_questions(
         path = folder / f"{name}.{split}.jsonl.gz"
         if not path.is_file():
             raise UserError(f"no file {path.name} in '{folder.name}': known are {DATASETS}")
-        try:
+        with told_as(f"{path.name} is damaged", "fetch it again"):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
                 rows = [json.loads(line) for line in lines][:limit]
             columns.append(
@@ -80,8 +80,6 @@ def load_questions(
                     for row in rows
                 ]
             )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path.name} is damaged ({error}): fetch it again") from None
     return [q for group in zip_longest(*columns) for q in group if q is not None]
 
 

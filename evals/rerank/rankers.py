@@ -23,7 +23,7 @@ from evals.rerank.data import (
     load_questions,
     retrieved,
 )
-from evals.rerank.summary import source_of, summarise
+from evals.rerank.summary import summarise
 from nodes.build_context.rico import rankers
 from nodes.build_context.rico.rankers import RANKERS, rank
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
@@ -37,7 +37,6 @@ from stores.states.documents import Dtype
 LEXICAL = ("bm25", "bm25_stem")
 #: The corpora's own ways of retrieval, over a question's documents.
 RETRIEVALS: tuple[Retrieval, ...] = ("rrf", "hybrid", "parent")
-STEPPED = ("multistep", "warm_bm25", "warm_minilm")
 WARM = {"warm_bm25": "bm25_stem", "warm_minilm": "minilm"}
 DEFAULT_RANKERS = (
     "bm25", "bm25_stem", "minilm", "bm25_stem+minilm", "single_gradient",
@@ -74,7 +73,7 @@ def run_rerank(
 
     Raises ``UserError`` for an unknown ranker or dataset.
     """
-    check_rankers(settings.rankers, settings.steps)
+    check_rankers(settings.rankers)
     folder = data_folder(data)
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
     if not questions:
@@ -121,24 +120,19 @@ def _judged(question: Question) -> Row:
     return {"relevant": list(question.relevant), "missed": question.missed}
 
 
-def check_rankers(names: Iterable[str], steps: int = 5) -> None:
-    """Raise ``UserError`` unless every part of every name is a base ranker, or a step of one."""
+def check_rankers(names: Iterable[str]) -> None:
+    """Raise ``UserError`` unless every part of every name is a base ranker."""
     known = (*LEXICAL, "minilm", *RETRIEVALS, *(n for n in RANKERS if n != "warm_start"), *WARM)
     for name in names:
         for part in weighted_parts(name) or {name: 1.0}:
-            base, at, step = part.partition("@")
-            is_step = base in STEPPED and step.isdigit() and 1 <= int(step) <= steps
-            if base not in known or (at and not is_step):
-                raise UserError(
-                    f"unknown ranker '{part}': known are {', '.join(known)}; a+b for a "
-                    f"fusion, {STEPPED[0]}@1 to @{steps} for a step"
-                )
+            if part not in known:
+                shown = ", ".join(known)
+                raise UserError(f"unknown ranker '{part}': known are {shown}; a+b for a fusion")
 
 
 def base_rankers(names: Iterable[str]) -> list[str]:
     """Return the rankers that must be run, once each: fusions are made of them afterwards."""
-    parts = (part for name in names for part in weighted_parts(name))
-    return list(dict.fromkeys(source_of(part) for part in parts))
+    return list(dict.fromkeys(part for name in names for part in weighted_parts(name)))
 
 
 class Scorer:
@@ -172,7 +166,7 @@ class Scorer:
         prior = self.score(WARM[name], question)["scores"] if name in WARM else None
         method = "warm_start" if name in WARM else name
         ranking = rank(method, self._memory.backend, states, question.question, settings, prior)
-        row: dict[str, Any] = {
+        return {
             "scores": [float(f"{s:.7g}") for s in ranking.scores],
             "weights": [round(float(w), 5) for w in ranking.weights],
             "losses": [round(value, 5) for value in ranking.losses],
@@ -180,9 +174,6 @@ class Scorer:
             "seconds": round(ranking.seconds, 4),
             "read_seconds": round(read, 4),
         }
-        if ranking.path is not None:
-            row["path"] = [[float(f"{v:.5g}") for v in step] for step in ranking.path]
-        return row
 
     def _retrieved(self, name: str, question: Question, texts: Sequence[str]) -> dict[str, Any]:
         index = TextIndex(

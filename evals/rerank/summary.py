@@ -17,11 +17,6 @@ MEASURES = {"ndcg": "nDCG@10", "map": "AP", "p2": "P@2", "r2": "R@2", "r5": "R@5
 AVERAGE = "average"
 
 
-def source_of(part: str) -> str:
-    """Return the ranker whose row ``part`` is read off: ``multistep@3`` is multistep's third step."""
-    return part.partition("@")[0]
-
-
 def summarise(
     scores: Sequence[Row], questions: Sequence[Question], rankers: Sequence[str], seed: int = 0
 ) -> Summary:
@@ -40,7 +35,10 @@ def summarise(
     for name in rankers:
         cost = _cost(name, questions, rows)
         failed = [
-            q for q in questions for p in weighted_parts(name) if row_of(p, q, rows).get("error")
+            q
+            for q in questions
+            for p in weighted_parts(name)
+            if rows[q.dataset, q.id, p].get("error")
         ]
         for dataset in (*dict.fromkeys(strata), AVERAGE):
             own = places[dataset]
@@ -66,7 +64,7 @@ def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, 
     """Return metric → one value a question, for a ranker or a fusion of rankers."""
     found = []
     for question in questions:
-        scored = {part: row_of(part, question, rows) for part in weighted_parts(name)}
+        scored = {part: rows[question.dataset, question.id, part] for part in weighted_parts(name)}
         scores = fuse_named(name, {part: row["scores"] for part, row in scored.items()})
         first = next(iter(scored.values()))
         found.append(ranking_metrics(MEASURES, list(scores), first["relevant"], first["missed"]))
@@ -75,17 +73,8 @@ def measured(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, 
 
 def _cost(name: str, questions: Sequence[Question], rows: Rows) -> dict[str, float]:
     """Return a ranker's mean seconds and model calls a question (a fusion's are its parts' sum)."""
-    scored = [[row_of(part, q, rows) for part in weighted_parts(name)] for q in questions]
+    scored = [[rows[q.dataset, q.id, part] for part in weighted_parts(name)] for q in questions]
     return {
         cost: float(np.mean([sum(row[cost] for row in each) for each in scored]))
         for cost in ("seconds", "calls")
     }
-
-
-def row_of(part: str, question: Question, rows: Rows) -> Mapping[str, Any]:
-    """Return a ranker's row for a question; raises ``KeyError`` where it was not scored."""
-    row = rows[question.dataset, question.id, source_of(part)]
-    _, at, step = part.partition("@")
-    if row.get("error") or not at:
-        return row
-    return {**row, "scores": row["path"][int(step) - 1], "calls": 2 * int(step)}

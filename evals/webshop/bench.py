@@ -36,9 +36,10 @@ ORIGINAL_STEPS_PER_SECOND = 34
 LONG_WALK = (
     "search[red shoes]", "click[next >]", "click[next >]", "click[< prev]", "click[back to search]",
 )  # fmt: skip
+_GOALS = 10  # whose steps are measured
 
 
-def measure_world(data: str = "sample", seconds: float = 5.0, seed: int = 0) -> list[Row]:
+def measure_world(data: str = "sample", seed: int = 0) -> list[Row]:
     """Return one row: load, steps/s (random walks, purchases included) and search p50/p95.
 
     ``start_s`` is a fresh interpreter from launch to a loaded world, ``load_s`` a load in a running
@@ -53,7 +54,7 @@ def measure_world(data: str = "sample", seconds: float = 5.0, seed: int = 0) -> 
     for product in tqdm(shop.products.values(), "nouns"):
         nouns(product.name)
     rng = random.Random(seed)
-    rates = [_walk(shop, rng, seconds / 5) for _ in tqdm(range(5), "random walks")]
+    rates = [_walk(shop, rng, 1.0) for _ in tqdm(range(5), "random walks")]
     times = []
     for goal in rng.sample(shop.goals, min(500, len(shop.goals))):
         began = time.perf_counter()
@@ -97,7 +98,7 @@ def resident_memory() -> int:
         return 0
 
 
-def step_parts(data: str, seed: int = 0, goals: int = 10) -> Parts:
+def step_parts(data: str, seed: int = 0) -> Parts:
     """Return a part for each context, for its cold parts, and for the bare loop.
 
     Cold: no text of the page was embedded before (embeddings are computed, not looked up); warm: all
@@ -105,8 +106,8 @@ def step_parts(data: str, seed: int = 0, goals: int = 10) -> Parts:
     The expert's moves are followed, so every context sees the same pages.
     """
     kinds = ("full", "retrieve", "compress")
-    parts: Parts = {kind: partial(_warm, kind, data, seed, goals) for kind in kinds}
-    return {**parts, "cold": partial(_cold, goals), "bare loop": _bare_loop}
+    parts: Parts = {kind: partial(_warm, kind, data, seed) for kind in kinds}
+    return {**parts, "cold": _cold, "bare loop": _bare_loop}
 
 
 def beside_bare_loop(rows: Sequence[Row]) -> list[Row]:
@@ -115,12 +116,12 @@ def beside_bare_loop(rows: Sequence[Row]) -> list[Row]:
     return [{**row, "times_bare_loop": row.get("step_ms", float("nan")) / base} for row in rows]
 
 
-def _warm(kind: str, data: str, seed: int, goals: int) -> list[Row]:
+def _warm(kind: str, data: str, seed: int) -> list[Row]:
     overrides = [f"context.kind={kind}", "context.budget=300", f"env.data={data}"]
     graph = build_graph(load_config("webshop", overrides), checkpointer=False)
     agent = graph.agent.bound()  # type: ignore[attr-defined]
     times: dict[str, list[float]] = {}
-    for goal in range(goals):
+    for goal in range(_GOALS):
         for _ in _steps(agent, goal, seed):  # so that texts are in the cache, and models loaded
             pass
         for taken in _steps(agent, goal, seed):
@@ -150,13 +151,13 @@ def _steps(agent: Any, goal: int, seed: int) -> Iterator[dict[str, float]]:
         state |= {"session": dict(session), "action": move, "steps": step + 1}
 
 
-def _cold(goals: int) -> list[Row]:
+def _cold() -> list[Row]:
     """Measure an update whose texts were never embedded: each has a word of its own."""
     updater = Gru().build(Resources(None, MiniLM(), env=WebShopEnv()))
     MiniLM().build(Resources()).embed(["warm up the model"])
     shop = WebShop.load("sample")
     values: list[float] = []
-    for goal in range(goals):
+    for goal in range(_GOALS):
         state, unique = updater.initial(), time.time_ns()
         for event in (e for e in play(shop, goal, 0).events if e.kind in ("OBS", "ACT")):
             fresh = Event(event.kind, f"{event.text} {unique}", event.t)
@@ -171,14 +172,14 @@ class _Count(TypedDict):
     n: int
 
 
-def _bare_loop(steps: int = 200) -> list[Row]:
+def _bare_loop() -> list[Row]:
     """Measure a loop of five nodes that do nothing, without checkpoints."""
     from langgraph.graph import START, StateGraph
 
     def nothing(state: _Count) -> _Count:
         return {"n": state["n"] + 1}
 
-    names = ("observe", "update_state", "build_context", "act", "write_memory")
+    names, steps = ("observe", "update_state", "build_context", "act", "write_memory"), 200
     builder: Any = StateGraph(_Count).add_sequence([(name, nothing) for name in names])
     builder.add_edge(START, names[0])
     builder.add_conditional_edges(

@@ -15,16 +15,14 @@ PLAIN = ("context.gate=none", "context.pick=best", "context.top_k=10")  # whatev
 GATED = ("context.gate=alike", "context.pick=proven", "context.top_k=60")
 
 
-def agents_for(
-    inner: str, state: str | None, trace: str | None, updater: str = "gru"
-) -> dict[str, list[str]]:
+def agents_for(inner: str, state: str | None, trace: str | None) -> dict[str, list[str]]:
     """Return name → overrides of the agents with experience.
 
     ``state`` and ``trace`` are bank folders. ``state`` takes the nearest worthy state's advice;
     ``gated`` only moves proven in like situations. The controls: ``random`` takes any row's advice
     that the page offers, ``shuffled`` and ``gated shuffled`` deal the worths out at random.
-    ``... by state`` and ``... by both`` find states by the recurrent state of ``updater``, where the
-    bank holds such states.
+    ``... by state`` and ``... by both`` find states by the recurrent state of ``gru``, where the bank
+    holds such states.
     """
     inside = f"context.inner.kind={inner}"
     agents: dict[str, list[str]] = {}
@@ -35,11 +33,15 @@ def agents_for(
         agents["random"] = [*own, *PLAIN, "context.pick=random", "context.gate=fits"]
         agents["shuffled"] = [*own, *PLAIN, "context.shuffle_q=true"]
         agents["gated shuffled"] = [*own, *GATED, "context.shuffle_q=true"]
-        if open_bank(state).makes().get("state", "").startswith(f"{updater}/"):
-            learned = f"updater.kind={updater}"
+        if open_bank(state).makes().get("state", "").startswith("gru/"):
             for name, changes in (("state", PLAIN), ("gated", GATED)):
                 for key in ("state", "both"):
-                    agents[f"{name} by {key}"] = [*own, *changes, learned, f"context.key={key}"]
+                    agents[f"{name} by {key}"] = [
+                        *own,
+                        *changes,
+                        "updater.kind=gru",
+                        f"context.key={key}",
+                    ]
     if trace is not None:
         agents["trace"] = ["context.kind=experience_trace", inside, f"context.bank={trace}"]
     return agents

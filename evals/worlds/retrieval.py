@@ -7,6 +7,7 @@ last event. Intervals resample episodes.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from envs.protocols import Chunk, Observation
@@ -23,10 +24,11 @@ from nodes.build_context.query import (
 from nodes.protocols import ContextRequest, Vector
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource, render
+from stores.assets.downloads import sha256
 from stores.errors import UserError
 from stores.runs import mean, shown_path
 from stores.traces import Event
-from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
+from stores.traces.trajectories import Trajectory, read_trajectories
 
 CUTOFFS = (1, 3, 5)
 
@@ -133,7 +135,7 @@ def run_retrieval(
         names = (f"state-{updater}", f"retriever-{updater}")
         hashes = {name: read_meta(name)["sha256"] for name in names}
     args = {
-        "data": {"name": shown_path(data), "sha256": file_hash(data)},
+        "data": {"name": shown_path(data), "sha256": sha256(Path(data))},
         "updater": updater, "checkpoints": hashes, "seed": seed,
     }  # fmt: skip
     decisions = [one for each in trajectories for one in decisions_of(each, resources)]

@@ -4,6 +4,8 @@
     stategate data convert human mturk/ --out runs/human.jsonl
     stategate eval strangers --data runs/react.jsonl,runs/human.jsonl --out runs/strangers
 
+Others: ``--set updater.checkpoint=A --set context.kind=retrieve --set context.checkpoint=B``.
+
 Clicks: the chunk that was acted on among those of its page, ranked by the trained query, by BM25 and by
 the sentence model with the instruction as query, in the page's own order, and at random. Next action:
 the class of every legal action, by the state and by the class that is commonest on that kind of page in
@@ -25,9 +27,10 @@ from nodes.build_context.query import NO_FEATURES, Query, trained_query
 from nodes.resources import Resources
 from nodes.retrieval.page import describe
 from nodes.retrieval.ranking import bm25
+from stores.assets.downloads import sha256
 from stores.errors import UserError
 from stores.runs import mean, shown_path
-from stores.traces.trajectories import Trajectory, file_hash, read_trajectories
+from stores.traces.trajectories import Trajectory, read_trajectories
 
 CUTOFFS = (1, 5)
 FORESEEN, COMMONEST = "state", "page kind's commonest"
@@ -56,8 +59,8 @@ def moves_of(trajectory: Trajectory, resources: Resources) -> Iterator[Move]:
             yield Move(kinds, label, max(chances, key=lambda name: chances[name]))
 
 
-def rankers_of(resources: Resources) -> dict[str, Ranker]:
-    """Return what ranks a page's chunks, by name."""
+def rankers_of(resources: Resources, retriever: str) -> dict[str, Ranker]:
+    """Return what ranks a page's chunks, by name; ``retriever`` is the trained one's checkpoint."""
     embed = resources.embedder.embed
 
     def by_query(query: Query) -> Ranker:
@@ -70,7 +73,7 @@ def rankers_of(resources: Resources) -> dict[str, Ranker]:
         return [one.candidates[i].id for i in order].index(one.wanted)
 
     return {
-        "trained": by_query(trained_query(resources, "", "retrieve")),
+        "trained": by_query(trained_query(resources, retriever, "retrieve")),
         "bm25": by_words,
         "minilm": by_query(lambda request: (embed([request.instruction])[0], NO_FEATURES)),
         "page order": lambda one: [chunk.id for chunk in one.candidates].index(one.wanted),
@@ -86,14 +89,15 @@ def run_strangers(
     resources = Resources(None, settled.embedder, settled.updater, settled.env)
     if resources.updater is None or not hasattr(resources.updater, "predict"):
         raise UserError("this measures a learned state: set updater.kind=gru or ssm")
-    rankers = rankers_of(resources)
+    retrieves = load_config(config, [*overrides, "context.kind=retrieve"])
+    rankers = rankers_of(resources, getattr(retrieves.context, "checkpoint", ""))
     files = {Path(path).stem: read_trajectories(path)[:limit] for path in data}
     args = {
         "seed": seed, "limit": limit,
-        "data": {shown_path(path): file_hash(path) for path in data},
+        "data": {shown_path(path): sha256(Path(path)) for path in data},
         "checkpoints": {
             **checkpoint_hashes([settled]),
-            **checkpoint_hashes([load_config(config, [*overrides, "context.kind=retrieve"])]),
+            **checkpoint_hashes([retrieves]),
         },
     }  # fmt: skip
     samples = [

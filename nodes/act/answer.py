@@ -15,9 +15,10 @@ from nodes.act.support import (
     Quotable,
     about_in,
     asks_for_fact,
+    backing,
+    is_asking,
     is_told,
     quotables,
-    sources_of,
     support,
 )
 from nodes.act.talking import TalkingActor
@@ -26,7 +27,7 @@ from nodes.models.decoders.backend import Document
 from nodes.models.decoders.loading import DocumentMemory, shared_backend
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.resources import Resources
-from nodes.retrieval.quoting import unquote
+from nodes.retrieval.quoting import BREAK, unquote
 from stores.states.documents import Dtype
 
 SYSTEM = """You answer questions from the documents and the memory that you are shown. What stands \
@@ -43,7 +44,9 @@ _BESIDE = 0.5
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
     r"^\W*(?:i (?:do not|don't) know|(?:the )?(?:documents?|context|passages?|memory) (?:does|do) not "
-    r"(?:say|mention|contain|provide|state|specify)|(?:there is )?no (?:information|mention))\b", re.I,
+    r"(?:say|mention|contain|provide|state|specify)|(?:there is )?no (?:information|mention)|[^.]*\b"
+    r"not (?:provided|mentioned|stated|specified|given|found) (?:in|by) [^.]*(?:documents?|context|"
+    r"passages?|memory|text))\b", re.I,
 )  # fmt: skip
 
 
@@ -67,7 +70,8 @@ class Answer(_Answering):
         default=ASKED,
         ge=0,
         le=1,
-        description="chance below which the model is not asked for a fact; 0 always asks",
+        description="chance below which the model is not asked for a fact; 0 always asks, and "
+        "believes also what has no source",
     )
 
     def build(self, resources: Resources) -> Actor:
@@ -101,14 +105,20 @@ class Answer(_Answering):
             text = str(reply.text).strip()
             inner = answered(text)
             text = (text if inner is None else inner).removeprefix("Answer:").strip()
+            text = text.replace(f" {BREAK} ", "\n")  # copied from a passage
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
                 return decided(failed.action, failed.fallback)
             if _UNKNOWN.match(text):
                 said = f"nothing found; the model said: {text[:120]}"
                 return decided(answer(NOTHING_FOUND), None, said)
-            cited = sources_of(text, quotable, resources.embedder) if quotable else ""
-            return decided(answer(text), None, cited)
+            if not quotable:
+                return decided(answer(text))
+            backed = backing(question, text, quotable, resources.embedder)
+            if backed.doubt and self.threshold > 0 and is_asking(question):
+                said = f"nothing found; the model said ({backed.doubt}): {text[:120]}"
+                return decided(answer(NOTHING_FOUND), None, said)
+            return decided(answer(text), None, backed.cited)
 
         return TalkingActor(resources, plan)
 
@@ -157,7 +167,8 @@ class Extract(_Answering):
             said = best[: self.sentences]
             sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(said, 1))
             reason = f"sentences from {sources}; {chance}"
-            return Decision(answer(" ".join(one.text for one in said)), reason=reason)
+            quoted = [one.text if one.text[-1] in ".!?" else f"{one.text}." for one in said[:-1]]
+            return Decision(answer(" ".join([*quoted, said[-1].text])), reason=reason)
 
         return act
 

@@ -117,13 +117,16 @@ _KINDS = tuple(
         ("name", r"\bname[sd]?\b|\bcalled\b|\bsurname\b|\btitle\b", r"(?!)"),
     )
 )
+_LEAD = re.compile(r"\W*(when|where|who|why)\b", re.IGNORECASE)
 _CAPITAL = re.compile(r"(?<=[\w,;:)] )[\"“]?([A-Z][\w'’-]+)")
 
 
 @lru_cache(maxsize=1024)
 def kind_asked(question: str) -> tuple[str, "re.Pattern[str] | None"]:
     """Return the kind of thing that ``question`` asks for ("" if unknown), and how it looks."""
-    fits = ((name, look) for name, ask, look in _KINDS if ask.search(question))
+    lead = _LEAD.match(question)  # "When is the rent due?" asks for no money
+    asks = lead[1] if lead else question
+    fits = ((name, look) for name, ask, look in _KINDS if ask.search(asks))
     return next(fits, ("", None))
 
 

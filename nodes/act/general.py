@@ -27,14 +27,13 @@ from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
 from nodes.act.encoding import Encoded, most_alike
 from nodes.act.simple import ASKED
 from nodes.protocols import FRAME, BuiltContext, Vector
-from nodes.retrieval.past import ARROW, DONE
+from nodes.retrieval.past import DONE, told_steps
 from stores.text import one_line, stem, words_of
 
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
 _RELATED = 0.6  # weight of shared names from which an earlier step is about the same things
 _LATEST = 40  # earlier steps that are read
 _NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
-_ACTED = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 _AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
 _SAID_THERE = 8  # place of "said thing there" among what the past tells
@@ -420,16 +419,7 @@ def _asked_of(view: View, instruction: str) -> _Asked:
 
 def _steps_of(context: BuiltContext) -> list[_Step]:
     """Return the earlier steps that the context's lines tell, oldest first."""
-    pairs: list[tuple[str, str]] = []
-    for piece in context.pieces:
-        if piece.kind == "event" and piece.text.strip():
-            line, _, answer = piece.text.strip().partition(ARROW)
-            number, dot, action = line.partition(". ")
-            if dot and number.isdigit():
-                pairs.append((action, answer))
-        elif piece.kind == "history":
-            pairs += [(found[2], "") for found in _ACTED.finditer(piece.text)]
-    pairs = pairs[-_LATEST:]
+    pairs = [pair for pair in told_steps(context.pieces) if pair[0]][-_LATEST:]
     return [
         _Step(action, answer, len(pairs) - i, names_of(target_of(action)), names_of(answer))
         for i, (action, answer) in enumerate(pairs)

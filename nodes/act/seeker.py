@@ -17,9 +17,8 @@ from nodes.act.simple import ASKED
 from nodes.build_context.notes import VAIN
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
-from nodes.retrieval.past import ARROW, DONE
+from nodes.retrieval.past import DONE, told_steps
 
-_ACTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 _MARKED = re.compile(rf"(\d+){re.escape(DONE)}")
 #: What experience says: "cup at shelf (3)", or a step of a like task: "Go to shelf."
 _TAUGHT = re.compile(r"([a-z -]+?) at ([a-z -]+) \((\d+)\)")
@@ -44,7 +43,8 @@ def seek(context: BuiltContext, step: int) -> Decision:
     """Choose among the readable commands."""
     found = ASKED.search(context.part("instruction", "question"))
     instruction = found[1] if found else ""
-    known = knowledge_of(_events(context), _page(context), context.actions)
+    page = " ".join(piece.text.strip() for piece in context.pieces if piece.kind == "said")
+    known = knowledge_of(told_steps(context.pieces), page, context.actions)
     for place in _marked(context):
         known.seen.setdefault(place, [])
         known.tried.setdefault(f"go to {place}", 1)
@@ -97,10 +97,6 @@ def _remembered(context: BuiltContext, instruction: str) -> dict[str, float]:
     return likely
 
 
-def _page(context: BuiltContext) -> str:
-    return " ".join(piece.text.strip() for piece in context.pieces if piece.kind == "said")
-
-
 def _marked(context: BuiltContext) -> Iterator[str]:
     """Yield the places that are marked as those where one has been."""
     for piece in context.pieces:
@@ -108,16 +104,3 @@ def _marked(context: BuiltContext) -> Iterator[str]:
             kind = kind_of(command_of(piece.actions[0]).place) if piece.actions else ""
             for number in _MARKED.findall(piece.text):
                 yield f"{kind} {number}"
-
-
-def _events(context: BuiltContext) -> list[tuple[str, str]]:
-    """Return the (command, answer) pairs of the lines that the prompt shows."""
-    pairs = []
-    for piece in context.pieces:
-        if piece.kind == "event" and piece.text.strip():
-            line, _, answer = piece.text.strip().partition(ARROW)
-            number, dot, action = line.partition(". ")
-            pairs.append((action if dot and number.isdigit() else "", answer))
-        elif piece.kind == "history":
-            pairs += [(action, "") for action in _ACTED.findall(piece.text)]
-    return pairs

@@ -8,16 +8,16 @@ is asked for. Its weights are fitted on development questions whose evidence was
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
 import numpy as np
 
-from nodes.act.asked import holds
+from nodes.act.asked import holds, kind_asked
 from nodes.protocols import BuiltContext, Embedder, Vector
-from nodes.retrieval.quoting import unquote
+from nodes.retrieval.quoting import unquoted_blocks
 from stores.corpus.lexical import words
 from stores.memory.stated import stated
 
@@ -25,6 +25,7 @@ from stores.memory.stated import stated
 NOTHING_FOUND = "Nothing found."
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]) ?")
 _MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
 #: A remembered line as prompts show it: the day, and what was said or answered.
 _REMEMBERED = re.compile(
@@ -53,11 +54,17 @@ NOTED = "Noted."
 
 @dataclass(frozen=True)
 class Quotable:
-    """A sentence that may be an answer: its words, the title to find it by, and where it stands."""
+    """What may be an answer: its words, the title to find it by, where it stands, and under what."""
 
     text: str
     title: str
     source: str
+    section: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The title, the heading and the words."""
+        return ". ".join(part for part in (self.title, self.section, self.text) if part)
 
 
 def asks_for_fact(text: str) -> bool:
@@ -65,9 +72,14 @@ def asks_for_fact(text: str) -> bool:
     return bool(_FACT.match(text))
 
 
+def is_asking(text: str) -> bool:
+    """Say whether ``text`` is a question or an order, whatever it ends with."""
+    return bool(_ASKS.search(text))
+
+
 def is_told(text: str) -> bool:
     """Say whether ``text`` asks nothing and states something of the user's own."""
-    return bool(_TELLS.search(text) and not _ASKS.search(text) and stated(text, "user", 0.0))
+    return bool(_TELLS.search(text) and not is_asking(text) and stated(text, "user", 0.0))
 
 
 def quotables(context: BuiltContext) -> list[Quotable]:
@@ -80,8 +92,12 @@ def quotables(context: BuiltContext) -> list[Quotable]:
     for piece in context.pieces:
         if piece.kind not in _READ or not piece.text:
             continue
-        title, body = unquote(piece.text) if piece.kind == "passage" else ("", piece.text)
-        source = title or {"passage": "the documents"}.get(piece.kind, "this conversation")
+        if piece.kind == "passage":
+            title, blocks = unquoted_blocks(piece.text)
+            where = title or "the documents"
+            quotable += [Quotable(text, title, where, head) for text, head in _sentences(blocks)]
+            continue
+        body, source = piece.text, "this conversation"
         if piece.kind == "fact":
             remembered = _REMEMBERED.search(body.strip())
             if remembered is None:
@@ -98,11 +114,33 @@ def quotables(context: BuiltContext) -> list[Quotable]:
                 continue
         for part in _SENTENCE.split(body):
             text = _MARK.sub("", part.strip()).strip()
-            is_asked = piece.kind != "passage" and text.endswith("?")
             is_ours = piece.kind == "history" and text in (NOTED, NOTHING_FOUND)
-            if len(text.split()) > 2 and not is_asked and not is_ours:
-                quotable.append(Quotable(text, title, source))
+            if len(text.split()) > 2 and not text.endswith("?") and not is_ours:
+                quotable.append(Quotable(text, "", source))
     return list({one.text: one for one in reversed(quotable)}.values())[::-1]
+
+
+def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each sentence of a passage, item of a list or row of a table, and the heading above it.
+
+    A row is told with its columns' names: "boat: canoe; metres: 6".
+    """
+    heading, columns = "", list[str]()
+    for block in blocks:
+        if block.startswith("#"):
+            heading, columns = block.strip("# "), []
+        elif block.startswith("|"):
+            cells = [cell.strip() for cell in block.strip("|").split("|")]
+            if len(columns) == len(cells):
+                named = zip(columns, cells, strict=True)
+                yield "; ".join(f"{name}: {cell}" for name, cell in named if cell), heading
+            else:
+                columns = cells
+        else:
+            text, columns = _ITEM.sub("", block), []
+            for part in _SENTENCE.split(text):
+                if len(part.split()) > (1 if text != block else 2):
+                    yield part, heading
 
 
 def about_in(context: BuiltContext) -> str:
@@ -110,18 +148,34 @@ def about_in(context: BuiltContext) -> str:
     return " ".join(_ABOUT.findall(context.part("question"))[-1:])
 
 
-def sources_of(text: str, quotable: Sequence[Quotable], embedder: Embedder) -> str:
-    """Say from where each sentence of a model's answer comes: the nearest source, or that none is."""
+@dataclass(frozen=True)
+class Backing:
+    """From where each sentence of a model's answer comes, and why none of it can be trusted ("")."""
+
+    cited: str
+    doubt: str
+
+
+def backing(question: str, text: str, quotable: Sequence[Quotable], embedder: Embedder) -> Backing:
+    """Say from where each sentence of a model's answer comes: the nearest source, or that none is.
+
+    An answer is doubtful if most of its sentences have no source, or if nothing in it is of the kind
+    that ``question`` asks for ("How long …" without any time): it is of the subject, and no answer.
+    """
     said = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
-    known = [f"{one.title}. {one.text}" if one.title else one.text for one in quotable]
-    near = embedder.embed(said) @ embedder.embed(known).T
+    near = embedder.embed(said) @ embedder.embed([one.whole for one in quotable]).T
     cited = []
+    backed = 0
     for number, (sentence, row) in enumerate(zip(said, near, strict=True), 1):
         shared = np.asarray([_shared(sentence, one.text) for one in quotable])
         best = int((row + 0.5 * shared).argmax())
-        is_near = float(row[best]) + 0.5 * float(shared[best]) >= _BACKED
+        is_near = float(row[best]) + 0.5 * float(shared[best]) >= _BACKED or shared[best] == 1
+        backed += is_near
         cited.append(f"[{number}] {quotable[best].source if is_near else 'no source found'}")
-    return f"sentences from {'; '.join(cited)}"
+    doubt = "" if 2 * backed >= len(said) else "most of it has no source"
+    if asks_for_fact(question) and not holds(question, text):
+        doubt = doubt or f"it names no {kind_asked(question)[0]}"
+    return Backing(f"sentences from {'; '.join(cited)}", doubt)
 
 
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][\w'-]+")
@@ -149,9 +203,11 @@ def scored(
     question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, weight: float = 0.5
 ) -> tuple[Vector, Vector]:
     """Return each sentence's cosine, and that plus ``weight`` times the share of the asked words."""
-    texts = [f"{one.title}. {one.text}" if one.title else one.text for one in quotable]
-    near = embedder.embed(texts) @ embedder.embed([f"{about} {question}".strip()])[0]
-    shared = np.asarray([_shared(question, one.text) for one in quotable])
+    near = (
+        embedder.embed([one.whole for one in quotable])
+        @ embedder.embed([f"{about} {question}".strip()])[0]
+    )
+    shared = np.asarray([_shared(question, f"{one.section} {one.text}") for one in quotable])
     return near, near + weight * shared
 
 
@@ -167,8 +223,8 @@ def features(
     best = int(scores.argmax())
     one = quotable[best]
     asked = list(dict.fromkeys(words(question)))
-    own = set(words(f"{one.title} {one.text}"))
-    holders = [set(words(f"{other.title} {other.text}")) for other in quotable]
+    own = set(words(one.whole))
+    holders = [set(words(other.whole)) for other in quotable]
     rarity = {w: np.log(1 + len(holders) / (1 + sum(w in held for held in holders))) for w in asked}
     total = sum(rarity.values()) or 1.0
     names = {stem for name in _NAME.findall(question) for stem in words(name)}

@@ -9,6 +9,7 @@ Every builder of ours makes the same frame, so that builders differ in nothing b
     Chosen: color = black       what the page itself marks (the view's status)
     Actions so far:             the latest few, from short-term memory
     1. look[...]
+     - red, wool                what of the instruction the page met that this led to
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,9 @@ from nodes.retrieval.page import render, text_of
 from stores.text import one_line, unbroken
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
+
+#: Leads what a step's page met of what is asked, on a line of its own under the step.
+NOTE = " - "
 
 
 class FramedContext(ContextParams):
@@ -197,10 +201,14 @@ def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Pie
     """Return "Actions so far:" and its numbered lines, the latest that fit ``budget`` tokens."""
     acts = [event for event in events if event.kind == "ACT"][-count:] if count else []
     header = line_piece("history", "history", "Actions so far:\n", budget)
-    lines = [
-        line_piece(f"history:{e.t}", "history", f"{e.t + 1}. {one_line(e.text)}\n", 60)
-        for e in acts
-    ]
+    notes = {event.t - 1: one_line(event.text) for event in events if event.kind == "NOTE"}
+    lines = []
+    for e in acts:
+        line = f"{e.t + 1}. {one_line(e.text)}\n"
+        # A page that says what it said one step before needs no second note.
+        if e.t in notes and notes[e.t] != notes.get(e.t - 1):
+            line += f"{NOTE}{notes[e.t]}\n"
+        lines.append(line_piece(f"history:{e.t}", "history", line, 60))
     return headed(header, lines, budget)
 
 

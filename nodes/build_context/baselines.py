@@ -46,7 +46,8 @@ class Window(FramedContext):
             if past:  # the last steps, each with what came of it
                 gone = set(past[: max(0, len(past) - self.events)])
                 return assemble(request, [chunk for chunk in chunks if chunk.id not in gone])
-            recent = request.events[-self.events :] if self.events else ()
+            seen_or_done = [event for event in request.events if event.kind != "NOTE"]
+            recent = seen_or_done[-self.events :] if self.events else ()
             seen = []
             for event in (event for event in recent if event.kind == "OBS"):
                 line = f"Page seen at step {event.t + 1}: {one_line(event.text)}"

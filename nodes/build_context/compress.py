@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
 _DETAIL = 40  # tokens of detail that a page may have, however short
+_VERDICT = 70  # the same of a page about one thing, where it is taken or left
 _WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _UNASKED = 3  # the tier of what nothing asks for
 _LAST = 2  # actions that an actor cannot do without
@@ -153,7 +154,9 @@ def squeeze(
     order = _order(whole.pieces, ladders, weights, past)
     # Of a short page nearly all is needed anyway: a share of it would leave nothing of what is asked.
     needed = bare.tokens + sum(cost for tier, _, cost, *_ in order if tier < 0)
-    asked_for = max(allowed, min(request.budget, needed + _DETAIL))
+    is_alone = not request.view.recalls and all(chunk.role != "entry" for chunk in page)
+    room = _VERDICT if is_alone else _DETAIL
+    asked_for = max(allowed, min(request.budget, needed + room))
     chosen = nothing
     taken: list[tuple[int, int]] = []
     spent = bare.tokens
@@ -224,24 +227,28 @@ def _ladder(
     if piece.kind == "past":
         return plain_ladder(replace(piece, text=LEGEND), -1)
     if piece.kind == "history":
-        tier = -1 if piece.id == "history" else _age_tier(request, pieces, i, chunks)
-        return plain_ladder(piece, tier)
+        if piece.id == "history":
+            return plain_ladder(piece, -1)
+        return plain_ladder(piece, *_age_tiers(request, pieces, i, chunks))
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
     settled = {unbroken(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 2 for x in piece.text.splitlines()))
 
 
-def _age_tier(
+def _age_tiers(
     request: ContextRequest, pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]
-) -> int:
-    """Return the tier of a line of history."""
-    action = pieces[i].text.partition(". ")[2].rstrip("\n")
+) -> tuple[int, int]:
+    """Return the tiers of a line of history and of what is noted under it.
+
+    Where entries compete, what others met is compared with them; elsewhere it can wait.
+    """
+    action = pieces[i].text.partition(". ")[2].partition("\n")[0]
     if request.view.actions.is_echoed(action):
-        return 2  # what is asked says it already
+        return 2, 2  # what is asked says it already
     if len(pieces) - 1 - i < _LAST:
-        return -1
-    return 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
+        return -1, -1
+    return 0, 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2
 
 
 def _shown(

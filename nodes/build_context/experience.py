@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from langchain_core.messages import HumanMessage
 from pydantic import Field, model_validator
 
 from nodes.build_context.assemble import cut_line
@@ -102,11 +101,7 @@ class ExperienceBuilder:
         room = min(self._params.advice_tokens, request.budget // _SHARE)
         pieces = _pieces(advice, room) if advice is not None else []
         spent = sum(piece.tokens_after for piece in pieces)
-        built = self._inner(replace(request, budget=request.budget - spent))
-        text = "".join(piece.text for piece in pieces)
-        messages = (*built.messages, HumanMessage(text)) if spent else built.messages
-        whole = (*built.pieces, *pieces)
-        return BuiltContext(messages, whole, built.tokens + spent, built.over_budget)
+        return self._inner(replace(request, budget=request.budget - spent)).plus(pieces)
 
 
 def _pieces(advice: Advice, room: int) -> list[Piece]:
@@ -302,12 +297,9 @@ class StateAdvisor:
         return contrasts((hit.row.task, _move(hit), self._q(hit)) for hit in hits)
 
     def _random(self, query: dict[str, Vector]) -> list[Hit]:
-        """Return ten rows of the bank, drawn by the state: any rows, but always the same ones."""
-        size = int(self.bank.bank.query("select max(n) as n from rows")[0]["n"] or 0)
-        seed = b"".join(vector.tobytes() for vector in query.values())
-        rng = random.Random(f"{self._params.seed}{hashlib.sha256(seed).hexdigest()}")
-        numbers = [rng.randint(1, max(size, 1)) for _ in range(self._params.top_k)]
-        rows = self.bank.bank.rows(list(dict.fromkeys(numbers)))
+        """Return rows of the bank, drawn by the state."""
+        seed = hashlib.sha256(b"".join(vector.tobytes() for vector in query.values())).hexdigest()
+        rows = self.bank.bank.drawn(f"{self._params.seed}{seed}", self._params.top_k)
         return [Hit(row, 0.0) for row in rows if trust_of(row) >= self._params.min_trust]
 
     def _q(self, hit: Hit) -> float:

@@ -20,6 +20,7 @@ _THING = re.compile(
     # preposition or an auxiliary, and as the subject after a word that opens a clause
     r"|\bthat(?=\s*[?.!,])|(?:\b(?:of|with|about|for|by|from|like|is|was|does|did|if|why|how|when)\s+)that\b"
     rf"|\bones?{_AFTER_PRONOUN}"
+    rf"|\b(?:then|afterwards)(?=\s*[?.!]|$)|\b(?:at|in|on|by|since|until) that {_TIME}\b"
     r"|\bthe (?:same|other|former|latter|first|second|last)(?: ones?)?(?=[?.!]|$)"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )\bthere\b(?!\s+(?:is|are|was|were|any|a|an|no|some)\b)",
     re.IGNORECASE,
@@ -33,7 +34,8 @@ _CLAUSE = re.compile(
 )
 _CONTINUES = re.compile(
     r"^(?:and|but|so|then|also|or|what about|how about|how come)\b|^why\W*$|^why(?!\s+(?:is|are|was|"
-    r"were|do|does|did|can|could|should|would|will|has|have|had)\b)", re.IGNORECASE,
+    r"were|do|does|did|can|could|should|would|will|has|have|had)\b)|^which (?:of|is|are|was|were)\b"
+    r"|^which\b.*\b(?:is|are|was|were) (?:better|worse|(?:more|less) \w+|\w+er)\W*$", re.IGNORECASE,
 )  # fmt: skip
 _FINITE = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|may|might|must|has|have|had|"
@@ -44,6 +46,9 @@ _DEFINITE = re.compile(
         "|".join(sorted(FUNCTION_WORDS))
     )
 )
+_ASKS_FOR = re.compile(r"(?:what|which|who|whom|whose)\b", re.IGNORECASE)
+_ASKED = r"(?i)(?:which|what|whose|how (?:many|much))\s+"
+_WHO = re.compile(r"who(?:m|se)?\b", re.IGNORECASE)
 _FRAGMENT = 4  # words of a question without a verb
 _PHRASES = 3  # that a subject has at most
 _LETTERS = 2000  # of a turn that are read
@@ -60,54 +65,76 @@ def subject(question: str, events: Sequence[Event], extract: Extractor) -> str:
 
     It points back if it has a pronoun without an antecedent of its own, a bare definite noun that
     was named before, begins like a continuation or has no verb. "He" and "she" stand for the newest
-    person of the conversation; everything else for the names and noun phrases of the newest question
-    that stood on its own. ``extract`` reads them.
+    person of the conversation, "the key" for what the newest turn that named a key is about, and
+    everything else for the newest question, its answer, and what that question pointed back to.
+    ``extract`` reads names and noun phrases.
     """
     turns = [(e.kind, e.text) for e in events if e.kind in ("OBS", "ACT")]
     earlier = " ".join(text for _, text in turns)
     if not turns or not _points_back(question, earlier, extract):
         return ""
-    if _PERSON.search(question):
+    if _PERSON.search(question) and (who := _person(turns, extract)):
+        return who
+    phrases = []
+    if not _THING.search(question):
+        for noun in _definite(question, _phrases(question, extract)):
+            named = [place for place, (_, text) in enumerate(turns) if _has_noun(noun, text)]
+            if named:
+                turns = turns[: named[-1] + 1]
+                whole = _phrases(turns[-1][1], extract)
+                phrases += [entity for entity in whole if _has_noun(noun, entity.name)]
+    phrases += _focus(turns, extract)
+    if _THING.search(question):  # a thing is meant, where there is one
+        phrases = [e for e in phrases if e.kind != "person"] or phrases
+    return _joined(phrases)
+
+
+def _person(turns: Sequence[tuple[str, str]], extract: Extractor) -> str:
+    """Return the newest person, named or, as in "Who signs it? The treasurer.", asked for."""
+    asked = [p for p, (kind, text) in enumerate(turns) if kind == "OBS" and _WHO.match(text)]
+    for kinds in (("person",), ("organisation", "thing")):  # a name of no known kind may be one
         persons = [
-            [e.name for e in _phrases(text, extract) if e.kind == "person"] for _, text in turns
+            [e.name for e in _phrases(text, extract) if e.kind in kinds] for _, text in turns
         ]
-        if newest := next((names[0] for names in reversed(persons) if names), ""):
-            full = [name for names in persons for name in names if name.endswith(f" {newest}")]
-            return f"{[*full, newest][0]}."
-    return _joined(_focus(turns, extract))
+        newest = max((place for place, names in enumerate(persons) if names), default=-1)
+        if asked and asked[-1] > newest:
+            return _joined(_focus(turns[: asked[-1] + 2], extract))
+        if newest >= 0:
+            name = persons[newest][0]
+            full = [one for names in persons for one in names if one.endswith(f" {name}")]
+            return f"{[*full, name][0]}."
+    return ""
 
 
-def _focus(turns: Sequence[tuple[str, str]], extract: Extractor) -> Sequence[Entity]:
-    """Return the phrases of the newest question that stands on its own.
-
-    A question of nothing but function words ("What is that?") asks for a definition: then the
-    answer's first phrase is what the conversation is about.
-    """
+def _focus(turns: Sequence[tuple[str, str]], extract: Extractor) -> list[Entity]:
+    """Return what the newest question, its answer and the questions that it points back to name."""
+    phrases: list[Entity] = []
     for place in range(len(turns) - 1, -1, -1):
         kind, text = turns[place]
         if kind != "OBS":
             continue
         before = " ".join(words for _, words in turns[:place])
-        own = _phrases(text, extract)
+        phrases += _phrases(text, extract)
+        if not phrases or (_ASKS_FOR.match(text) and place == len(turns) - 2):
+            answer = turns[place + 1][1] if place + 1 < len(turns) else ""
+            phrases += _phrases(answer, extract)[:1]
         if not place or not _points_back(text, before, extract):
             words = [w for w in re.findall(r"[\w'-]+", text) if w.lower() in _content(text)]
-            return own or ([Entity("topic", " ".join(words[-6:]))] if words else [])
-        if not _content(text) and len(text.split()) > 2 and place + 1 < len(turns):
-            answer = _phrases(turns[place + 1][1], extract)
-            if answer and turns[place + 1][0] == "ACT":
-                return answer[:1]
-    return []
+            return phrases or ([Entity("topic", " ".join(words[-6:]))] if words else [])
+    return phrases
 
 
 def _joined(phrases: Sequence[Entity]) -> str:
-    all_names = [entity.name for entity in phrases]
+    """Return the first few of ``phrases``, names before common nouns; a part of another is left out."""
+    ordered = sorted(phrases, key=lambda entity: entity.kind == "topic")
+    all_names = [entity.name for entity in ordered]
     names = dict.fromkeys(n for n in all_names if not any(n in m and n != m for m in all_names))
     return ", ".join([*names][:_PHRASES]) + "." if names else ""
 
 
 def _points_back(question: str, earlier: str, extract: Extractor) -> bool:
     text = question.strip()
-    names = _phrases(text, extract)
+    names = [e for e in _phrases(text, extract) if not re.match(_ASKED + re.escape(e.name), text)]
     for match in (*_PERSON.finditer(text), *_THING.finditer(text)):
         if _EXPLETIVE.search(text, max(0, match.start() - 9)) and match[0].lower() == "it":
             continue
@@ -119,10 +146,10 @@ def _points_back(question: str, earlier: str, extract: Extractor) -> bool:
         return True
     if len(text.split()) <= _FRAGMENT and not _FINITE.search(text):
         return True
-    definite = [match[1].lower() for match in _DEFINITE.finditer(text)]
-    if any(re.search(rf"\b{re.escape(noun)}\b", earlier, re.IGNORECASE) for noun in definite):
+    definite = _definite(text, names)
+    if any(_has_noun(noun, earlier) for noun in definite):
         return all(entity.name.lower() in definite for entity in names) or len(names) <= 2
-    return not names and len(_content(text)) <= 1
+    return not names and not definite and len(_content(text)) <= 1
 
 
 def _has_antecedent(text: str, pronoun: re.Match[str], names: Sequence[Entity]) -> bool:
@@ -133,6 +160,10 @@ def _has_antecedent(text: str, pronoun: re.Match[str], names: Sequence[Entity]) 
     word, before = pronoun[0].lower(), text[: pronoun.start()]
     if word in _POSSESSIVES and not text.endswith("?"):
         return bool(_content(before))
+    if word in ("its", "their"):  # "How do bats find their way?"
+        several = word == "their"
+        if any(e.name in before and e.name.endswith("s") == several for e in names):
+            return True
     clauses = [match.start() for match in _CLAUSE.finditer(before)]
     before = before[: clauses[-1]] if clauses else ""
     is_person = bool(_PERSON.fullmatch(word))
@@ -140,6 +171,17 @@ def _has_antecedent(text: str, pronoun: re.Match[str], names: Sequence[Entity]) 
 
 
 _POSSESSIVES = ("its", "their", "his", "her")
+
+
+def _definite(text: str, phrases: Sequence[Entity]) -> list[str]:
+    """Return the bare nouns behind "the": nothing in ``text`` says which one is meant."""
+    bare = [e.name.lower() for e in phrases if e.kind == "topic" and " " not in e.name]
+    nouns = [noun for noun in bare if re.search(rf"\bthe {re.escape(noun)}\b", text.lower())]
+    return [*(match[1].lower() for match in _DEFINITE.finditer(text)), *nouns]
+
+
+def _has_noun(noun: str, text: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(noun)}\b", text, re.IGNORECASE))
 
 
 def _content(text: str) -> list[str]:

@@ -9,7 +9,6 @@
 Documents are quoted as data (``nodes.retrieval.page``).
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -35,7 +34,7 @@ from nodes.retrieval.page import describe
 from nodes.retrieval.quoting import quote, quoted_title
 from stores.memory.records import TRUSTED
 from stores.memory.times import resolved
-from stores.text import one_line
+from stores.text import day_of, one_line
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
 
@@ -206,7 +205,7 @@ def _passages(
     is_full = False
     for place, (chunk, score) in enumerate(ranked):
         number = min(shown, len(ranked)) - place if best_last else place + 1
-        whole, title = describe(view, chunk), str(chunk.data.get("title", ""))
+        whole, title = chunk.text or describe(view, chunk), str(chunk.data.get("title", ""))
         text = quote(number, title, whole)
         before = count_tokens(text)
         if is_full or place >= shown:
@@ -274,8 +273,8 @@ def remembered_pieces(
 def line_of(fact: "Fact") -> str:
     """Return a fact as a prompt shows it, one line: when, by whom, until when, from where."""
     at = fact.turns[0]["at"] if fact.is_told and fact.turns else fact.updated
-    day = _day(at)
-    until = f" (until {_day(fact.valid_to)})" if fact.valid_to is not None else ""
+    day = day_of(at)
+    until = f" (until {day_of(fact.valid_to)})" if fact.valid_to is not None else ""
     source = "" if fact.trust >= TRUSTED else f" [from {one_line(fact.source)}, unverified]"
     if fact.is_told:
         said = truncate(resolved(one_line(fact.question), at), _ANSWER_TOKENS).replace('"', "'")
@@ -293,10 +292,6 @@ def line_of(fact: "Fact") -> str:
 
 def _doubt(trust: float) -> str:
     return "" if trust >= TRUSTED else ", unverified"
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def _size(pieces: Sequence[Piece]) -> int:

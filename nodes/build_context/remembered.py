@@ -8,7 +8,6 @@ a message of its own after the inner context.
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from langchain_core.messages import HumanMessage
 from pydantic import Field
 
 from nodes.build_context.recall import MemoryReader, remembered_pieces
@@ -38,10 +37,6 @@ class Remembered(ContextParams):
             room = min(self.memory.tokens, request.budget // _SHARE)
             pieces = remembered_pieces(self.memory, store, resources, request.instruction, room)
             spent = sum(piece.tokens_after for piece in pieces)
-            built = inner(replace(request, budget=request.budget - spent))
-            text = "".join(piece.text for piece in pieces)
-            messages = (*built.messages, HumanMessage(text)) if spent else built.messages
-            whole = (*built.pieces, *pieces)
-            return BuiltContext(messages, whole, built.tokens + spent, built.over_budget)
+            return inner(replace(request, budget=request.budget - spent)).plus(pieces)
 
         return build_context

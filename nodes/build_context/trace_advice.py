@@ -29,6 +29,7 @@ from nodes.retrieval.ranking import rerank_at, rerank_locally
 from stores.bank.places import bank_place
 from stores.bank.state_bank import Hit
 from stores.bank.trace_bank import TraceBank
+from stores.errors import said
 from stores.text import words_of
 from stores.tokens import truncate
 
@@ -149,17 +150,11 @@ class TraceAdvisor:
                     scores = rerank_locally(params.rerank_model, question, texts)
                 hits = [hits[i] for i in sorted(range(len(hits)), key=lambda i: (-scores[i], i))]
             except asking_problems() as error:
-                notes.append(f"rerank: {_brief(error)}, ordered by score")
+                notes.append(f"rerank: {said(error)}, ordered by score")
         if params.pick == "random":
-            return self._any(question)
+            drawn = self.bank.bank.drawn(f"{params.seed} {question}", _WIDE)
+            return [Hit(row, 0.0) for row in drawn]
         return hits if any(hit.row.data.get("lessons") for hit in hits) else hits[: params.traces]
-
-    def _any(self, question: str) -> list[Hit]:
-        """Return rows of the bank drawn by the question: any rows, but always the same ones."""
-        size = int(self.bank.bank.query("select max(n) as n from rows")[0]["n"] or 0)
-        rng = random.Random(f"{self._params.seed} {question}")
-        numbers = dict.fromkeys(rng.randint(1, max(size, 1)) for _ in range(_WIDE))
-        return [Hit(row, 0.0) for row in self.bank.bank.rows(list(numbers))]
 
     def _lessons(self, question: str, hits: list[Hit]) -> list[str]:
         """Return the line of what like tasks taught, most often first; [] where they taught nothing."""
@@ -213,7 +208,7 @@ class TraceAdvisor:
             messages = [SystemMessage(system), HumanMessage(asked)]
             return ask(self._resources.llm, messages, schema)
         except asking_problems() as error:
-            notes.append(f"{step}: {_brief(error)}")
+            notes.append(f"{step}: {said(error)}")
             return None
 
 
@@ -228,7 +223,3 @@ def _attempt(hit: Hit) -> str:
     moves = ", then ".join(data.get("plan", ()))
     worth = "succeeded" if data.get("correct") else f"earned {data.get('reward', 0):.2f}"
     return f"A like task ({question}) {worth} by: {moves}."
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__

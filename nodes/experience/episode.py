@@ -7,8 +7,9 @@ world's view, so that advice carries over to other tasks.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from envs.protocols import View
 from stores.traces import Event
@@ -62,6 +63,12 @@ def parse_action(text: str) -> tuple[str, str]:
     """Return (tool, params) of ``tool[params]``; ("", text) of a plain command."""
     parts = _ACTION.fullmatch(text)
     return (parts[1].lower(), parts[2].strip()) if parts else ("", text.strip())
+
+
+def task_name(task: Mapping[str, Any]) -> str:
+    """Return a name that attempts at one task share, such as ``webshop/goal=3`` ("" if unknown)."""
+    facts = [f"{key}={value}" for key, value in sorted(task.items()) if key != "env"]
+    return f"{task.get('env', 'task')}/{','.join(facts)}" if facts else ""
 
 
 def from_events(

@@ -46,7 +46,6 @@ def add_episode(
     embedder: Embedder,
     view: View,
     updater: Updater | None = None,
-    same: float = SAME,
 ) -> int:
     """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
 
@@ -61,7 +60,7 @@ def add_episode(
     folded: list[tuple[str, float]] = []
     for i, (text, vector, note) in enumerate(zip(texts, vectors, annotations, strict=True)):
         move = view.actions.move_of(episode.question, episode.steps[i].action)
-        near = [hit for hit in bank.search({"text": vector}, 3) if hit.score >= same]
+        near = [hit for hit in bank.search({"text": vector}, 3) if hit.score >= SAME]
         # A row is trusted as its least trusted source is: others are not folded into it.
         twins = [
             hit.row.id

@@ -84,7 +84,7 @@ def situation(view: View, state: str) -> Hashable:
     return view.actions.situation(question, last)
 
 
-def online_state(request: ContextRequest, caption: str = "") -> str:
+def online_state(request: ContextRequest) -> str:
     """Return the state of a running episode, from what its context builder may read."""
     decisions: list[tuple[str, str]] = []
     page_of = {e.t: e.text for e in request.events if e.kind == "OBS"}
@@ -94,7 +94,7 @@ def online_state(request: ContextRequest, caption: str = "") -> str:
         after = request.observation.text if is_last else page_of.get(acts[i + 1].t, "")
         decisions.append((act.text, after))
     start = request.observation.text
-    return state_text(request.view, request.instruction, decisions, start=start, caption=caption)
+    return state_text(request.view, request.instruction, decisions, start=start)
 
 
 def gist(view: View, page: str, question: str, tokens: int) -> str:

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from nodes.models.faults import aguarded, guarded
 from nodes.resources import Resources
-from stores.errors import ModelUnavailable, UserError
+from stores.errors import ModelUnavailable, UserError, said
 from stores.loopback import on_loopback
 
 if TYPE_CHECKING:
@@ -183,8 +183,7 @@ def _failures(resources: Resources) -> Iterator[None]:
         resources.forget(resources.llm_params)  # a retry starts a dead server anew
         raise
     except openai.BadRequestError as e:
-        problem = " ".join(str(e).split())[:200]
-        raise UserError(f"the model server refused the request: {problem}") from e
+        raise UserError(f"the model server refused the request: {said(e)}") from e
 
 
 def _message(reply: BaseMessage) -> AIMessage:

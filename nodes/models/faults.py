@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from stores.errors import ModelUnavailable, UserError
+from stores.errors import ModelUnavailable, UserError, fault
 from stores.text import without_password
 
 #: Seconds that a server's "come back later" is waited for in all, and how often it is asked again.
@@ -113,9 +113,7 @@ def _unavailable(model: Any, problem: str) -> ModelUnavailable:
 
 
 def _unreadable(model: Any, error: BaseException) -> ModelUnavailable:
-    said = " ".join(str(error).split())[:80]
-    problem = f"{type(error).__name__}: {said}" if said else type(error).__name__
     return ModelUnavailable(
-        f"the model server at {_address(model)} gives no answer that can be read ({problem}): is it an "
-        "OpenAI-compatible server, and its URL the one that ends in /v1?"
+        f"the model server at {_address(model)} gives no answer that can be read ({fault(error)}): "
+        "is it an OpenAI-compatible server, and its URL the one that ends in /v1?"
     )

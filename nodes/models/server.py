@@ -31,7 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from stores.errors import ModelUnavailable, UserError, needs
+from stores.errors import ModelUnavailable, UserError, needs, told_as
 from stores.files import write_json
 from stores.workers import shared_folder
 
@@ -144,10 +144,6 @@ class LlamaServer:
         for key in [k for k, server in list(_running.items()) if server is self]:
             _running.pop(key, None)
 
-    def healthy(self) -> bool:
-        """Say whether the server answers."""
-        return not self.is_over() and _answers(self.base_url, self.api_key)
-
     def is_over(self) -> bool:
         """Say whether the server has ended; another worker's is asked."""
         if self.process is None:
@@ -257,12 +253,8 @@ def _check(model: Path, header: GgufHeader, n_ctx: int, port: int) -> None:
     if port:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
+            with told_as(f"cannot listen on port {port}", "set llm.port=0 for a free one"):
                 probe.bind(("127.0.0.1", port))
-            except OSError as error:
-                raise UserError(
-                    f"cannot listen on port {port} ({error.strerror}): set llm.port=0 for a free one"
-                ) from error
 
 
 def _available_memory() -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stores.errors import UserError
+from stores.errors import UserError, said
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,8 +29,8 @@ def load_trained(
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
-        problem = " ".join(str(error).split())[:120]
-        raise UserError(f"checkpoint '{name}' does not fit its architecture ({problem})") from None
+        problem = f"does not fit its architecture ({said(error)})"
+        raise UserError(f"checkpoint '{name}' {problem}") from None
     return network.eval(), meta
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from nodes.models.asking import ask, asking_problems, json_in, objects_in
 from nodes.resources import Resources
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.memory.entities import Extractor, distinct, merged
 from stores.memory.names import KINDS, plain
 from stores.memory.records import Entity, Relation
@@ -68,7 +68,7 @@ class ModelExtractor:
             # What was written up to the limit of tokens, which the client makes an error.
             whole = getattr(error, "completion", None)
             if whole is None or (broken := whole.choices[0].message.content) is None:
-                return self._fallback(text, " ".join(str(error).split())[:120])
+                return self._fallback(text, said(error))
             reply = broken
         rows = _rows(reply)
         if not rows:

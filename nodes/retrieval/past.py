@@ -4,10 +4,11 @@ They come from the recent events in graph state, which short-term memory keeps w
 builders stay pure, and a resumed or forked episode finds them in its checkpoint (docs/architecture.md).
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 from envs.protocols import Chunk, Fragment, View
-from nodes.protocols import Embedder, Source, Vector
+from nodes.protocols import Embedder, Piece, Source, Vector
 from nodes.retrieval.page import describe, nearest
 from stores.text import one_line
 from stores.traces import Event
@@ -18,6 +19,7 @@ ARROW = " => "
 DONE = "*"
 #: The line that says so.
 LEGEND = f"So far ({DONE} marks what was done before):\n"
+_NUMBERED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
 
 def past_chunks(events: Sequence[Event]) -> list[Chunk]:
@@ -39,6 +41,19 @@ def past_chunks(events: Sequence[Event]) -> list[Chunk]:
 def _chunk(id_: str, step: str, answer: str) -> Chunk:
     line = step + (ARROW + answer if answer else "")
     return Chunk(id_, "event", line, (), {"step": step, "answer": answer}, "past")
+
+
+def told_steps(pieces: Sequence[Piece]) -> list[tuple[str, str]]:
+    """Return the (action, answer) pairs that a prompt's lines tell, oldest first; "" for no action."""
+    pairs: list[tuple[str, str]] = []
+    for piece in pieces:
+        if piece.kind == "event" and piece.text.strip():
+            line, _, answer = piece.text.strip().partition(ARROW)
+            number, dot, action = line.partition(". ")
+            pairs.append((action if dot and number.isdigit() else "", answer))
+        elif piece.kind == "history":
+            pairs += [(action, "") for action in _NUMBERED.findall(piece.text)]
+    return pairs
 
 
 class WithPast:

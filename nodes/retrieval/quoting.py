@@ -1,6 +1,7 @@
 """Text from outside as data: no line of it can be taken for a line of a prompt's own frame.
 
-Passages are folded to one line between tags that they cannot close. A page's line that begins as lines
+Passages are folded to one line between tags that they cannot close; a mark stands where a paragraph,
+a heading, an item of a list or a row of a table ended. A page's line that begins as lines
 of the frame do ("Instruction:", "Actions so far:") is led by a mark, as a quotation in a letter is;
 actors of ours go by the pieces of a context, which say what is frame and what is page.
 """
@@ -15,6 +16,12 @@ from stores.text import one_line
 
 #: What leads a line that would otherwise look like the frame's.
 MARK = "> "
+#: What stands between two blocks of a folded passage.
+BREAK = "¶"
+#: Lines of a paragraph that are all shorter than this are a list or verses, not wrapped text.
+_SHORT = 40
+_ITEM = re.compile(r"(?:[-*+•|]|#+ |\d{1,3}[.)] )")
+_RULE = re.compile(r"[-=_*|:+~ ]+")
 _FRAME = re.compile(
     r"(?:(?:instruction|question|answer|about|experience|chosen|not chosen yet|actions so far"
     r"|conversation so far|remembered from before|known names|known relations|suggested (?:next|plan)"
@@ -44,8 +51,28 @@ _QUOTED = re.compile(
 
 def quote(number: int, title: str, text: str) -> str:
     """Return the passage between tags, ending in a line break."""
-    body = led(_TAG.sub("‹", one_line(text)))
+    body = led(_TAG.sub("‹", f" {BREAK} ".join(_blocks(text))))
     return f'<document number="{number}"{quoted_title(title)}>\n{body}\n</document>\n'
+
+
+def _blocks(text: str) -> list[str]:
+    """Return paragraphs, headings, items of lists and rows of tables, each folded to one line."""
+    blocks: list[str] = []
+    paragraph: list[str] = []
+    for line in (*map(one_line, text.splitlines()), ""):
+        if line and not _RULE.fullmatch(line):
+            paragraph.append(line)
+            continue
+        is_list = len(paragraph) > 1 and max(map(len, paragraph)) < _SHORT
+        previous = "|"
+        for one in paragraph:
+            if is_list or _ITEM.match(one) or previous[0] in "|#":
+                blocks.append(one)
+            else:
+                blocks[-1] += f" {one}"
+            previous = one
+        paragraph = []
+    return blocks
 
 
 def quoted_title(title: str) -> str:
@@ -56,11 +83,18 @@ def quoted_title(title: str) -> str:
 
 def unquote(text: str) -> tuple[str, str]:
     """Return a quoted passage's title and text; of any other text "" and the text in one line."""
+    title, blocks = unquoted_blocks(text)
+    return title, " ".join(blocks)
+
+
+def unquoted_blocks(text: str) -> tuple[str, list[str]]:
+    """Return a quoted passage's title and blocks; of any other text "" and the text in one line."""
     match = _QUOTED.search(text)
     if match is None:
-        return "", one_line(text)
+        return "", [one_line(text)]
     body = match["text"]
-    return match["title"] or "", body[len(MARK) :] if is_frame(body[len(MARK) :]) else body
+    body = body[len(MARK) :] if is_frame(body[len(MARK) :]) else body
+    return match["title"] or "", [block.strip() for block in body.split(BREAK) if block.strip()]
 
 
 def is_frame(line: str) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from envs.webshop.bm25 import stem
 from nodes.protocols import Embedder
 from stores.corpus.lexical import Lexical, stop_words
-from stores.errors import ModelUnavailable, UserError, needs
+from stores.errors import ModelUnavailable, UserError, needs, told_as
 from stores.loopback import on_loopback
 
 Scores = NDArray[np.float64]
@@ -35,14 +35,11 @@ def bm25_over(
     drops = stemmed if stopped is None else stopped
 
     def tokens(text: str) -> list[str]:
-        kept = [word for word in _words(text) if not drops or word not in stop_words()]
+        words = re.findall(r"\w\w+", text.lower())
+        kept = [word for word in words if not drops or word not in stop_words()]
         return [stem(word) for word in kept] if stemmed else kept
 
     return Lexical(texts, tokens, k1=k1, b=b, repeats=False)
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w\w+", text.lower())
 
 
 def bm25(question: str, texts: Sequence[str], *, stemmed: bool = False) -> Scores:
@@ -137,9 +134,7 @@ def fuse_named(name: str, known: Mapping[str, Sequence[float] | Scores]) -> Scor
     return fuse([known[part] for part in parts], list(parts.values()))
 
 
-def rerank_at(
-    url: str, model: str, query: str, documents: Sequence[str], timeout: float = 20.0
-) -> list[float]:
+def rerank_at(url: str, model: str, query: str, documents: Sequence[str]) -> list[float]:
     """Return one relevance a document from the endpoint ``url``.
 
     Raises ``ModelUnavailable`` where it does not answer, ``UserError`` where the answer makes no
@@ -152,7 +147,7 @@ def rerank_at(
     body = {"model": model, "query": query, "documents": list(documents)}
     try:
         # A proxy named in the environment must not see what is meant for this machine.
-        with httpx2.Client(timeout=timeout, trust_env=not on_loopback(url)) as client:
+        with httpx2.Client(timeout=20.0, trust_env=not on_loopback(url)) as client:
             answer = client.post(url, json=body)
             answer.raise_for_status()
             results = answer.json()["results"]
@@ -181,8 +176,5 @@ def _cross_encoder(model: str) -> Any:
     with needs("local"):
         from sentence_transformers import CrossEncoder
 
-    try:
+    with told_as(f"cannot load the cross-encoder '{model}'", kinds=(OSError, ValueError)):
         return CrossEncoder(model, device="cpu")
-    except (OSError, ValueError) as error:
-        problem = " ".join(str(error).split())[:160]
-        raise UserError(f"cannot load the cross-encoder '{model}' ({problem})") from None

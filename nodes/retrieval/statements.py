@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.models.asking import Usage, ask, asking_problems, json_in
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.memory.records import Statement
 from stores.memory.stated import stated, statement
 from stores.memory.times import spans
@@ -78,7 +78,7 @@ class ModelStatements:
             rows = (json_in(reply, dict) or {})["statements"]
             return [s for row in rows if (s := _read(row, text, speaker, at)) is not None]
         except asking_problems() as error:
-            problem = " ".join(str(error).split())[:120]
+            problem = said(error)
         except (KeyError, TypeError, ValueError):
             problem = "unreadable reply"
         self.fallbacks += 1

@@ -41,8 +41,9 @@ class EventEncoder(nn.Module):
 class Pointer(nn.Module):
     """Points at one of the things that can be done now, in whatever world."""
 
-    def __init__(self, d_text: int, d_state: int, facts: int, hidden: int = 128) -> None:
+    def __init__(self, d_text: int, d_state: int, facts: int) -> None:
         super().__init__()
+        hidden = 128
         self.known = nn.Sequential(nn.LayerNorm(d_state), nn.Linear(d_state, hidden))
         self.offered = nn.Linear(d_text + facts, hidden)
         self.score = nn.Sequential(nn.GELU(), nn.Linear(hidden, 1))

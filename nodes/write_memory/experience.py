@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, field_validator
 
-from nodes.experience.episode import Episode, annotate, from_events
+from nodes.experience.episode import Episode, annotate, from_events, task_name
 from nodes.experience.grow import add_episode, make_of, prune, updater_make
 from nodes.protocols import MemoryParams, MemoryWriter, StepRecord, UpdaterParams
 from nodes.registry import registry
@@ -119,9 +119,5 @@ def episode_of(records: list[StepRecord]) -> Episode:
     """Make a trajectory of the steps of a finished episode."""
     events = [event for record in records for event in events_of(record)]
     last = records[-1]
-    facts = [f"{key}={value}" for key, value in sorted(last.task.items()) if key != "env"]
-    task = f"{last.task.get('env', 'task')}/{','.join(facts)}" if facts else ""
-    reward, asked = float(last.outcome.reward), last.instruction
-    return from_events(
-        last.episode_id, events, question=asked, reward=reward, task_id=task, source="live"
-    )
+    about = {"question": last.instruction, "task_id": task_name(last.task), "source": "live"}
+    return from_events(last.episode_id, events, reward=float(last.outcome.reward), **about)

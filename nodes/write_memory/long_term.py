@@ -149,7 +149,8 @@ def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:
     def share(text: str) -> float:
         return len(words & set(words_of(text))) / len(words) if words else 0.0
 
-    read = share(" ".join(piece.text for piece in shown if piece.kind == "passage"))
+    passages = [piece.text for piece in shown if piece.kind == "passage"]
+    read = share(" ".join(passages))
     lineage = tuple(
         int(piece.id.removeprefix("fact:"))
         for piece in shown
@@ -157,5 +158,6 @@ def _origin(record: StepRecord, said: str) -> tuple[str, tuple[int, ...]]:
     )
     if not _ASKS.search(record.instruction):
         return "user", ()
-    reads = any(piece.kind == "passage" for piece in shown)
-    return ("document" if reads else "agent"), lineage
+    talk = share(" ".join(piece.text for piece in shown if piece.kind == "history"))
+    is_talk = talk >= _QUOTED and talk > read
+    return ("document" if passages and not is_talk else "agent"), lineage

@@ -39,23 +39,31 @@ class ShortTerm(MemoryParams):
             Event("OBS", truncate(page, self.page_tokens), record.step),
             Event("ACT", record.decision.action, record.step),
         ]
+        if note := view.evidence(record.observation, record.instruction):
+            events.insert(1, Event("NOTE", truncate(note, self.page_tokens), record.step))
         if record.outcome.reward:
             events.append(Event("REWARD", str(record.outcome.reward), record.step))
         return events
 
     def _within(self, events: list[Event]) -> list[Event]:
-        """Return the newest events that fit; the newest of all is cut rather than dropped."""
+        """Return the newest events that fit, pages last; the newest of all is cut, not dropped."""
         left = self.budget
-        newest: list[Event] = []
-        for event in reversed(events):
-            size = count_tokens(event.text)
-            if size > left:
-                if not newest:
-                    newest.append(Event(event.kind, truncate(event.text, left), event.t))
-                break
-            newest.append(event)
-            left -= size
-        return newest[::-1]
+        kept: set[int] = set()
+        newest = range(len(events) - 1, -1, -1)
+        for group in (
+            [i for i in newest if events[i].kind != "OBS"],
+            [i for i in newest if events[i].kind == "OBS"],
+        ):
+            for i in group:
+                size = count_tokens(events[i].text)
+                if size > left:
+                    break
+                kept.add(i)
+                left -= size
+        if not kept and events:
+            last = events[-1]
+            return [Event(last.kind, truncate(last.text, left), last.t)]
+        return [event for i, event in enumerate(events) if i in kept]
 
 
 class Conversation(MemoryParams):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from stores.errors import told_as
 from stores.files import write_json
 
 if TYPE_CHECKING:
@@ -93,6 +94,16 @@ def download(
         except _TooMuch:
             target.unlink()
             raise
+
+
+def fetch_published(url: str, target: Path, size: int, world: str) -> None:
+    """Fetch a file of a world's publisher, who may take his time, with a bar. Raises ``UserError``."""
+    fix = f"connect to the network, or copy local files with `stategate data {world} --from FOLDER`"
+    with (
+        told_as(f"could not download {target.name}", fix, SourceError),
+        progress(size, f"fetching {target.name}") as bar,
+    ):
+        download(url, target, size, bar.update, patience=30)
 
 
 class _TooMuch(SourceError):

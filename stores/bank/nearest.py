@@ -2,11 +2,10 @@
 
 Up to ``FLAT`` vectors every one is compared. Beyond that they lie sorted by cell (k-means), and only
 the ``PROBES`` cells nearest to the query are read: how many of the true ten that finds is measured
-beside the speed (``python -m evals.bench bank``). A new file is made beside the old one and renamed, so
+beside the speed (``stategate eval bench bank``). A new file is made beside the old one and renamed, so
 readers see whole ones only; rows added since are compared from memory.
 """
 
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
@@ -174,9 +173,7 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     target = folder / f"{key}-{generation}-{last}.faiss"
     with replacing(target) as partial:
         faiss.write_index(index, str(partial))
-    for old in folder.glob(f"{key}-*-*"):
-        if old.is_dir():  # of before faiss
-            shutil.rmtree(old, ignore_errors=True)
-        elif old != target and old.suffix == ".faiss":
+    for old in folder.glob(f"{key}-*-*.faiss"):
+        if old != target:
             old.unlink(missing_ok=True)  # an open map outlives its name
     return target, last

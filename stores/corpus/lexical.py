@@ -90,10 +90,7 @@ class Lexical:
 class GrowingLexical:
     """The same BM25 over texts that are added one by one: nothing is indexed again."""
 
-    def __init__(
-        self, tokenise: Tokenise | None = None, *, k1: float = 1.2, b: float = 0.75
-    ) -> None:
-        self._tokenise = tokenise or words
+    def __init__(self, k1: float = 1.2, b: float = 0.75) -> None:
         self._k1, self._b = k1, b
         self._places: dict[str, array[int]] = {}
         self._counts: dict[str, array[int]] = {}
@@ -105,7 +102,7 @@ class GrowingLexical:
 
     def add(self, text: str) -> None:
         """Add a text; its place is how many there were."""
-        tokens = self._tokenise(text)
+        tokens = words(text)
         for token, count in Counter(tokens).items():
             self._places.setdefault(token, array("i")).append(len(self._lengths))
             self._counts.setdefault(token, array("i")).append(count)
@@ -121,7 +118,7 @@ class GrowingLexical:
         mean = self._total / size
         lengths = np.array(self._lengths, dtype=float)  # a copy: arrays must be free to grow
         norm = self._k1 * (1 - self._b + self._b * lengths / mean)
-        for token in set(self._tokenise(query)) & self._places.keys():
+        for token in set(words(query)) & self._places.keys():
             places = np.array(self._places[token])
             counts = np.array(self._counts[token], dtype=float)
             total[places] += self._rarity(token) * counts / (counts + norm[places])
@@ -129,7 +126,7 @@ class GrowingLexical:
 
     def coverage(self, query: str, groups: Sequence[Sequence[int]]) -> list[float]:
         """Return which share of the query's words, by rarity, each group of texts (places) holds."""
-        asked = {token: self._rarity(token) for token in set(self._tokenise(query))}
+        asked = {token: self._rarity(token) for token in set(words(query))}
         whole = sum(asked.values())
         shares = []
         for places in groups:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stores.errors import UserError, needs
+from stores.errors import UserError, needs, said
 
 Vector = NDArray[np.float32]
 _BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
@@ -159,6 +159,5 @@ def _client(where: str) -> Any:
 
 
 def _unusable(where: str | Path, error: Exception) -> UserError:
-    reason = " ".join(str(error).split())[:160] or type(error).__name__
     fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
-    return UserError(f"cannot use the vector store at '{where}' ({reason}): {fix}")
+    return UserError(f"cannot use the vector store at '{where}' ({said(error)}): {fix}")

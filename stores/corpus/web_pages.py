@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
+from stores.errors import said
 from stores.files import write_json
 from stores.home import cache
 from stores.loopback import on_loopback
@@ -42,7 +43,7 @@ def read_web(
         read = _wikipedia if name.lower().startswith("wikipedia:") else _page
         document = read(name, get)
     except OSError as error:
-        return Skipped(name, " ".join(str(error).split()) or type(error).__name__)
+        return Skipped(name, said(error))
     if isinstance(document, Skipped):
         return document
     if len(document.text.encode("utf-8", "replace")) > max_bytes:

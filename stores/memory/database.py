@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stores.errors import UserError
+from stores.errors import UserError, said
 from stores.memory.records import Namespace
 from stores.sqlite import DAMAGE, compact, prepare
 
@@ -281,7 +281,7 @@ def _engine(url: str) -> sa.Engine:
 
 def _unusable(url: str, error: Exception, what: str = "") -> UserError:
     shown = sa.engine.make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    reason = what + " ".join(str(getattr(error, "orig", None) or error).split())[:160]
+    reason = what + said(getattr(error, "orig", None) or error)
     return UserError(f"cannot use the long-term memory {shown} ({reason}): name another")
 
 

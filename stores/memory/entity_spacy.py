@@ -64,8 +64,13 @@ class SpacyExtractor:
             names = [taken[t.i] for t in chunk if t.i in taken]
             if names and names[0][1][-1].i >= chunk.root.i:
                 phrases[names[0][1].start] = names[0][0]
-            elif chunk.root.pos_ in ("NOUN", "PROPN") and not _is_asking(chunk):
-                words = [t.text for t in chunk if t.pos_ not in ("DET", "PRON", "NUM", "PUNCT")]
+            elif chunk.root.pos_ in ("NOUN", "PROPN"):
+                words = [
+                    t.text
+                    for t in chunk
+                    if t.pos_ not in ("DET", "PRON", "NUM", "PUNCT", "SCONJ", "ADV")
+                    and t.lower_ not in ("many", "much")
+                ]
                 if words and chunk.root.ent_type_ not in _MEASURES:
                     phrases[chunk.start] = Entity(
                         names[0][0].kind if names else "topic", " ".join(words)
@@ -98,10 +103,6 @@ class SpacyExtractor:
 
 def _is_named(token: Any) -> bool:
     return bool(token.ent_type_) and token.ent_type_ not in (*_MEASURES, *_PEOPLES)
-
-
-def _is_asking(chunk: Any) -> bool:
-    return any(token.tag_ in ("WDT", "WP", "WP$", "WRB") for token in chunk)
 
 
 def _topics(doc: Any, taken: set[int]) -> list[Entity]:

@@ -1,4 +1,4 @@
-"""The write gate: what is worth keeping. Small talk is not.
+"""The write gate: what is worth keeping. Small talk is not, nor a question that found no answer.
 
 A turn is refused only where nothing in it could ever be asked for: no name, number, time, and no word
 beyond those of greetings, thanks and reactions. Whatever is in doubt is kept: a fact that was never
@@ -38,6 +38,8 @@ def why_not(turn: Turn) -> str:
     text = turn.text
     if not text.strip():
         return "empty"
+    if not turn.success and not turn.statements:
+        return "a question that found no answer"
     told = [span for span in spans(text, turn.at or 0.0) if span.text.lower() not in _GREETED]
     if re.search(r"\d", text) or told:
         return ""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.files import write_lines
 from stores.home import home
 from stores.memory import database as tables
@@ -356,12 +356,8 @@ class LongTerm(Database):
         Returns how many were not there yet. Raises ``UserError`` naming the line that is wrong,
         before anything is written.
         """
-        try:
+        with told_as(f"cannot read '{source}'", "name a file of `memory export`"):
             lines = source.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"cannot read '{source}' ({error}): name a file of `memory export`"
-            ) from None
         rows = [_row(line, n, source) for n, line in enumerate(lines, 1) if line.strip()]
         asked = [f"{row.get('about', '')} {row['question']}".strip() for row in rows]
         halves = [
@@ -409,7 +405,7 @@ def _change(db: sa.Connection, namespace: Namespace, fact: int, rows: Vector, **
 
 
 def _row(line: str, number: int, source: Path) -> dict[str, Any]:
-    try:
+    with told_as(f"'{source}' line {number} is no turn", "see memory export"):
         row = json.loads(line)
         if not all(isinstance(row[name], int if name == "step" else str) for name in _FIELDS):
             raise TypeError("a field has another type")
@@ -418,9 +414,5 @@ def _row(line: str, number: int, source: Path) -> dict[str, Any]:
             raise ValueError("a number is out of range")
         if any(not isinstance(row.get(name, ""), str) for name in ("about", "speaker", "source")):
             raise TypeError("a field has another type")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(
-            f"'{source}' line {number} is no turn ({error}): see memory export"
-        ) from None
     checked: dict[str, Any] = row
     return checked

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR"]
+#: A note is what a page said of what is asked; recent events hold it, traces do not.
+EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR", "NOTE"]
 
 
 @dataclass(frozen=True)

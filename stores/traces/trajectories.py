@@ -5,14 +5,14 @@ A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "t
 importers that do not know the key pass it over.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stores.errors import UserError
+from stores.assets.downloads import sha256
+from stores.errors import UserError, fault
 from stores.files import write_json, write_lines
 from stores.traces import Event
 
@@ -64,7 +64,7 @@ def write_splits(
     for name, own in splits.items():
         path = folder / f"{name}.jsonl"
         write_trajectories(path, own)
-        summary["splits"][name] = {**counted(own), "sha256": file_hash(path)}
+        summary["splits"][name] = {**counted(own), "sha256": sha256(path)}
     write_json(folder / "collect.json", summary, indent=1)
     return summary
 
@@ -82,16 +82,11 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
             " `stategate data trajectories`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"episode {len(found) + 1} is no exported one ({type(error).__name__}: {error})"
+        problem = f"episode {len(found) + 1} is no exported one ({fault(error)})"
         raise UserError(f"'{path}': {problem}") from None
     if not found:
         raise UserError(f"'{path}' holds no episodes")
     return found
-
-
-def file_hash(path: str | Path) -> str:
-    """Return the SHA-256 of a file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def events_of(row: Mapping[str, Any]) -> tuple[Event, ...]:

@@ -5,7 +5,7 @@ import pytest
 from envs.asking.request import read_request
 from envs.asking.values import locate
 from envs.webshop import WebShop
-from envs.webshop.wordings import SPLITS, every_pattern, families, names_of, reword
+from envs.webshop.wordings import SPLITS, families, names_of, reword
 from evals.core.statistics import cluster_error, paired
 from stores.errors import UserError
 
@@ -17,6 +17,10 @@ CHANGED = [
 @pytest.fixture(scope="module")
 def shop():
     return WebShop.load("sample")
+
+
+def every_pattern(split):
+    return [(name, i) for name in names_of(split) for i in range(len(families()[name]["patterns"]))]
 
 
 def test_families_are_many_and_apart():

@@ -116,7 +116,7 @@ def test_the_workers_of_a_crew_share_one_model_server(tmp_path, monkeypatch):
     assert (first.base_url, first.api_key) == (second.base_url, second.api_key)
     assert second.process is None
     alive.clear()  # its worker died: whoever asks next starts another, once
-    assert not second.healthy()
+    assert second.is_over()
     third, fourth = as_another_worker(), as_another_worker()
     assert started == [100, 100]
     assert third.base_url == fourth.base_url != first.base_url

@@ -153,13 +153,14 @@ def test_every_command_has_help_with_examples_and_a_run_directory(words):
     assert f"stategate eval {words[0]}" in done.output
 
 
-def test_a_benchmark_runs_as_a_module_too(tmp_path):
-    words = [sys.executable, "-m", "evals.bench", "webshop", "--seed", "3", "--out"]
+def test_a_benchmark_says_how_it_was_run(tmp_path):
+    words = [sys.executable, "-m", "ui.cli.main", "eval", "bench", "webshop"]
+    words += ["--seed", "3", "--out"]
     done = subprocess.run(
         [*words, str(tmp_path / "run")], capture_output=True, text=True, check=True
     )
     assert "steps_per_s" in done.stdout
     args = json.loads((tmp_path / "run" / "args.json").read_text())
-    assert args["command"] == "python -m evals.bench webshop --seed 3 --out run"
-    wrong = subprocess.run(words[:4], capture_output=True, text=True, check=False)
+    assert args["command"].endswith("eval bench webshop --seed 3 --out run")
+    wrong = subprocess.run(words[:6], capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)

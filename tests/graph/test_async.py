@@ -57,7 +57,8 @@ def slow_model():
 def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path, where):
     url, most = slow_model
     settings = {
-        "env": {"kind": "qa", "corpus": "sample"}, "actor": "answer", "memory": ["conversation"],
+        "env": {"kind": "qa", "corpus": "sample"}, "memory": ["conversation"],
+        "actor": {"kind": "answer", "threshold": 0},
         "embedder": "hashing", "context": {"kind": "recall", "budget": 400, "extractor": "rules"},
         "llm": {"kind": "openai", "model": "m", "base_url": url}, "max_steps": 100,
         "checkpoints": None if where == "memory" else str(tmp_path / "c.sqlite"),

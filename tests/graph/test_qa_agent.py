@@ -148,8 +148,8 @@ def test_without_a_user_memory_is_the_threads_own(settings):
 def test_what_was_recalled_and_what_was_left_out_is_streamed(settings):
     settings["context"]["memory"]["facts"] = 1
     graph = build_graph(load_config(settings))
-    for thread, question in enumerate(("What is my boat called?", "Where does my boat lie?")):
-        asked(graph, question, f"s{thread}")
+    for thread, said in enumerate(("My boat is called Albatros.", "My boat lies in Bergen.")):
+        asked(graph, said, f"s{thread}")
     config = {"configurable": {"thread_id": "s9", "user_id": "ana"}}
     task = {"task": {"question": "What about my boat?"}}
     told = [e for e in graph.stream(task, config, stream_mode="custom") if "recalled" in e]

@@ -7,10 +7,10 @@ from envs.protocols import ANSWER, answered
 from graph.config import load_config
 from nodes.act.answer import Extract
 from nodes.act.asked import holds
-from nodes.act.support import NOTED, NOTHING_FOUND
+from nodes.act.support import NOTED, NOTHING_FOUND, Quotable, backing, quotables
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
-from nodes.retrieval.quoting import quote
+from nodes.retrieval.quoting import quote, unquoted_blocks
 
 
 def decide(question: str, *pieces: tuple[str, str], **params):
@@ -90,3 +90,69 @@ def test_a_sentence_answers_only_with_the_kind_of_thing_that_is_asked_for(
     question, there, not_there
 ):
     assert (holds(question, there), holds(question, not_there)) == (1.0, 0.0)
+
+
+HANDBOOK = """## Prices and times
+
+A dinghy costs 5 euros an hour
+
+The crane lifts boats up to four tonnes on Wednesdays,
+and on Fridays by appointment
+
+## Opening hours
+
+- Office: 8 to 17
+- Bar: 18 to 23
+
+| boat | metres |
+|---|---|
+| kayak | 4 |
+| canoe | 6 |
+"""
+
+
+def test_headings_items_and_rows_are_quoted_one_by_one():
+    text = quote(1, "Marina", HANDBOOK)
+    assert len(text.splitlines()) == 3  # between its tags, one line
+    piece = Piece("p", "passage", text, (), 1, 1)
+    context = BuiltContext((HumanMessage(text),), (piece,), 1)
+    assert [(one.section, one.text) for one in quotables(context)] == [
+        ("Prices and times", "A dinghy costs 5 euros an hour"),
+        (
+            "Prices and times",
+            "The crane lifts boats up to four tonnes on Wednesdays, and on Fridays by appointment",
+        ),
+        ("Opening hours", "Office: 8 to 17"),
+        ("Opening hours", "Bar: 18 to 23"),
+        ("Opening hours", "boat: kayak; metres: 4"),
+        ("Opening hours", "boat: canoe; metres: 6"),
+    ]
+
+
+def test_lines_of_a_plain_list_are_quoted_one_by_one_and_wrapped_lines_together():
+    title, blocks = unquoted_blocks(
+        quote(1, "", "Key: third flowerpot\nBin: Tuesday\n\nA " + "long " * 12 + "\nline")
+    )
+    assert title == ""
+    assert blocks[:2] == ["Key: third flowerpot", "Bin: Tuesday"]
+    assert len(blocks) == 3
+    assert blocks[2].endswith("long line")
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "doubt"),
+    [
+        ("Who keeps the lighthouse?", "Ingrid Solheim keeps the lighthouse.", ""),
+        ("How is cheese made?", "Cheese is made from milk and rennet.", "most of it has no source"),
+        ("How old is the keeper?", "The keeper is Ingrid Solheim.", "it names no age"),
+        ("When is the rent due?", "The rent is due on Friday.", ""),
+    ],
+)
+def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, doubt):
+    embedder = Resources(None, load_config({"env": "qa", "embedder": "hashing"}).embedder).embedder
+    told = [
+        "The keeper of the lighthouse is Ingrid Solheim, who keeps it well.",
+        "The rent is due on Friday.",
+    ]
+    quotable = [Quotable(text, "", "the harbour") for text in told]
+    assert backing(question, reply, quotable, embedder).doubt == doubt

@@ -37,7 +37,26 @@ def test_short_term_keeps_the_newest_within_its_budget():
         events = write(record(step, events, page=f"page {step} " + "word " * 50))
         assert sum(count_tokens(event.text) for event in events) <= 60
     assert events[-1] == Event("ACT", "click[x]", 29)
-    assert events[0].t > 20
+    assert events[0].t > 8
+    steps = [event.t for event in events if event.kind == "ACT"]
+    assert steps == list(range(steps[0], 30))
+
+
+def test_what_an_items_page_met_is_noted_and_outlives_the_page():
+    wish = "i want a glass lamp, color: black, under 20 dollars"
+    item = (
+        "Instruction: [SEP] x [SEP] Back to Search [SEP] < Prev [SEP] color [SEP] black [SEP] red"
+    )
+    item += " [SEP] Oak lamp [SEP] Price: $9.00 [SEP] Rating: N.A. [SEP] Description [SEP] Features"
+    item += " [SEP] Reviews [SEP] Buy Now"
+    links = ("back to search", "< prev", "black", "red", "description", "features", "reviews")
+    page = Observation(item, (*(f"click[{link}]" for link in links), "click[buy now]"))
+    write = ShortTerm(budget=24, page_tokens=10).build(Resources(env=WebShopEnv()))
+    events = write(record(3, (), observation=page, instruction=wish))
+    assert [e.text for e in events if e.kind == "NOTE"] == ["lamp, black"]
+    for step in range(4, 8):
+        events = write(record(step, events))
+    assert [e.kind for e in events if e.t == 3] == ["NOTE", "ACT"]
 
 
 def test_short_term_drops_the_instruction_that_every_prompt_has_anyway():

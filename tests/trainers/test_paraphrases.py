@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from trainers.webshop.paraphrases import generalised, paraphrase, write
+from trainers.webshop.paraphrases import generalised, paraphrase, resumed, write
 
 PARTS = {
     "kind": "tea tins", "attributes": "air tight", "values": "sky blue",
@@ -20,6 +20,14 @@ def test_each_part_must_stay_once_and_nothing_come_in():
     assert generalised("Get air tight tea tins, at most 25 dollars.", PARTS) == ("", "values lost")
     assert generalised(f"{kept} tea tins!", PARTS) == ("", "kind twice")
     assert generalised(f"{kept} Two for 9.", PARTS) == ("", "something added")
+
+
+def test_a_stopped_run_goes_on_with_what_was_answered(tmp_path):
+    calls: list[str] = []
+    for _ in range(2):
+        answer = resumed(lambda p: calls.append(p) or p.upper(), tmp_path / "replies.jsonl")
+        assert [answer(p) for p in ("a", "b", "a")] == ["A", "B", "A"]
+    assert calls == ["a", "b"]
 
 
 def test_a_family_is_written_with_what_was_refused(tmp_path):

@@ -20,5 +20,5 @@ def test_the_runs_tab_filters_by_outcomes_that_there_are():
 
 
 def test_actors_that_answer_questions_are_not_offered_to_a_world_without_any():
-    kinds = quick("actor", load_config("webshop"))
+    kinds = quick("actor", load_config("webshop"))["choices"]
     assert not {"answer", "extract", "learned_state"} & set(kinds)

@@ -10,7 +10,7 @@ from stores.bank.places import bank_place, known_banks, seeded
 from stores.home import home
 from ui.actions import things
 from ui.app.render.context import cuts, render_context
-from ui.app.tabs.episode import hint, quick
+from ui.app.tabs.episode import quick
 from ui.app.tabs.settings import offered
 from ui.cli.transcript import kept_line
 
@@ -66,13 +66,15 @@ def test_cuts_stand_where_they_were_made():
 
 def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     config = load_config("webshop", PLAIN)
-    assert not {"learned_state", "answer", "extract", "human"} & set(quick("actor", config))
-    assert "recall" not in quick("context", config)
-    assert "experience" in quick("context", config)
+    assert not {"learned_state", "answer", "extract", "human"} & set(
+        quick("actor", config)["choices"]
+    )
+    assert "recall" not in quick("context", config)["choices"]
+    assert "experience" in quick("context", config)["choices"]
     draft = config.model_dump(mode="json")
     assert "learned_state" not in offered("actor", draft, "rule")
     assert "learned_state" in offered("actor", draft, "learned_state"), "what is set stays"
-    assert hint("context", config)
+    assert quick("context", config)["info"]
     for slot in ("context", "actor", "memory", "env", "llm", "embedder", "updater"):
         for name, kind in registry().kinds(slot).items():
             assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"

@@ -77,9 +77,9 @@ def test_it_is_stepped_played_by_hand_compared_and_replayed(workspace):
 
 
 def test_only_kinds_that_fit_are_offered(workspace):
-    assert "rule" not in quick("actor", workspace.config)
-    assert "rule" in quick("actor", load_config("ui"))
-    assert {"full", "compress"} <= set(quick("context", workspace.config))
+    assert "rule" not in quick("actor", workspace.config)["choices"]
+    assert "rule" in quick("actor", load_config("ui"))["choices"]
+    assert {"full", "compress"} <= set(quick("context", workspace.config)["choices"])
 
 
 def test_reference_episodes_are_of_its_own_tasks(workspace):

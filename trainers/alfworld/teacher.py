@@ -10,11 +10,13 @@ from envs.alfworld import AlfWorld
 from envs.alfworld.expert import Knowledge, decide, delivered, knowledge_of
 from envs.alfworld.reading import Goal, command_of, goal_of, kind_of
 from envs.protocols import Observation, Session, World
+from stores.traces import Event
 
 
 def good_commands(
-    world: World, session: Session, past: Sequence[tuple[str, str]], page: Observation
-) -> Sequence[str]:
+    world: World, session: Session, past: Sequence[tuple[str, str]], page: Observation,
+    events: Sequence[Event] = (),
+) -> Sequence[str]:  # fmt: skip
     """Return the good commands at ``page``, none where the expert knows of nothing to do."""
     assert isinstance(world, AlfWorld)  # noqa: S101 - the course's own world
     asked = world.instruction(session)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from envs.protocols import View
 from nodes.experience.episode import NAME, Annotation, Episode, annotate
-from nodes.experience.grow import SAME, add_episode, make_of, updater_make
+from nodes.experience.grow import add_episode, make_of, updater_make
 from nodes.experience.states import states_of
 from stores.bank.bank import Bank, Entry, Row
 from stores.bank.state_bank import StateBank
@@ -46,7 +46,6 @@ def build_state_bank(
     resources: "Resources",
     annotator: Annotator | None = None,
     updater: "UpdaterParams | None" = None,
-    same: float = SAME,
     crew: Crew | None = None,
 ) -> Built:
     """Add ``episodes`` to the state bank in ``folder``, made if it is not there.
@@ -70,7 +69,7 @@ def build_state_bank(
     annotated = ((e, annotate(e, view)) for e in todo) if annotator is None else annotator(todo)
     with closing(bank.bank):
         for episode, notes in _useful(annotated, len(todo), view, built):
-            built.rows += add_episode(bank, episode, notes, embedder, view, hidden, same)
+            built.rows += add_episode(bank, episode, notes, embedder, view, hidden)
         bank.refresh()
     return built
 

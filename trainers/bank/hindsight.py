@@ -19,7 +19,7 @@ from envs.protocols import View
 from nodes.experience.episode import Annotation, Episode
 from nodes.experience.states import gist
 from nodes.models.asking import Usage, ask, asking_problems, cost_of, json_in, objects_in
-from stores.errors import ModelUnavailable
+from stores.errors import ModelUnavailable, said
 from stores.tokens import count_tokens, truncate
 from trainers.bank.captions import image_parts
 
@@ -103,7 +103,7 @@ class Hindsight:
             except ModelUnavailable:
                 raise
             except asking_problems() as error:
-                problem = f"the model failed ({' '.join(str(error).split())[:120]})"
+                problem = f"the model failed ({said(error)})"
                 continue
             notes = read_answer(reply, states, self.name)
             if notes is not None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nodes.experience.episode import Episode, Step, from_events, parse_action
-from stores.errors import UserError
+from nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
+from stores.errors import UserError, told_as
 from stores.traces.store import TraceStore
 from stores.traces.trajectories import events_of
 
@@ -50,10 +50,8 @@ def read_episodes(
 
 
 def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
-    try:
+    with told_as(f"cannot read '{path}'"):
         raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None
     is_database = raw.startswith(b"SQLite format 3")
     records = _rows(path) if is_database else _records(raw.decode("utf-8", "replace"))
     if not raw.strip():
@@ -112,12 +110,6 @@ def _exported(record: Mapping[str, Any], source: str) -> Episode:
         task_id=task_name(record.get("task") or {}),
         source=source,
     )
-
-
-def task_name(task: Mapping[str, Any]) -> str:
-    """Return a name that attempts at one task share, such as ``webshop/goal=3`` ("" if unknown)."""
-    facts = [f"{key}={value}" for key, value in sorted(task.items()) if key != "env"]
-    return f"{task.get('env', 'task')}/{','.join(facts)}" if facts else ""
 
 
 def _reference(record: Mapping[str, Any], source: str) -> Episode:

@@ -3,10 +3,11 @@
 A teacher says at every step which commands are as good as any, and it may know what the policy cannot
 see: learning where it goes, the policy learns where things are likely. One good command is enough: the
 loss is that none of them is chosen. Each epoch plays new episodes, some with the teacher's help now
-and then, and learns from those alone: no episode is kept, so that a stopped run goes on as it was.
+and then, and learns from them and the last few epochs' (a run that was stopped goes on without those).
 """
 
 import random
+from collections import deque
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -50,6 +51,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     scorer = make_scorer(**sizes).to(device)
     if settings.start:
         scorer.load_state_dict(load_scorer(settings.start)[0].state_dict())
+    recent: deque[list[Rollout]] = deque(maxlen=settings.keep)
     rng = random.Random(settings.seed)
     modes = sorted(course.worlds)
     held = [task for tasks in course.exams.values() for task in tasks]
@@ -79,8 +81,10 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
             "train_success": mean([float(one.reward == 1) for one in rollouts]),
             "agreement": mean([float(p in good) for one in rollouts for p, good in _taught(one)]),
         }
-        seen = [s for one in rollouts for s, good in zip(one.seen, one.good, strict=True) if good]
-        good = [good for one in rollouts for good in one.good if good]
+        recent.append(rollouts)
+        played = [one for epoch in recent for one in epoch]
+        seen = [s for one in played for s, good in zip(one.seen, one.good, strict=True) if good]
+        good = [good for one in played for good in one.good if good]
         scorer.train()
         for _ in range(settings.passes):
             for places in sized_batches(seen, settings.batch, generator):

@@ -11,10 +11,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from envs.protocols import Observation, Session, World
 from nodes.act.encoding import Encoded, Encoder
+from stores.traces import Event
 from trainers.episodes import Reader, Readers, Walk
 
-#: Says which commands are good: of a world and session, what was (done, said), and the page.
-Teacher = Callable[[World, Session, Sequence[tuple[str, str]], Observation], Sequence[str]]
+#: Says which commands are good: of a world and session, what was (done, said), the page, and the
+#: recent events that memory holds.
+Teacher = Callable[
+    [World, Session, Sequence[tuple[str, str]], Observation, Sequence[Event]], Sequence[str]
+]
 _TOGETHER = 48  # episodes played side by side: worlds keep a few dozen tasks ready
 _BLOCK = 64  # pages a forward pass; sorted by size, so that little is padding
 
@@ -107,7 +111,8 @@ def roll(
         for one, what, pick, chance in zip(live, seen, picks, logp, strict=True):
             if what.actions:
                 if teacher is not None:
-                    good = teacher(one.world, one.session, one.past, one.page)
+                    known = one.world, one.session, one.past, one.page, one.walk.events
+                    good = teacher(*known)
                     places = tuple(i for i, a in enumerate(what.actions) if a in good)
                     one.rollout.good.append(places)
                 one.rollout.seen.append(what)

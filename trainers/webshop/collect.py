@@ -77,7 +77,8 @@ def collect(
         job for i, part in enumerate(parts) for job in _shopping(worlds, part, seed + i, others)
     ]
     played = _played(jobs, partial(_serve, *how), crew)
-    played["train"] += [_marked(t, "validation") for t in played.pop("validation")]
+    for one in played.pop("validation"):
+        played["train"].append(replace(one, agent={**one.agent, "side": "validation"}))
     return _written(out, played, seed, plan.world, {name: vars(r) for name, r in SHOPPERS.items()})
 
 
@@ -110,10 +111,6 @@ def _played(jobs: Sequence[Job], start: Start, crew: Crew | None) -> dict[str, l
     for job, trajectory in zip(jobs, found, strict=True):
         played[job.part] += [trajectory] if trajectory is not None else []
     return played
-
-
-def _marked(trajectory: Trajectory, side: str) -> Trajectory:
-    return replace(trajectory, agent={**trajectory.agent, "side": side})
 
 
 def _shopping(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.webshop.pages import SEARCH
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory
 
@@ -143,12 +143,8 @@ def _human_action(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
+    with told_as(f"cannot read JSON lines from '{path}'"):
         return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"'{path}' holds no JSON lines ({error})") from None
 
 
 def convert(form: str, source: Path) -> list[Trajectory]:
@@ -158,10 +154,7 @@ def convert(form: str, source: Path) -> list[Trajectory]:
     files = sorted(source.glob("*.jsonl")) if source.is_dir() else [source]
     if not files:
         raise UserError(f"'{source}' holds no .jsonl file")
-    try:
+    with told_as(f"'{source}' is not of the form '{form}'"):
         if form == "react":
             return [t for file in files for t in from_react(_lines(file))]
         return [from_human(file.stem, _lines(file)) for file in files]
-    except (KeyError, IndexError, TypeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise UserError(f"'{source}' is not of the form '{form}' ({problem})") from None

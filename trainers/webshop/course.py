@@ -4,6 +4,7 @@ from envs.webshop.wordings import reworded
 from nodes.observe.webshop import WebShopEnv
 from trainers.policy.reinforce import Course
 from trainers.webshop.goals import MODES, draw, load_shop, practice
+from trainers.webshop.lookalikes import weight, with_lookalikes
 from trainers.webshop.teacher import good_actions
 
 _SHOWN = 110  # goals to develop with
@@ -16,7 +17,10 @@ def course(data: str, seed: int) -> Course:
     many look-alikes.
     """
     plans = {
-        mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in sorted(MODES)
+        mode: with_lookalikes(
+            practice(load_shop(data, mode), seed, "train", "develop"), seed, "train", "develop"
+        )
+        for mode in sorted(MODES)
     }
     plan = plans[MODES[0]]
     developing = plan.world.ranges["developing"]
@@ -31,7 +35,7 @@ def course(data: str, seed: int) -> Course:
         [
             {"goal": goal}
             for goal in plan.training
-            for _ in range(1 + len(plan.world.goals[goal]["goal_options"]))  # the harder, the oftener
+            for _ in range(weight(plan.world, goal))  # the harder, the oftener
         ],
         {
             sort: [{"goal": goal} for goal in goals]

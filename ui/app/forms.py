@@ -7,7 +7,7 @@ from typing import Any, Literal
 import yaml
 
 from nodes.protocols import Params
-from stores.errors import UserError
+from stores.errors import told_as
 from stores.yaml_text import read_yaml
 
 Control = Literal["choice", "flag", "integer", "number", "text", "yaml"]
@@ -75,11 +75,8 @@ def shown(field: Field, value: Any) -> Any:
 def meant(field: Field, raw: Any) -> Any:
     """Return what a control's value means as a parameter. Raises ``UserError``."""
     if field.control == "yaml":
-        try:
+        with told_as(f"{field.name}: this is no YAML", kinds=yaml.YAMLError):
             return read_yaml(raw) if isinstance(raw, str) and raw.strip() else None
-        except yaml.YAMLError as error:
-            problem = " ".join(str(error).split())[:120]
-            raise UserError(f"{field.name}: this is no YAML ({problem})") from None
     if field.control == "integer" and isinstance(raw, float) and raw.is_integer():
         return int(raw)
     return None if field.control == "text" and raw == "" and field.nullable else raw

@@ -20,8 +20,6 @@ from nodes.resources import Resources
 from stores.errors import UserError
 from ui.app.tab_sessions import OpenTabs, TabSessions, Turns, new_thread
 
-#: Slots that one may change in the middle of an episode (a session's overrides).
-SWAPPABLE = ("context", "actor")
 _BUSY = "a step is being taken: wait for it, or stop it"
 #: Seconds that a move waits for somebody who only looks.
 _PATIENCE = 15.0
@@ -247,7 +245,7 @@ class Workspace(Turns):
                 self._looks = False
 
     def swap(self, slots: Mapping[str, Any]) -> None:
-        """Go on with other nodes in :data:`SWAPPABLE` slots (``{"context": {...}}``)."""
+        """Go on with other nodes in the slots of context and actor (``{"context": {...}}``)."""
         if self.session is None:
             self._overrides.update(Session(self.graph, "unused", context=slots).overrides)
             return

@@ -123,21 +123,23 @@ def paraphrases(
     threads: Annotated[int | None, opt("Cores of the embedded model.", min=1)] = None,
     seed: int = 0,
 ) -> None:
-    """Let a language model rewrite requests; what loses or adds a value is refused."""
+    """Let a language model rewrite requests; what loses or adds a value is refused. Resumes."""
     from langchain_core.messages import HumanMessage
 
     from nodes.models.asking import ask
     from nodes.registry import registry
     from nodes.resources import Resources
-    from trainers.webshop.paraphrases import paraphrase, write
+    from trainers.webshop.paraphrases import paraphrase, resumed, write
 
     how: dict[str, Any] = {"kind": llm}
     if threads and llm == "embedded":
         how["threads"] = threads
     model = registry().parse("llm", how).build(Resources())
-    found, refused = paraphrase(
-        lambda prompt: ask(model, [HumanMessage(prompt)], max_tokens=120), n, seed
+    answer = resumed(
+        lambda prompt: ask(model, [HumanMessage(prompt)], max_tokens=120),
+        out.with_suffix(".replies.jsonl"),
     )
+    found, refused = paraphrase(answer, n, seed)
     name = str(getattr(model, "model_name", llm))
     counts = ", ".join(f"{why} {count}" for why, count in refused.most_common())
     write(out, found, {"made by": f"stategate data paraphrases -n {n} --seed {seed}, model {name}",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stores.errors import UserError
+from stores.errors import UserError, fault
 from ui.cli.doctor_stores import Finding
 from ui.cli.output import JsonFile, Overrides, console, opt, write_json
 
@@ -68,8 +68,7 @@ def findings(
         except UserError as error:  # one line that says what to do
             yield Finding(name, False, str(error))
         except Exception as error:  # a doctor that dies of what it finds helps nobody
-            problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            yield Finding(name, False, problem)
+            yield Finding(name, False, fault(error, 1000))
 
 
 def _packages() -> Iterator[Finding]:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stores.errors import said
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -50,8 +52,7 @@ def servers() -> Iterator[Finding]:
                 "postgresql", True, f"version {version} answers at {without_password(url)}"
             )
         except psycopg.Error as error:
-            problem = without_password(" ".join(str(error).split()))[:160]
-            yield Finding("postgresql", False, f"{problem}: start it, or mend {POSTGRES}")
+            yield Finding("postgresql", False, f"{said(error)}: start it, or mend {POSTGRES}")
     if url := os.environ.get(CHROMA):
         from stores.corpus.vectors import collections
 

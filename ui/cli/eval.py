@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from evals.bench.app import bench_app
+from ui.cli.bench import bench_app
 from ui.cli.evaluating import WORKERS, Run, evaluation, names
 from ui.cli.output import Config, Limit, Overrides, command, command_group, opt, say
 
@@ -256,11 +256,11 @@ def entities(
     config="qa",
     without=("seed",),
 )
-def answers(run: Run, limit: Limit = None) -> Any:
-    """Ask what three corpora answer and what they don't: right, wrong, declined."""
+def answers(run: Run, split: _Split = "test", limit: Limit = None) -> Any:
+    """Ask what small corpora answer and what they don't: right, wrong, declined."""
     from evals.qa.answerable import run_answers
 
-    return partial(run_answers, run.out, run.config, _extractive(run), limit)
+    return partial(run_answers, run.out, run.config, _extractive(run), limit, split)
 
 
 @evaluation(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stores.text import one_line
+from stores.text import day_of, one_line
 from ui.cli.output import JsonFile, command_group, console, opt, say, write_json, wrote
 
 if TYPE_CHECKING:
@@ -94,16 +94,16 @@ def why(
     others = [n for n in memory.store.namespaces() if n != memory.namespace]
     if wrote(json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("fact", "score", *SIGNALS, "text", "left out", box=None, pad_edge=False)
+    table = Table("fact", "score", *SIGNALS, box=None, pad_edge=False)
     for candidate in candidates[:show]:
         scores = [f"{candidate.signals[name]:.2f}" for name in SIGNALS]
-        text = one_line(candidate.text)
-        cells = [str(candidate.fact), f"{candidate.score:.2f}", *scores, text, candidate.left_out]
-        table.add_row(*(escape(cell) for cell in cells))
+        table.add_row(str(candidate.fact), f"{candidate.score:.2f}", *scores)
     out = console()
+    for candidate in candidates[:show]:
+        left_out = f"left out, {candidate.left_out}" if candidate.left_out else "shown"
+        out.print(f"{candidate.fact}. [{left_out}] {one_line(candidate.text)}", markup=False)
     out.print(table)
     if others:
         out.print(f"namespace: facts of {len(others)} other users or agents were not looked at")
@@ -131,15 +131,13 @@ def timeline(
         value = f"{'not ' if row['negated'] else ''}{row['value']}"
         value += " (unverified)" if row["trust"] < TRUSTED else ""
         until = (
-            "holds" if row["valid_to"] is None else f"{_day(row['valid_to'])} ({row['closed_by']})"
+            "holds"
+            if row["valid_to"] is None
+            else f"{day_of(row['valid_to'])} ({row['closed_by']})"
         )
-        cells = [row["subject"], row["relation"], value, _day(row["valid_from"]), until]
+        cells = [row["subject"], row["relation"], value, day_of(row["valid_from"]), until]
         table.add_row(*(escape(cell) for cell in (*cells, str(row["fact_id"]))))
     console().print(table)
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 @memory_app.command()
@@ -303,13 +301,12 @@ def _show(facts: "list[Fact]", json_target: str | None) -> None:
         out.print(Text(f"{fact.id}. {who}{fact.question}", style="bold"))
         if fact.answer:
             out.print(Padding(Text(fact.answer), (0, 0, 0, 3), expand=False))
-        turns = [f"{turn['thread_id']} step {turn['step']}" for turn in fact.turns]
+        turns = [f"{turn['thread_id']} step {turn['step']}".strip() for turn in fact.turns]
         more = f" and {len(turns) - _TURNS} more" if len(turns) > _TURNS else ""
         where = f"; from {', '.join(turns[:_TURNS])}{more}" if turns else ""
         until = ""
         if fact.valid_to is not None:
-            ended = time.strftime("%Y-%m-%d", time.gmtime(fact.valid_to))
-            until = f", until {ended} (fact {fact.closed_by})"
+            until = f", until {day_of(fact.valid_to)} (fact {fact.closed_by})"
         trust = f", {fact.source}, trust {fact.trust:.1f}"
         seen = f"salience {fact.salience:.2f}, seen {fact.times}×"
         about = f"{day}, {seen}{score}{also}{until}{trust}{where}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from stores import files
-from stores.errors import UserError
+from stores.errors import UserError, told_as
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,11 +116,9 @@ def check_target(target: str | None) -> None:
     path = Path(target).expanduser()
     if path.is_dir():
         raise UserError(f"cannot write '{target}': it is a folder, name a file")
-    try:
+    with told_as(f"cannot write '{target}'", "name another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise UserError(f"cannot write '{target}' ({error.strerror}): name another file") from None
 
 
 def write_json(target: str, value: Any) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Lines of a page that a transcript shows.
 PAGE_LINES = 5
+_CHANCES = 4  # that it names of what an actor could have done
 
 
 def page_lines(view: View, observation: Observation, limit: int = PAGE_LINES) -> list[str]:
@@ -65,11 +66,11 @@ def kept_line(context: BuiltContext, names: int = 6) -> str:
     return line
 
 
-def chances_line(probabilities: Mapping[str, float], names: int = 4) -> str:
+def chances_line(probabilities: Mapping[str, float]) -> str:
     """Say what else an actor could have done: ``.81 look, .10 go hall, …``, the likeliest first."""
     ranked = sorted(probabilities.items(), key=lambda pair: -pair[1])
-    shares = [f"{p:.2f} {cut(label(action), 30)}".lstrip("0") for action, p in ranked[:names]]
-    return ", ".join(shares) + (", …" if len(ranked) > names else "")
+    shares = [f"{p:.2f} {cut(label(action), 30)}".lstrip("0") for action, p in ranked[:_CHANCES]]
+    return ", ".join(shares) + (", …" if len(ranked) > _CHANCES else "")
 
 
 def reward_line(reward: float, observation: Observation) -> str:

@@ -6,7 +6,6 @@ out. The same goal, family and seed give the same words. Everything that the goa
 text; a family that *drops* some of it returns a goal that asks for less, as people's do.
 """
 
-import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from envs.webshop.wordings.changes import CHANGES, in_words
 from stores.errors import UserError
 
 TEMPLATE = "template"
-SPLITS = ("train", "develop", "held-out", "unseen", "strange")
+SPLITS = ("train", "develop", "held-out", "unseen", "strange", "fresh")
 _NO_LIMIT = 1_000_000.0
 _GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
 _KEPT = 0.6  # share of the options that a family with ``drop`` keeps
@@ -149,13 +148,3 @@ def _limit(form: str, limit: float) -> str:
     low = max(whole - _GAP, 1)
     words = {"n": str(whole), "cents": f"{limit:.2f}", "words": in_words(whole), "low": str(low)}
     return _SLOT.sub(lambda slot: words[slot[1]], form)
-
-
-def every_pattern(split: str) -> list[tuple[str, int]]:
-    """Return (family, pattern) of a split."""
-    return list(
-        itertools.chain.from_iterable(
-            ((name, i) for i in range(len(families()[name]["patterns"])))
-            for name in names_of(split)
-        )
-    )

@@ -21,7 +21,7 @@ from envs.webshop.prompt import Reading, Trail, read, title_scores
 from envs.webshop.wanted import Wanted, is_excluded
 from nodes.act.encoding import Encoded, most_alike
 from nodes.act.shop.option_features import OPTION, option_features, pending
-from nodes.act.shop.product_features import PRODUCT, best_two, product_features
+from nodes.act.shop.product_features import PRODUCT, best_two, met_share, product_features
 from nodes.protocols import BuiltContext, Vector
 
 PAGES = ("search", "results", "item", "detail", "unknown")
@@ -40,7 +40,9 @@ _PAGE_FACTS = (
     "named nothing", "is shown", "fresh", "fresh fits", "best fresh", "best known", "result rows",
     "instruction known", "buy readable", "prev readable", "back readable",
     "rejected", "left", "since the search", "lead of the best", "close to the best", "unsaid",
-    "was rejected", "was left", "last steps",
+    "was rejected", "was left", "last steps", "steps left", "asked groups",
+    "met words", "met attributes", "met whole attributes", "met kind", "met least", "met unsaid",
+    "met values", "best met", "best other met", "ahead of other met", "is met",
 )  # fmt: skip
 _LAST = tuple(f"after {name}" for name in "nothing search product next prev back tab other".split())
 PAGE_FEATURES = (*PAGES, *_LAST, *_PAGE_FACTS)
@@ -52,13 +54,14 @@ ENCODER = (
 )
 _TOLD = 0.95  # share of words from which a text says them all
 _CLOSE = 0.1  # of the best title's score, below which another is as good
+_STEPS = 20  # an episode's, after which nothing counts
 _TABS = tuple(f"click[{tab}]" for tab in ("features", "description", "reviews", "attributes"))
 
 
 def encode(context: BuiltContext, step: int) -> Encoded:
     """Read ``context`` and return its candidates as numbers (none where nothing is readable)."""
     page = read(context.text, context.actions, context.part)
-    trail = Trail.of(page.history)
+    trail = Trail.of(page.history, page.notes)
     facts = _Facts(page, trail, step)
     searches = queries(page.wanted) if SEARCH in page.actions else {}
     products = product_features(page, trail)
@@ -164,7 +167,8 @@ class _Facts:
         wanted = page.wanted
         values |= {
             "step": min(step, 20) / 10, "late": float(step >= 9), "very late": float(step >= 13),
-            "last steps": float(step >= 16),
+            "last steps": float(step >= 16), "steps left": max(_STEPS - step, 0) / _STEPS,
+            "best met": max(_others(wanted, trail, None), default=0.0),
             "page number": min(page.number, 5) / 3, "opened": min(len(set(trail.opened)), 6) / 3,
             "read": min(len(set(trail.read)), 6) / 3, "searches": min(trail.searches, 4) / 2,
             "blind": float(step > 0 and not page.history),
@@ -185,7 +189,7 @@ class _Facts:
         elif page.page == "results":
             self._results(trail)
         elif page.page == "detail":
-            self._detail()
+            self._detail(trail)
 
     def vector(self) -> Vector:
         """Return the numbers in the order of :data:`PAGE_FEATURES`."""
@@ -210,6 +214,8 @@ class _Facts:
             "waiting": min(waiting, 4) / 2, "waiting share": float(waiting > 0),
             "open": min(open_, 3) / 2, "unlike": min(unlike, 3) / 2,
             **_agreement("title", wanted, page.title),
+            **_met(wanted, trail, page.title),
+            "asked groups": sum(c.asked[c.best] >= c.none for c in wanted.choices) / 2,
         }  # fmt: skip
         if price is not None and limit is not None:
             dear = limit.excludes(price)
@@ -232,13 +238,14 @@ class _Facts:
             "result rows": len(page.products) / 10,
         }  # fmt: skip
 
-    def _detail(self) -> None:
+    def _detail(self, trail: Trail) -> None:
         page = self._page
         shares = page.wanted.phrase_shares(page.detail, "property")
         self.values |= {
             "detail known": float(bool(page.detail)),
             "unsaid": min(page.wanted.unsaid(page.detail), 6) / 3,
             "detail least": min(shares, default=0.0),
+            **_met(page.wanted, trail, page.detail),
         }
         if page.detail:
             told = _agreement("detail", page.wanted, page.detail)
@@ -254,6 +261,26 @@ def _agreement(lead: str, wanted: Wanted, text: str) -> dict[str, float]:
         f"{lead} whole attributes": sum(s > _TOLD for s in shares) / max(len(shares), 1),
         f"{lead} kind": kind,
     }
+
+
+def _met(wanted: Wanted, trail: Trail, shown: str) -> dict[str, float]:
+    """Return how far what is ``shown`` and what was met before say what is asked of this product."""
+    before = trail.met.get(trail.item or "", "")
+    text = f"{shown}; {before}"
+    others = max(_others(wanted, trail, trail.item), default=0.0)
+    return {
+        **_agreement("met", wanted, text),
+        "met least": min(wanted.phrase_shares(text, "property"), default=0.0),
+        "met unsaid": min(wanted.unsaid(text), 6) / 3,
+        "met values": wanted.share(text, "value"),
+        "best other met": others,
+        "ahead of other met": met_share(wanted, text) - others,
+        "is met": float(bool(before)),
+    }
+
+
+def _others(wanted: Wanted, trail: Trail, item: str | None) -> list[float]:
+    return [met_share(wanted, text) for asin, text in trail.met.items() if asin != item]
 
 
 def _since_search(history: Sequence[str]) -> int:

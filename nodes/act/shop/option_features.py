@@ -1,6 +1,7 @@
 """An option value as numbers: whether it is asked for, and what its group has chosen already."""
 
 from envs.webshop.prompt import Reading, Trail
+from stores.text import one_line
 
 OPTION = (
     "asked", "excluded", "none asked", "against none", "best of group", "is asked", "found", "whole",
@@ -19,7 +20,7 @@ def option_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
         best = asked.best
         ordered = sorted(asked.asked, reverse=True)
         is_asked = asked.asked[best] >= asked.none
-        right = now is not None and is_asked and _folded(now) == _folded(asked.values[best])
+        right = now is not None and is_asked and one_line(now) == one_line(asked.values[best])
         for i, (value, action) in enumerate(groups[asked.name]):
             quality = asked.spans[i].quality
             other = ordered[1] if i == best and len(ordered) > 1 else ordered[0]
@@ -27,9 +28,9 @@ def option_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
                 asked.asked[i], asked.excluded[i], asked.none, asked.asked[i] - asked.none,
                 float(i == best), float(i == best and is_asked),
                 sum(quality) / len(quality) if quality else 0.0, float(asked.spans[i].is_whole),
-                float(now is not None and _folded(value) == _folded(now)), float(now is not None),
+                float(now is not None and one_line(value) == one_line(now)), float(now is not None),
                 float(right), float(is_asked), min(len(asked.values), 20) / 10,
-                float(_folded(action) in clicked), 1.0, asked.asked[i] - other,
+                float(one_line(action) in clicked), 1.0, asked.asked[i] - other,
             ]  # fmt: skip
     return rows
 
@@ -41,7 +42,7 @@ def pending(page: Reading, trail: Trail) -> tuple[int, int, int]:
         now = chosen_value(page, trail, asked.name)
         best = asked.best
         if asked.asked[best] >= asked.none:
-            waiting += now is None or _folded(now) != _folded(asked.values[best])
+            waiting += now is None or one_line(now) != one_line(asked.values[best])
             unlike += not asked.spans[best].is_whole
         else:
             open_ += 1
@@ -52,9 +53,5 @@ def chosen_value(page: Reading, trail: Trail, group: str) -> str | None:
     """Return the value that ``group`` has, by the page's own mark or by the visible clicks."""
     if group in page.chosen:
         return page.chosen[group]
-    values = {_folded(action): value for value, action in dict(page.options).get(group, ())}
+    values = {one_line(action): value for value, action in dict(page.options).get(group, ())}
     return next((values[action] for action in reversed(trail.since) if action in values), None)
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())

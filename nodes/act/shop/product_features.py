@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from envs.webshop.prompt import Product, Reading, Trail, title_scores
-from envs.webshop.wanted import is_excluded
+from envs.webshop.wanted import Wanted, is_excluded
 
 _WHOLE = 0.95  # share of its words from which a phrase is said
 
@@ -14,6 +14,7 @@ PRODUCT = (
     "affordable", "dear", "price known", "price share", "place", "first", "tried", "times opened",
     "was read", "was last", "was rejected", "title known", "row features",
     "ahead of the next fresh", "unsaid", "was left", "was kept",
+    "is met", "met", "met attributes", "met values", "met least", "ahead of other met",
 )  # fmt: skip
 
 
@@ -47,8 +48,28 @@ def product_features(page: Reading, trail: Trail) -> dict[str, list[float]]:
             scores[asin] - (second if scores[asin] >= best_fresh else best_fresh),
             min(page.wanted.unsaid(product.title), 6) / 3, float(asin in trail.left),
             float(asin in trail.left and asin in trail.read),
+            *_met(page, trail, product),
         ]  # fmt: skip
     return rows
+
+
+def _met(page: Reading, trail: Trail, product: Product) -> list[float]:
+    """Return what the title and earlier pages of a product that was opened met; zeros for others."""
+    if product.asin not in trail.met:
+        return [0.0] * 6
+    wanted, text = page.wanted, f"{product.title}; {trail.met[product.asin]}"
+    shares = wanted.phrase_shares(text, "property")
+    others = [met_share(wanted, own) for a, own in trail.met.items() if a != product.asin]
+    own = met_share(wanted, text)
+    return [
+        1.0, own, sum(shares) / len(shares) if shares else 0.0, wanted.share(text, "value"),
+        min(shares, default=0.0), own - max(others, default=0.0),
+    ]  # fmt: skip
+
+
+def met_share(wanted: Wanted, text: str) -> float:
+    """Return how far ``text`` says the thing and its properties (half of it) and its values."""
+    return 0.5 * wanted.share(text) + 0.5 * wanted.share(text, "value")
 
 
 def _fit(page: Reading, product: Product) -> list[float]:

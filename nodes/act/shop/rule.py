@@ -6,14 +6,14 @@ does not know, and everything that it does know stands in the prompt. Its policy
 1. *Search* for the instruction's words that matter, without the price.
 2. *Results*: score every readable product by the words that its title shares with the instruction (a
    word that few titles on the page hold counts more, one that may be talk less, words of values half;
-   each place further down costs a fifth, since the shop's own order tells more than titles), leave out
+   each place further down costs some, since the shop's own order tells more than titles), leave out
    what is too dear or was opened before, and open the best. With none left, turn the page, up to
    ``pages``. With none left there either, or from step ``patience`` on, open again the best of those
-   whose features were read, else of those that were opened.
+   whose features were read, by what is noted of them, else of those that were opened.
 3. *Item*, first visit: go back if the price is beyond the limit, or if by title and values the product
    most likely is not what is asked. Else, unless the title says all that is wanted, read the features.
-4. *Features*: if they say at least the share ``threshold`` of the wanted properties, go back to the
-   item, else back to search. That is how the verdict is remembered: in the actions so far.
+4. *Features*: if they and the title say at least the share ``threshold`` of the wanted properties, go
+   back to the item, else back to search. That is how the verdict is remembered: in the actions so far.
 5. *Item*, accepted: click each value that the aligner takes for asked, once, as "Chosen" lines or the
    actions so far confirm, and buy.
 
@@ -34,6 +34,7 @@ from envs.webshop.forms import FORMS
 from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
 from envs.webshop.wanted import is_excluded
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
+from stores.text import one_line
 
 if TYPE_CHECKING:
     from nodes.resources import Resources
@@ -42,11 +43,11 @@ _LINE = re.compile(r"^Experience: .*Suggested (next|plan): (.+)$", re.MULTILINE)
 _ADVISED_PAGES = 5
 _ADVISED_SEARCHES = 2
 _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the one to settle for
-_PLACE_COST = 0.2  # of standing one place further down the list
+_PLACE_COST = 0.15  # of standing one place further down the list
 _TOLD = 0.95  # share of the wanted words from which a title says it all
 _ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
 _LIKELY = 0.01
-_MET = 0.35  # probability of being what is asked, below which a product is left
+_MET = 0.5  # probability of being what is asked, below which a product is left
 _safe = WebShopActions().safe
 
 
@@ -59,7 +60,7 @@ class Rule(ActorParams):
     patience: int = Field(default=12, ge=0, description="the step from which it settles")
     pages: int = Field(default=2, ge=1, description="how many results pages it looks at")
     threshold: float = Field(
-        default=0.5,
+        default=0.85,
         ge=0,
         le=1,
         description="share of the wanted attributes that the features must name; 0: never read them",
@@ -83,7 +84,7 @@ class RuleActor:
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
         page = read(context.text, context.actions, context.part)
-        chosen = self.choose(context, page, Trail.of(page.history), step)
+        chosen = self.choose(context, page, Trail.of(page.history, page.notes), step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.page})"
@@ -103,7 +104,7 @@ class RuleActor:
             return self._results(page, trail, step)
         if page.page == "item":
             return self._item(page, trail, step)
-        return self._detail(page) if page.page == "detail" else None
+        return self._detail(page, trail) if page.page == "detail" else None
 
     def _results(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:
         tried = set(trail.opened) | {p.asin for p in page.products if p.is_seen}
@@ -111,6 +112,7 @@ class RuleActor:
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
         known = [product for product in ranked if product.asin in trail.read]
+        known.sort(key=lambda p: -_met(page, trail, p.asin, p.title))
         if step >= self._params.patience and (
             again := known or [p for p in ranked if p not in fresh]
         ):
@@ -142,7 +144,7 @@ class RuleActor:
         waiting = [
             (action, f"wanted {group}")
             for group, value, action in offered
-            if (group, value) not in shown and _folded(action) not in trail.since
+            if (group, value) not in shown and one_line(action) not in trail.since
         ]
         if waiting and blind and not shown:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
@@ -153,27 +155,29 @@ class RuleActor:
         done = "everything wanted is chosen" if shown else "nothing more is to be chosen"
         return (BUY, done) if BUY in page.actions else None
 
-    def _detail(self, page: Reading) -> tuple[str, str]:
-        share = _confirmed(page)
+    def _detail(self, page: Reading, trail: Trail) -> tuple[str, str]:
+        share = _confirmed(page, trail.met.get(trail.item or "", ""))
         if page.detail and share < self._params.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
 
 
-def _folded(action: str) -> str:
-    """Return ``action`` as the prompt's history writes it, on one line with single spaces."""
-    return " ".join(action.split())
+def _met(page: Reading, trail: Trail, asin: str, title: str) -> float:
+    """Return how far a product's title and what is noted of its pages say what is asked."""
+    text = f"{title}; {trail.met.get(asin, '')}"
+    return page.wanted.share(text) + page.wanted.share(text, "value")
 
 
-def _confirmed(page: Reading) -> float:
-    """Return the share of the wanted properties that the detail page says.
+def _confirmed(page: Reading, before: str) -> float:
+    """Return the share of the wanted properties that the detail page says, or what was met ``before``.
 
     Features seldom name the kind of product ("men's dress shirts"), so its words decide only where no
     property is wanted, and then half of them are enough.
     """
-    shares = page.wanted.phrase_shares(page.detail, "property")
+    text = f"{page.detail}; {before}"
+    shares = page.wanted.phrase_shares(text, "property")
     if not shares:
-        return min(1.0, 2 * page.wanted.share(page.detail))
+        return min(1.0, 2 * page.wanted.share(text))
     return sum(shares) / len(shares)
 
 

@@ -40,22 +40,24 @@ def rendered(
 
     It is ``text`` itself where everything is shown, or where the note would cost more than it saves.
     """
-    shown_places = [i for i, chunk in enumerate(chunks) if _is_shown(pieces.get(chunk.id))]
+    known = {i: pieces[chunk.id] for i, chunk in enumerate(chunks) if chunk.id in pieces}
+    cut = {i for i, piece in known.items() if 0 < piece.tokens_after < piece.tokens_before}
+    shown_places = [i for i, piece in known.items() if piece.text.strip()]
     places = with_leads(chunks, shown_places)
-    scores = [s for i, c in enumerate(chunks) if (s := _score(pieces.get(c.id))) is not None]
+    scores = [piece.score for piece in known.values() if piece.score is not None]
     best = max(scores, default=None)
-    if len(places) == len(chunks) and not any(_is_partial(pieces.get(c.id)) for c in chunks):
+    if len(places) == len(chunks) and not cut:
         return Rendering(text, count(text), len(chunks), len(chunks), best)
     body = ""
     last = -1
     for i in places:
         if i > last + 1:
             body = _broken(body) + _GAP
-        chunk, piece = chunks[i], pieces.get(chunks[i].id)
+        chunk = chunks[i]
         if chunk.kind == "html":
             body = _broken(body) + shown_text(chunk)
-        elif piece is not None and _is_partial(piece) and piece.text:
-            body += piece.text.rstrip() + " " + _GAP
+        elif i in cut and known[i].text:
+            body += known[i].text.rstrip() + " " + _GAP
         else:
             body += chunk.text
         last = i
@@ -77,15 +79,3 @@ def bare(name: str, text: str, size: int, recallable: bool, count: Count) -> Ren
 
 def _broken(body: str) -> str:
     return body + "\n" if body and not body.endswith("\n") else body
-
-
-def _is_shown(piece: Piece | None) -> bool:
-    return piece is not None and bool(piece.text.strip())
-
-
-def _is_partial(piece: Piece | None) -> bool:
-    return piece is not None and 0 < piece.tokens_after < piece.tokens_before
-
-
-def _score(piece: Piece | None) -> float | None:
-    return None if piece is None else piece.score

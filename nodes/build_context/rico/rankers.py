@@ -50,8 +50,7 @@ class Ranking:
     """What a ranker says. ``weights`` sum to one and are for showing; ``scores`` decide.
 
     ``losses`` is the loss at every step (one entry where there is one), ``calls`` counts forward
-    and backward passes over the question, ``path`` what the optimiser moved (weights or their
-    logarithms) after each step ``(steps, N)``.
+    and backward passes over the question.
     """
 
     scores: Scores
@@ -59,7 +58,6 @@ class Ranking:
     losses: tuple[float, ...] = ()
     calls: int = 0
     seconds: float = 0.0
-    path: Scores | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,6 @@ class _Case:
         rate = self.settings.learning_rate
         optimiser = torch.optim.AdamW([theta], lr=rate, weight_decay=0.0)
         losses: list[float] = []
-        path: list[Scores] = []
         for _ in range(max(self.settings.steps, 1)):
             optimiser.zero_grad()
             with torch.enable_grad():
@@ -115,9 +112,9 @@ class _Case:
                 loss.backward()  # type: ignore[no-untyped-call]
             losses.append(float(loss.detach()))
             optimiser.step()
-            path.append(theta.detach().double().numpy().copy())
-        weights_shown = softmax(path[-1] if is_log else z_scores(path[-1]))
-        return Ranking(path[-1], weights_shown, tuple(losses), 2 * len(losses), path=np.stack(path))
+        scores = theta.detach().double().numpy()
+        weights_shown = softmax(scores if is_log else z_scores(scores))
+        return Ranking(scores, weights_shown, tuple(losses), 2 * len(losses))
 
 
 def rank(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from nodes.models.decoders.backend import Backend, Document, Loss, State
-from stores.errors import UserError, needs
+from stores.errors import UserError, needs, said
 from stores.files import replacing
 from stores.home import cache
 from stores.states.documents import DocumentStates, Dtype, document_key
@@ -23,12 +23,11 @@ def load_backend(
     max_tokens: int = 300,
     layers: Sequence[int] | None = None,
     projection: int | None = None,
-    conv: Literal["mix", "zero"] = "mix",
 ) -> Backend:
     """Return the backend for ``model``: Mamba-2 if its config says so, else a transformer.
 
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
-    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``projection`` and ``conv`` are for Mamba-2.
+    or a hub repository such as ``AntonV/mamba2-130m-hf``. ``projection`` is for Mamba-2.
     Raises ``UserError``.
     """
     folder, fingerprint = _folder(model)
@@ -37,7 +36,7 @@ def load_backend(
     if getattr(network.config, "model_type", "") == "mamba2":
         from nodes.models.decoders.mamba2 import Mamba2Backend
 
-        return Mamba2Backend(*common, conv=conv, projection=projection)
+        return Mamba2Backend(*common, projection=projection)
     from nodes.models.decoders.transformer import TransformerBackend
 
     if projection:
@@ -51,11 +50,11 @@ def shared_backend(
     model: str = DEFAULT,
     loss: Loss = "content",
     max_tokens: int = 300,
-    layers: Sequence[int] | None = None,
+    layers: tuple[int, ...] | None = None,
     projection: int | None = None,
 ) -> Backend:
     """Return this process's backend for these settings: one copy of the weights, whoever asks."""
-    return _shared(model, loss, max_tokens, None if layers is None else tuple(layers), projection)
+    return _shared(model, loss, max_tokens, layers, projection)  # all of them, however they came
 
 
 _shared = lru_cache(maxsize=4)(load_backend)
@@ -134,9 +133,8 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        problem = " ".join(str(error).split())[:160]
         raise UserError(
-            f"cannot load model '{model}' ({problem}): give a folder in Hugging Face form, "
+            f"cannot load model '{model}' ({said(error)}): give a folder in Hugging Face form, "
             f"a .gguf file, a reachable hub repository, or {DEFAULT}"
         ) from None
     return network, tokenizer

@@ -28,26 +28,20 @@ from nodes.models.decoders.backend import (
 )
 from stores.errors import UserError
 
-Conv = Literal["mix", "zero"]
-
 
 class Mamba2Backend(Backend):
     """Any Mamba-2 language model in Hugging Face form.
 
     A state is ``{"ssm": (layers, heads, head size, state size), "conv": (layers, channels,
-    kernel)}``. ``conv`` says what the question's convolution starts from: the mixture of the
-    documents' (``mix``) or nothing (``zero``). Layers that are not among ``layers`` start from zero.
+    kernel)}``. Layers that are not among ``layers`` start from zero.
     ``projection`` keeps so many numbers a layer instead of the state (see :class:`Projection`): enough
     for ``zero_state`` and ``naive``, which need inner products only.
     """
 
     parameterisation: ClassVar[Literal["linear", "log"]] = "linear"
 
-    def __init__(
-        self, *parts: Any, conv: Conv = "mix", projection: int | None = None, **reading: Any
-    ) -> None:
+    def __init__(self, *parts: Any, projection: int | None = None, **reading: Any) -> None:
         super().__init__(*parts, **reading)
-        self._conv = conv
         self._projection = None if projection is None else Projection(projection)
         if self._projection is not None:
             self.fingerprint += f"/{self._projection.name}"
@@ -78,8 +72,7 @@ class Mamba2Backend(Backend):
                 for (name, part), slope in zip(moving.items(), slopes, strict=True)
             }
         )
-        used = ("ssm", "conv") if self._conv == "mix" else ("ssm",)
-        along = [sum((direction[name] * state[name]).sum() for name in used) for state in states]
+        along = [sum((part * state[n]).sum() for n, part in direction.items()) for state in states]
         return Gradient(float(loss.detach()), torch.as_tensor(along, dtype=torch.float32))
 
     def summary(self, state: State) -> Tensor:
@@ -100,8 +93,6 @@ class Mamba2Backend(Backend):
         mixed = {name: torch.zeros_like(part) for name, part in states[0].items()}
         for weight, state in zip(weights, states, strict=True):
             mixed = {name: part + weight * state[name] for name, part in mixed.items()}
-        if self._conv == "zero":
-            mixed["conv"] = torch.zeros_like(mixed["conv"])
         return mixed
 
     def _reader(self, states: Sequence[State], weights: Tensor) -> Reader:

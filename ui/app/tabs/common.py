@@ -16,8 +16,7 @@ from typing import Any, TypeVar, cast
 import gradio as gr
 from markupsafe import Markup
 
-from stores.errors import ModelUnavailable, UserError
-from stores.text import without_password
+from stores.errors import ModelUnavailable, UserError, fault, said
 from ui.app.render.html import macros, note
 from ui.app.workspace import Workspace, Workspaces
 
@@ -130,10 +129,7 @@ def data_of(event: Any) -> dict[str, Any]:
 
 def problem_of(error: BaseException) -> str:
     """Tell an error in one line."""
-    if isinstance(error, UserError):
-        return " ".join(str(error).split())
-    said = without_password(" ".join(str(error).split()))
-    return f"{type(error).__name__}: {said[:300]}"
+    return said(error, 1000) if isinstance(error, UserError) else fault(error, 300)
 
 
 def worth_retrying(error: BaseException) -> bool:

@@ -59,9 +59,7 @@ class CompareTab:
     @property
     def outputs(self) -> list[Any]:
         """What a comparison may change."""
-        return [
-            self.stop, self.trail, self.status, self.lanes, self.branches,
-        ]  # fmt: skip
+        return [self.stop, self.trail, self.status, self.lanes, self.branches]
 
     @telling
     def show(self, tab: str) -> Update:

@@ -29,15 +29,11 @@ FIRST_TASK = 3
 _NOT_QUICK = ("human", "scripted", "slips")
 
 
-def quick(slot: str, config: Config) -> list[str]:
-    """Return the kinds of a slot that this world takes without more settings, and today's."""
-    kinds = {*registry().fitting(slot, config.env)}.difference(_NOT_QUICK)
-    return sorted(kinds | {getattr(config, slot).kind})
-
-
-def hint(slot: str, config: Config) -> str:
-    """Return in one line what the kind in a slot does."""
-    return registry().hint(slot, getattr(config, slot).kind)
+def quick(slot: str, config: Config) -> dict[str, Any]:
+    """Return the quick choice of a slot: what this world takes without more settings, and today's."""
+    now = getattr(config, slot).kind
+    kinds = {*registry().fitting(slot, config.env)}.difference(_NOT_QUICK) | {now}
+    return {"choices": sorted(kinds), "value": now, "info": registry().hint(slot, now)}
 
 
 class EpisodeTab:
@@ -64,18 +60,16 @@ class EpisodeTab:
         config = self.app.workspaces.config
         with gr.Row(elem_classes="sg-agentbar"):
             self.context = gr.Radio(
-                quick("context", config), value=config.context.kind,
-                label="Context builder", elem_id="sg-context-kind", min_width=320, scale=4,
-                info=hint("context", config),
+                **quick("context", config), label="Context builder", elem_id="sg-context-kind",
+                min_width=320, scale=4,
             )  # fmt: skip
             self.budget = gr.Slider(
                 20, 2000, value=config.context.budget, step=10, label="Budget (tokens)",
                 elem_id="sg-budget", min_width=220, scale=2,
             )  # fmt: skip
             self.actor = gr.Radio(
-                quick("actor", config), value=config.actor.kind,
-                label="Actor", elem_id="sg-actor-kind", min_width=150, scale=2,
-                info=hint("actor", config),
+                **quick("actor", config), label="Actor", elem_id="sg-actor-kind", min_width=150,
+                scale=2,
             )  # fmt: skip
 
     def _controls(self) -> None:
@@ -108,7 +102,7 @@ class EpisodeTab:
     def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
         """Return the update that draws the tab as the workspace stands."""
         view, config = draw(workspace), workspace.config
-        context, actor = config.context, config.actor
+        budget = config.context.budget
         problem = error or view.problem
         return {
             self.pipeline: view.pipeline,
@@ -118,13 +112,9 @@ class EpisodeTab:
             self.page: view.page,
             self.side: view.side,
             self.typed: "" if error is None else gr.update(),
-            self.context: gr.update(
-                choices=quick("context", config), value=context.kind, info=hint("context", config)
-            ),
-            self.budget: gr.update(value=context.budget, maximum=max(2000, context.budget)),
-            self.actor: gr.update(
-                choices=quick("actor", config), value=actor.kind, info=hint("actor", config)
-            ),
+            self.context: gr.update(**quick("context", config)),
+            self.budget: gr.update(value=budget, maximum=max(2000, budget)),
+            self.actor: gr.update(**quick("actor", config)),
             self.picker.own: gr.update(visible=self.picker.tasks_in(workspace).takes_instruction),
             **self._buttons(view, "busy" if view.busy else "idle"),
         }

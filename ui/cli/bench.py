@@ -1,0 +1,203 @@
+"""``stategate eval bench``: how long things take, each measured into a run directory, none asserted."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from ui.cli.evaluating import WORKERS, Run, evaluation
+from ui.cli.output import command_group, opt
+
+bench_app = command_group(
+    "Measure how long things take; compare figures of one machine and one table only.",
+    "stategate eval bench step --data sample --out runs/bench-step",
+    "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
+)
+_Data = Annotated[str, opt("'sample', or a folder of the world's data.")]
+_Db = Annotated[str | None, opt("A PostgreSQL database, or $STATEGATE_POSTGRES.", metavar="URL")]
+_bench = partial(evaluation, bench_app, without=("config", "overrides", *WORKERS))
+_bench_of_config = partial(evaluation, bench_app, without=("overrides", *WORKERS))
+
+
+def _measured(
+    what: str,
+    parts: Any,
+    run: Run,
+    finish: Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]] = list,
+    **settings: Any,
+) -> Callable[[], Any]:
+    """Return what measures ``parts``; ``finish`` makes the summary's rows of theirs."""
+    from evals.core.task import run_bench
+    from stores.runs import shown_path
+
+    shown = {key: shown_path(v) if isinstance(v, str) else v for key, v in settings.items()}
+    args = {"what": what, "out": shown_path(run.out), **shown, "seed": run.seed}
+    return partial(run_bench, what, parts, run.out, args, finish)
+
+
+@_bench("stategate eval bench webshop --out runs/bench-webshop")
+def webshop(run: Run, data: _Data = "sample") -> Any:
+    """Load WebShop's world, walk it at random, and search."""
+    from evals.webshop.bench import measure_world
+
+    parts = {"world": partial(measure_world, data, seed=run.seed)}
+    return _measured("webshop", parts, run, data=data)
+
+
+@_bench("stategate eval bench alfworld --out runs/bench-alfworld")
+def alfworld(
+    run: Run,
+    data: _Data = "sample",
+    walkthroughs: Annotated[
+        bool, opt("Play the games' own walkthroughs.", "--walkthroughs")
+    ] = False,
+) -> Any:
+    """Load ALFWorld's games and walk them at random, or play every walkthrough."""
+    from evals.alfworld.speed import measure_games, play_walkthroughs
+
+    parts: Any = {"speed": partial(measure_games, data, seed=run.seed)}
+    if walkthroughs:
+        parts = {"walkthroughs": partial(play_walkthroughs, data)}
+    return _measured("alfworld", parts, run, data=data)
+
+
+@_bench("stategate eval bench step --out runs/bench-step")
+def step(run: Run, data: _Data = "sample") -> Any:
+    """Measure a step without the model, part by part, beside a bare LangGraph loop."""
+    from evals.webshop.bench import beside_bare_loop, step_parts
+
+    return _measured("step", step_parts(data, run.seed), run, beside_bare_loop, data=data)
+
+
+@_bench_of_config("stategate eval bench workers --workers 2 --out runs/bench-workers")
+def workers(
+    run: Run,
+    goals: Annotated[int, opt("Episodes to play.", min=1)] = 40,
+    count: Annotated[int, opt("Processes.", "--workers", min=2)] = 2,
+) -> Any:
+    """Play the same episodes in one process and in several, and give out jobs that do nothing."""
+    from evals.bench.workers import worker_parts
+
+    return _measured("workers", worker_parts(run.config, goals, count), run)
+
+
+@_bench_of_config(
+    "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank"
+)
+def bank(
+    run: Run,
+    bank: Annotated[str, opt("A state bank to take vectors from.", metavar="FOLDER")],
+    sizes: Annotated[str, opt("Numbers of states.")] = "10000,100000",
+) -> Any:
+    """Search in state banks of growing size, and embed one text."""
+    from evals.bench.bank import bank_parts
+    from graph.config import load_config
+    from nodes.resources import Resources
+    from stores.bank.state_bank import StateBank
+    from stores.runs import parse_numbers
+
+    resources = Resources(None, load_config(run.config).embedder)
+    parts = bank_parts(StateBank(bank), parse_numbers(sizes, "sizes"), resources, run.seed)
+    return _measured("bank", parts, run, bank=bank, sizes=sizes)
+
+
+@_bench("stategate eval bench memory --out runs/bench-memory")
+def memory(
+    run: Run,
+    sizes: Annotated[str, opt("Turns written, comma-separated.")] = (
+        "500,1000,2000,4000,6000,8000,10000"
+    ),
+    db: _Db = None,
+    most: Annotated[int | None, opt("Also a memory of at most so many facts.", min=20)] = None,
+) -> Any:
+    """Write and recall as one user's long-term memory grows, with a plot; no model is timed."""
+    from evals.bench.memory import memory_parts, plot_growth
+    from stores.runs import parse_numbers, read_rows
+
+    parts = memory_parts(parse_numbers(sizes), db, run.seed, most)
+    measure = _measured("memory", parts, run, sizes=sizes, db=_named(db), most=most)
+
+    def drawn() -> Any:
+        summary = measure()
+        rows = [row for part in read_rows(Path(run.out) / "parts.jsonl") for row in part["rows"]]
+        if rows:
+            plot_growth(rows, Path(run.out) / "growth.png")
+        return summary
+
+    return drawn
+
+
+@_bench("stategate eval bench embedding --out runs/bench-embedding")
+def embedding(run: Run, count: Annotated[int, opt("Texts.", min=16)] = 256) -> Any:
+    """Embed texts one by one and together, with the local model and no cache."""
+    from evals.bench.memory import embedding_parts
+
+    return _measured("embedding", embedding_parts(count, run.seed), run, count=count)
+
+
+@_bench("stategate eval bench middleware --out runs/bench-middleware")
+def middleware(
+    run: Run,
+    messages: Annotated[int, opt("Length of the history.")] = 200,
+    budget: Annotated[int, opt("Tokens that force a cut.")] = 16_000,
+) -> Any:
+    """Decide what one model call of another's agent reads, beside LangChain's own middleware."""
+    from evals.bench.middleware import middleware_parts
+
+    parts = middleware_parts(messages, budget, run.seed)
+    return _measured("middleware", parts, run, messages=messages, budget=budget)
+
+
+@_bench("stategate eval bench sessions --out runs/bench-sessions")
+def sessions(
+    run: Run,
+    count: Annotated[int, opt("Conversations at once.", "--sessions", min=1)] = 64,
+    turns: Annotated[int, opt("Questions of each, in a row.", min=1)] = 5,
+    seconds: Annotated[float, opt("The stand-in model's time to think.")] = 0.5,
+    db: _Db = None,
+) -> Any:
+    """Serve many conversations in one process, on each saver; the model is a stand-in."""
+    from evals.bench.serving import session_parts
+
+    parts = session_parts(count, turns, seconds, _url(db))
+    settings: dict[str, Any] = {
+        "sessions": count,
+        "turns": turns,
+        "seconds": seconds,
+        "db": _named(db),
+    }
+    return _measured("sessions", parts, run, **settings)
+
+
+@_bench("stategate eval bench checkpoints --out runs/bench-saver")
+def checkpoints(
+    run: Run, steps: Annotated[int, opt("Steps of the episode.", min=1)] = 100, db: _Db = None
+) -> Any:
+    """Sum what a step of WebShop writes into checkpoints, without and with a recurrent state."""
+    from evals.bench.serving import checkpoint_parts
+
+    parts = checkpoint_parts(steps, _url(db))
+    return _measured("checkpoints", parts, run, steps=steps, db=_named(db))
+
+
+@_bench("stategate eval bench endurance --out runs/bench-endurance")
+def endurance(
+    run: Run,
+    steps: Annotated[int, opt("Steps to play.", min=1)] = 10_000,
+    every: Annotated[int, opt("Steps between two looks.", min=1)] = 1000,
+) -> Any:
+    """Play many episodes in one process, and look at its memory, files, descriptors and threads."""
+    from evals.bench.serving import endurance_parts, growth
+
+    parts = endurance_parts(steps, every)
+    return _measured("endurance", parts, run, growth, steps=steps, every=every)
+
+
+def _url(db: str | None) -> str | None:
+    from stores.loopback import from_environment
+
+    return None if db is None else from_environment(db)
+
+
+def _named(db: str | None) -> str | None:
+    return "PostgreSQL" if db else None
