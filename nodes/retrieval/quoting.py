@@ -98,7 +98,12 @@ def unquoted_blocks(text: str) -> tuple[str, list[str]]:
 
 
 def is_frame(line: str) -> bool:
-    """Say whether ``line`` begins as a line of our own frame does, also in look-alike letters."""
+    """Say whether ``line`` begins as a line of our own frame does, also in look-alike letters.
+
+    What may stand before is passed over: bullets, emphasis, space. A line that was led does not.
+    """
+    if line.startswith(MARK):
+        return False
     blank = _BLANK.match(line)
     begin = blank.end() if blank else 0
     head = line[begin : begin + _HEAD]
