@@ -44,6 +44,8 @@ check: setup ## ruff, mypy strict and deptry
 faults: setup ## kill every scenario at each of its writes and at 200 moments (an hour or two)
 	for scenario in $$(ls tests/faults/scenarios | sed -n 's/^\([a-z]*\)\.py$$/\1/p'); do \
 	  $(BIN)/python -m tests.faults.killing $$scenario --every 1 --random 200 --full 50 || exit 1; done
+	for scenario in $$(grep -l 'kept(' tests/faults/scenarios/[a-z]*.py | sed 's/.*\/\([a-z]*\)\.py/\1/'); do \
+	  $(BIN)/python -m tests.faults.killing $$scenario --postgres --every 1 --random 50 --full 20 || exit 1; done
 
 audit: setup ## known holes in what is installed (asks a public database), and all licences
 	$(BIN)/python -m pip check

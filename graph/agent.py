@@ -17,12 +17,10 @@ from graph.state import (
     State,
     asked,
     pack_decision,
-    pack_vector,
     read_events,
     require_task,
     spoken,
     turns_before,
-    unpack_vector,
 )
 from nodes.protocols import SLOTS, BuiltContext, ContextRequest, Decision, StepRecord
 from nodes.registry import registry
@@ -30,6 +28,7 @@ from nodes.resources import Resources
 from nodes.retrieval.memory import owned_by
 from nodes.retrieval.page import PageSource
 from nodes.retrieval.past import candidates
+from nodes.update_state import packed, unpacked
 from stores.errors import MissingExtra, UserError, warn_once
 from stores.text import storable
 from stores.traces import Event
@@ -147,7 +146,7 @@ class BoundAgent:
             "episode_id": uuid.uuid4().hex if named is None else str(named),
             "session": thaw(session),
             "before": None,
-            "recurrent": pack_vector(self._updater.initial()),
+            "recurrent": packed(self._updater.initial()),
             "turns": turns_before(state) if talks else 0,
             "events": state.get("events") or [] if talks else [],
             **dict.fromkeys(("decision", "action")),
@@ -167,9 +166,9 @@ class BoundAgent:
         asked = self.world.instruction(state["session"])
         events = [] if last is None else [Event("ACT", last, step - 1, asked)]
         events.append(Event("OBS", self.observation(state).text, step, asked))
-        vector = self._updater.update(unpack_vector(state.get("recurrent")), events)
+        vector = self._updater.update(unpacked(state.get("recurrent")), events)
         self._tell("update_state", state, events=len(events))
-        return {"recurrent": pack_vector(vector)}
+        return {"recurrent": packed(vector)}
 
     def build_context(self, state: State) -> dict[str, Any]:
         """Build what the model gets to read."""
@@ -281,7 +280,7 @@ class BoundAgent:
             )  # fmt: skip
         request = ContextRequest(
             self.world.instruction(state["session"]), observation, source, read_events(state),
-            self.config.context.budget, unpack_vector(state.get("recurrent")), resources.view,
+            self.config.context.budget, unpacked(state.get("recurrent")), resources.view,
         )  # fmt: skip
         with owned_by(self._owner):
             context: BuiltContext = resources.get(self.config.context)(request)

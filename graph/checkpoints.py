@@ -231,7 +231,10 @@ class _AdvisoryLocks:
         return partial(self._give_back, name)
 
     def _give_back(self, name: str) -> None:
-        with self._guard:
+        from psycopg import OperationalError
+
+        # Where the server is gone, so is the lock; what went wrong meanwhile is told by then.
+        with self._guard, suppress(OperationalError):
             self._held.discard(name)
             self._ask("pg_advisory_unlock", name)
 
@@ -262,6 +265,9 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         from psycopg_pool import ConnectionPool, PoolTimeout
 
         from graph.postgres_parts import taken_out, with_parts
+        from stores.tables import WAIT
+
+    told = partial(told_as, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout))
 
     class PostgresCheckpoints(AsyncInThreads, PostgresSaver):
         """LangGraph's PostgreSQL saver, sync and async, over connections that come back.
@@ -296,6 +302,11 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
             sort_after(str(row["last"]) if row and row["last"] else None)
             return super().get_tuple(config)
 
+        @contextmanager
+        def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
+            with told(), super()._cursor(pipeline=pipeline) as cursor:
+                yield cursor
+
         def _dump_blobs(self, *args: Any) -> Any:
             rows, parts = taken_out(super()._dump_blobs(*args))
             return [*parts, *rows]
@@ -319,18 +330,20 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
 
         def advisory_lock(self, thread: str) -> Callable[[], None] | None:
             """Take the turn of ``thread`` and return what ends it; None where another has it."""
-            return self._turns.take(f"stategate {thread}".replace("\0", ""))
+            with told():
+                return self._turns.take(f"stategate {thread}".replace("\0", ""))
+            raise AssertionError("unreachable")
 
         _turns = _AdvisoryLocks(lambda: Connection.connect(url, autocommit=True))
 
-    with told_as("cannot reach the checkpoint database", kinds=(Error, PoolTimeout)):
+    with told():
         # The pool itself would try again and again, and log each: one plain try says what is wrong.
         Connection.connect(url, connect_timeout=10).close()
         pool = ConnectionPool(
             url,
             min_size=1,
             max_size=16,
-            timeout=30.0,
+            timeout=WAIT,
             kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0},
             check=ConnectionPool.check_connection,  # one that the server closed is made anew
             open=True,

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from langgraph_sdk import Auth
 
@@ -26,7 +25,7 @@ from graph.owners import LOCAL
 from nodes.models.embedders import MiniLM
 from nodes.resources import Resources
 from stores.accounts import checks, read_accounts
-from stores.loopback import on_loopback
+from stores.loopback import named_host, on_loopback
 
 #: The environment variable that names the file of accounts.
 ACCOUNTS = "STATEGATE_ACCOUNTS"
@@ -79,9 +78,11 @@ def _text(header: bytes | str) -> str:
 
 def _only_here(headers: Mapping[str, str]) -> str:
     host, origin = headers.get("host", ""), headers.get("origin", "")
-    is_here = on_loopback(f"http://{host}") and (not origin or on_loopback(origin))
+    name = named_host(host)
+    own = f"http://[{name}]" if ":" in name else f"http://{name}"
+    is_here = on_loopback(own) and (not origin or on_loopback(origin))
     site = headers.get("sec-fetch-site", "none")
-    if not is_here or (site == "cross-site" and not urlsplit(origin).netloc):
+    if not is_here or (site == "cross-site" and not origin):
         raise Auth.exceptions.HTTPException(
             status_code=401,
             detail=f"set {ACCOUNTS} to a file of accounts to be asked from elsewhere",

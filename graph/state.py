@@ -8,14 +8,13 @@ conversation only: clients that want all of it have the trace store.
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict, Union
 
-import numpy as np
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph.message import add_messages
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from envs.protocols import Observation, answered
-from nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, StepRecord, Vector
+from nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, StepRecord
 from nodes.registry import registry
 from nodes.write_memory.short_term import newest
 from stores.errors import UserError
@@ -55,8 +54,9 @@ class Output(TypedDict):
 
 
 class State(Input, Output, total=False):
-    """All channels. ``recurrent`` is an fp16 array, ``events`` are ``Event.to_list`` rows.
+    """All channels, plain enough for JSON.
 
+    ``recurrent`` is packed (``nodes.update_state``), ``events`` are ``Event.to_list`` rows.
     ``turns`` counts the steps that the thread's earlier tasks took, where they are one conversation;
     ``messages`` is that conversation's recent end, as chat clients show it.
     """
@@ -76,16 +76,6 @@ class State(Input, Output, total=False):
 def read_events(state: State) -> tuple[Event, ...]:
     """Return the recent events as events."""
     return tuple(Event.from_list(row) for row in state.get("events") or ())
-
-
-def pack_vector(vector: Vector | None) -> Any:
-    """Return a recurrent state as stored (fp16 array or None)."""
-    return None if vector is None else np.asarray(vector, dtype=np.float16)
-
-
-def unpack_vector(stored: Any) -> Vector | None:
-    """Return a stored recurrent state as float32."""
-    return None if stored is None else np.asarray(stored, dtype=np.float32)
 
 
 def pack_decision(decision: Decision) -> dict[str, Any]:

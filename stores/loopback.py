@@ -13,9 +13,21 @@ from stores.errors import UserError
 _VARIABLE = re.compile(r"\$\{?(STATEGATE_[A-Z_]+)\}?")
 
 
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::\d{0,5})?", re.IGNORECASE)
+
+
+def named_host(header: str) -> str:
+    """Return the name or address that a Host header says, without its port; "" where it is none."""
+    match = _HOST.fullmatch(header)
+    return (match["six"] or match["name"]).lower().rstrip(".") if match else ""
+
+
 def on_loopback(url: str) -> bool:
     """Say whether ``url`` points at this machine."""
-    host = urlsplit(url).hostname or ""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
     if host == "localhost":
         return True
     try:

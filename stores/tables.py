@@ -28,7 +28,7 @@ _WORDS = (
     (r"\bblob\b", "bytea"),
     (r"\)\s*without rowid", ")"),
 )
-_WAIT = 30.0  # seconds for a connection
+WAIT = 30.0  # seconds for a connection
 
 
 def is_database(where: str | Path) -> bool:
@@ -221,7 +221,7 @@ def _pool(url: str, process: int) -> Any:
         "autocommit": True, "cursor_factory": psycopg.ClientCursor, "row_factory": with_names,
     }  # fmt: skip
     return ConnectionPool(
-        url, min_size=0, max_size=16, timeout=_WAIT, kwargs=settings,
+        url, min_size=0, max_size=16, timeout=WAIT, kwargs=settings,
         check=ConnectionPool.check_connection, open=True,
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Words of a text: the one tokeniser behind every comparison by words."""
 
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -13,9 +14,15 @@ _SECRET = re.compile(
     r"|(?<=://)(?P<user>[^/\s@:\0]{20,})@"
     r"|(?:(?<![a-z])(?:password|passwd|pwd|api[_-]?key|token|secret|signature)|(?<=[?&])key)"
     r"(?:\s*=\s*|[\"']\s*:\s*)(?P<named>'[^'\0]*'|\"[^\"\0]*\"|[^&\s'\"\0]+)"
-    r"|\b(?:bearer\s+|sk-)(?P<bare>[\w.~+/-]{12,})",
+    r"|\b(?:bearer\s+|sk-)(?P<bare>[\w.~+/-]{12,})"
+    r"|\b(?P<key>(?:gh[opsu]_|hf_|gsk_)[a-z0-9]{20,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|glpat-[\w-]{16,})",
     re.IGNORECASE,
 )
+#: Names of environment variables that hold a secret, and how long it is at least.
+_NAMED_SECRET = re.compile(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
+)
+_LEAST_SECRET = 12
 #: Words that say nothing of what a text is about.
 SMALL = frozenset(
     [
@@ -75,7 +82,13 @@ def secrets_in(text: str) -> list[tuple[int, int]]:
 
 
 def without_password(text: str) -> str:
-    """Return ``text`` (a URL, or an error that holds one) without passwords, tokens and keys."""
+    """Return ``text`` (a URL, or an error that holds one) without passwords, tokens and keys.
+
+    Nor does it hold what the environment keeps as one, in whatever form somebody's error tells it.
+    """
     for start, end in reversed(secrets_in(text)):
         text = f"{text[:start]}***{text[end:]}"
+    for name, value in os.environ.items():
+        if len(value) >= _LEAST_SECRET and value in text and _NAMED_SECRET.search(name):
+            text = text.replace(value, "***")
     return text

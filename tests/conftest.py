@@ -8,53 +8,23 @@ import sys
 import tempfile
 import time
 import uuid
-from pathlib import Path
 
 import pytest
+
+from tests.postgres_server import programs, running
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 
 
-def _server_programs():
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    path = found[-1] if found else shutil.which("initdb")
-    return Path(path).parent if path else None
-
-
 @pytest.fixture(scope="session")
 def postgres_server():
-    """Start a server on a socket of its own; yield what restarts it. It refuses to run as root."""
-    programs = _server_programs()
-    if programs is None:
+    """Start a server on a socket of its own; yield what restarts it."""
+    if programs() is None:
         pytest.skip("no PostgreSQL server here: install the package 'postgresql'")
-    folder = Path(tempfile.mkdtemp(prefix="stategate-pg-"))  # pytest's own folders are root's alone
-    prefix = []
-    if os.geteuid() == 0:
-        prefix = ["runuser", "-u", "postgres", "--"]
-        folder.chmod(0o755)
-        shutil.chown(folder, "postgres")
-
-    def run(*words):
-        done = subprocess.run(
-            [*prefix, *map(str, words)], capture_output=True, text=True, timeout=90, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done
-
-    data = folder / "data"
-    run(programs / "initdb", "-D", data, "-A", "trust", "-U", "tester")
-    options = f"-c listen_addresses= -k {folder}"
-
-    def control(what):
-        words = ("-o", options, "-l", folder / "log") if what != "stop" else ()
-        run(programs / "pg_ctl", "-D", data, "-m", "fast", *words, "-w", what)
-
-    control("restart")
-    control.url = f"postgresql://tester@/postgres?host={folder}"
-    yield control
-    control("stop")
-    shutil.rmtree(folder, ignore_errors=True)
+    with running() as (url, control):
+        control.url = url
+        yield control
 
 
 @pytest.fixture

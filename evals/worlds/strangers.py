@@ -82,22 +82,24 @@ def rankers_of(resources: Resources, retriever: str) -> dict[str, Ranker]:
 
 def run_strangers(
     data: Sequence[str], out: str, config: str = "webshop", overrides: Sequence[str] = (),
-    limit: int | None = None, seed: int = 0,
+    limit: int | None = None, seed: int = 0, clicks: bool = True,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure the trained query and the state on the episodes of each file; resumes."""
+    """Measure trained query (with ``clicks``) and state on the episodes of each file; resumes."""
     settled = load_config(config, overrides)
     resources = Resources(None, settled.embedder, settled.updater, settled.env)
     if resources.updater is None or not hasattr(resources.updater, "predict"):
         raise UserError("this measures a learned state: set updater.kind=gru or ssm")
     retrieves = load_config(config, [*overrides, "context.kind=retrieve"])
-    rankers = rankers_of(resources, getattr(retrieves.context, "checkpoint", ""))
+    rankers: dict[str, Ranker] = {}
+    if clicks:
+        rankers = rankers_of(resources, getattr(retrieves.context, "checkpoint", ""))
     files = {Path(path).stem: read_trajectories(path)[:limit] for path in data}
     args = {
         "seed": seed, "limit": limit,
         "data": {shown_path(path): sha256(Path(path)) for path in data},
         "checkpoints": {
             **checkpoint_hashes([settled]),
-            **checkpoint_hashes([retrieves]),
+            **(checkpoint_hashes([retrieves]) if clicks else {}),
         },
     }  # fmt: skip
     samples = [
@@ -108,22 +110,24 @@ def run_strangers(
 
     def solver(_: str) -> Solver:
         def solve(sample: Sample, attempt: Attempt) -> None:
-            clicks = [
+            clicked = [
                 {"n": len(one.candidates), "kind": _kind_of(one)}
                 | {name: rank(one) for name, rank in rankers.items()}
-                for one in decisions_of(sample.data, resources)
+                for one in (decisions_of(sample.data, resources) if clicks else ())
             ]
             moves = [
                 {"page": "+".join(m.page), "action": m.action, "state": m.expected}
                 for m in moves_of(sample.data, resources)
             ]
-            attempt.rows[0] |= {"clicks": clicks, "moves": moves}
+            attempt.rows[0] |= {"clicks": clicked, "moves": moves}
 
         return solve
 
     def scorer(rows: Sequence[Row]) -> Summary:
         parts = [(s, [r for r in rows if r["source"] == s]) for s in files]
-        shown = [row for source, own in parts for row in _clicked(source, own, [*rankers], seed)]
+        shown: list[Row] = []
+        if clicks:
+            shown += [r for source, own in parts for r in _clicked(source, own, [*rankers], seed)]
         shown += [row for source, own in parts for row in _moved(source, own, seed)]
         return shown, [test for source, own in parts for test in _tests(source, own, rankers, seed)]
 

@@ -157,7 +157,9 @@ class Extract(_Answering):
             found = support(question, about_in(context), quotable, resources.embedder, self.words)
             chance = f"chance {found.chance:.2f} that it answers"
             if found.chance < self.threshold:
-                return Decision(answer(NOTHING_FOUND), reason=f"nothing found; {chance}")
+                near = quotable[found.best]
+                reason = f"nothing found; {chance}; nearest, in {near.source}: {near.text[:200]}"
+                return Decision(answer(NOTHING_FOUND), reason=reason)
             best: list[Quotable] = []  # of which none is a part of another: passages overlap
             floor = _BESIDE * float(found.scores[found.best]) if self.threshold else -np.inf
             ranked = np.argsort(-found.scores, kind="stable")

@@ -125,6 +125,7 @@ def _pieces(advice: Advice, room: int) -> list[Piece]:
 NEXT = "Suggested next: "
 _WIDER = 8  # how much further it looks for states of one kind of situation
 _PROOFS = 3  # past tasks in which a move must have had a rival before it counts as proven
+_WIDEST = 2000  # states looked at for what the bank at large says of a move
 
 
 class Experience(AdvisedContext):
@@ -148,6 +149,12 @@ class Experience(AdvisedContext):
     )
     margin: float = Field(
         default=0.5, ge=0, description="worth by which a move must beat the others (proven)"
+    )
+    planted: int = Field(
+        default=10,
+        ge=0,
+        description="records that may be planted: without its best so many past tasks a move must "
+        "still be better than others (proven)",
     )
     shuffle_q: bool = Field(default=False, description="a control: worths dealt out at random")
     seed: int = Field(default=0, description="of the controls")
@@ -193,7 +200,7 @@ class StateAdvisor:
         if params.pick == "random":
             hits = self._random(query)
         elif params.gate == "alike":
-            hits = self._alike(query, request)
+            hits = self._alike(query, request, params.top_k * _WIDER)[: params.top_k]
         else:
             hits = self._search(query, params.top_k)
         notes = self._left_out(query)
@@ -201,7 +208,10 @@ class StateAdvisor:
         # Decisions of one past state are equally near: among those the one of most worth.
         passed.sort(key=lambda hit: (-round(hit.score, 4), -self._q(hit), hit.row.n))
         if params.pick == "proven":
-            passed = self._proven(hits, passed)
+            proven = self._proven(hits)
+            passed = [hit for hit in passed if _move(hit) == proven]
+            if passed and (doubt := self._doubt(proven, query, request)):
+                passed, notes = [], (*notes, doubt)
         if not passed:
             return Advice((), fallbacks=notes) if notes else None
         best, move = passed[0], _move(passed[0])
@@ -225,14 +235,13 @@ class StateAdvisor:
         row = nearest[0].row
         return (f"row {row.id} left out: trust {trust_of(row):g}, not {self._params.min_trust:g}",)
 
-    def _alike(self, query: dict[str, Vector], request: ContextRequest) -> list[Hit]:
-        """Return the nearest ``top_k`` states of one kind of situation, of ``_WIDER`` times as many."""
-        params, view = self._params, request.view
+    def _alike(self, query: dict[str, Vector], request: ContextRequest, k: int) -> list[Hit]:
+        """Return those of one kind of situation among the nearest ``k`` states."""
+        view = request.view
         now = situation(view, online_state(request))
-        hits = self._search(query, params.top_k * _WIDER)
+        hits = self._search(query, k)
         states = [str(hit.row.data.get("state", "")) for hit in hits]
-        alike = [h for h, s in zip(hits, states, strict=True) if self._situation(view, s) == now]
-        return alike[: params.top_k]
+        return [h for h, s in zip(hits, states, strict=True) if self._situation(view, s) == now]
 
     def _passes(self, hit: Hit, request: ContextRequest) -> bool:
         params = self._params
@@ -251,21 +260,41 @@ class StateAdvisor:
             query["state"] = request.state
         return query
 
-    def _proven(self, hits: Sequence[Hit], passed: list[Hit]) -> list[Hit]:
-        """Keep the move whose worth (less its standard error) beats its rivals by the margin and most.
+    def _proven(self, hits: Sequence[Hit]) -> str | None:
+        """Return the move whose worth (less its standard error) most beats its rivals, by the margin.
 
         Tasks differ more than moves do, so a move is compared with other moves of the same past task
         only, and a task in which nothing else was tried says nothing.
         """
         lower = {}
-        tried = [(hit.row.task, _move(hit), self._q(hit)) for hit in hits]
-        for move, gains in contrasts(tried).items():
+        for move, gains in self._contrasts(hits).items():
             if len(gains) >= _PROOFS:
                 error = float(np.std(gains, ddof=1)) / len(gains) ** 0.5
                 lower[move] = float(np.mean(gains)) - error
         move = max(lower, key=lambda name: (lower[name], name), default="")
-        wins = bool(lower) and lower[move] >= self._params.margin
-        return [hit for hit in passed if _move(hit) == move] if wins else []
+        return move if lower and lower[move] >= self._params.margin else None
+
+    def _doubt(self, move: str | None, query: dict[str, Vector], request: ContextRequest) -> str:
+        """Say why ``move`` is not advised after all: ``planted`` records could have proven it.
+
+        One record speaks in one past task. What is left without a move's best ``planted`` tasks is no
+        better than what the others said before the planting, wherever and for whatever it was done.
+        """
+        most = self._params.planted
+        if not most or move is None:
+            return ""
+        is_alike = self._params.gate == "alike"
+        hits = self._alike(query, request, _WIDEST) if is_alike else self._search(query, _WIDEST)
+        gains = sorted(self._contrasts(hits).get(move, []))
+        rest = gains[: max(len(gains) - most, 0)]
+        if rest and float(np.mean(rest)) > 0:
+            return ""
+        return (
+            f"{move} left out: {most} planted records would prove it, {len(gains)} past tasks speak"
+        )
+
+    def _contrasts(self, hits: Iterable[Hit]) -> dict[str, list[float]]:
+        return contrasts((hit.row.task, _move(hit), self._q(hit)) for hit in hits)
 
     def _random(self, query: dict[str, Vector]) -> list[Hit]:
         """Return rows of the bank, drawn by the state."""

@@ -23,14 +23,27 @@ _SHORT = 40
 _ITEM = re.compile(r"(?:[-*+•|]|#+ |\d{1,3}[.)] )")
 _RULE = re.compile(r"[-=_*|:+~ ]+")
 _FRAME = re.compile(
-    r"\s*(?:(?:instruction|question|answer|about|experience|chosen|not chosen yet|actions so far"
+    r"(?:(?:instruction|question|answer|about|experience|chosen|not chosen yet|actions so far"
     r"|conversation so far|remembered from before|known names|known relations|suggested (?:next|plan)"
-    r"|user|human|you|system|assistant|developer|tool)\s*:"
+    r"|user|human|you|system|assistant|developer|tool)[^\w:]{0,4}:"
     r"|page seen at step\b|on \d{4}-\d\d-\d\d the user asked|<\s*/?\s*document\b)",
     re.IGNORECASE,
 )
+#: What may stand before a line's first word: space and letters without ink; bullets, marks of emphasis.
+_BLANK = re.compile(
+    r"[\s\xad\u034f\u115f\u1160\u180b-\u180f\u200b-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0]+"
+)
+_BULLET = re.compile(r"(?:[^\w<]|_)+")
+#: Letters of other scripts, and colons, that look like ASCII's.
+_LOOKS = str.maketrans(
+    "аеорсухіјѕԁԛԝһӏгтмкнвАВЕКМНОРСТУХІЈЅοαινρτυκχϲεΑΒΕΖΗΙΚΜΝΟΡΤΥΧɑɡɩıᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏ∶ː˸꞉׃։",
+    "aeopcyxijsdqwhlrtmkhbABEKMHOPCTYXIJSoaivptukxceABEZHIKMNOPTYXagiiabcdefghijklmnoprstuvwy::::::",
+)
+_TELLING = re.compile("[:<]|page|user", re.IGNORECASE)
+_UNSEEN = ("Cf", "Mn", "Me", "Cc")
+_HEAD = 200  # characters of a line that are looked at
 
-_TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
+_TAG = re.compile(r"[<＜﹤](?=[/／]?\s*document)", re.IGNORECASE)
 _QUOTED = re.compile(
     r'<document[^>]*?(?: title="(?P<title>[^"]*)")?>\n(?P<text>.*)\n</document>', re.DOTALL
 )
@@ -85,12 +98,22 @@ def unquoted_blocks(text: str) -> tuple[str, list[str]]:
 
 
 def is_frame(line: str) -> bool:
-    """Say whether ``line`` begins as a line of our own frame does, also in look-alike letters."""
-    head = line[:80]
+    """Say whether ``line`` begins as a line of our own frame does, also in look-alike letters.
+
+    What may stand before is passed over: bullets, emphasis, space. A line that was led does not.
+    """
+    if line.startswith(MARK):
+        return False
+    blank = _BLANK.match(line)
+    begin = blank.end() if blank else 0
+    head = line[begin : begin + _HEAD]
     if not head.isascii():
-        shown = (c for c in unicodedata.normalize("NFKC", head) if unicodedata.category(c) != "Cf")
-        head = "".join(shown)
-    return _FRAME.match(head) is not None
+        head = unicodedata.normalize("NFKC", head.translate(_LOOKS))
+        if not _TELLING.search(head):
+            return False
+        head = "".join(c for c in head if c.isspace() or unicodedata.category(c) not in _UNSEEN)
+    bullet = _BULLET.match(head)
+    return _FRAME.match(" ".join(head[bullet.end() if bullet else 0 :].split())) is not None
 
 
 def led(line: str) -> str:
@@ -111,10 +134,12 @@ def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
         lines = []
         for line in fragment.text.splitlines(keepends=True):
             is_own = fragment.role == "lead"
-            lines.append(MARK if is_start and not is_own and is_frame(text[at : at + 80]) else "")
+            lines.append(
+                MARK if is_start and not is_own and is_frame(text[at : at + _HEAD]) else ""
+            )
             lines.append(line)
             at += len(line)
-            is_start = line.endswith("\n")
+            is_start = line.splitlines() != [line]
         changed = "".join(lines)
         same = changed == fragment.text
         shown.append(fragment if same else replace(fragment, text=changed))

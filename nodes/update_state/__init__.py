@@ -1,1 +1,25 @@
 """State updaters: a summary of constant size, updated with each event."""
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from nodes.protocols import Vector
+
+
+def packed(state: Vector | None) -> str | None:
+    """Return a recurrent state as text for a checkpoint: half precision, base64.
+
+    Text, since servers of graphs write state as JSON.
+    """
+    if state is None:
+        return None
+    return base64.b64encode(np.asarray(state, dtype="<f2").tobytes()).decode()
+
+
+def unpacked(stored: Any) -> Vector | None:
+    """Read :func:`packed` back, and the arrays of older checkpoints."""
+    if isinstance(stored, str):
+        stored = np.frombuffer(base64.b64decode(stored), dtype="<f2")
+    return None if stored is None else np.asarray(stored, dtype=np.float32)

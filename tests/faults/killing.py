@@ -8,10 +8,15 @@ A scenario is a module of ``tests.faults.scenarios`` with three functions over a
 
     python -m tests.faults.killing episode --every 7        # each 7th write
     python -m tests.faults.killing memory --every 1 --random 200 --full 50 --out faults/memory.json
+    python -m tests.faults.killing memory --postgres --every 1 --full 5
 
 Each trial works in a fork of one warmed process, is killed by the preloaded shim (half of the n-th
 write is written), or at a random moment, or has a full disk from the n-th write on; then it reopens,
 checks, goes on to the end and checks again: the end must be that of a run that nobody killed.
+
+With ``--postgres`` the stores are in a new database of a server for each trial. What is sent to it
+counts as a write; each is tried twice, half sent and all sent but its answer not read. In place of a
+full disk the server takes nothing more.
 """
 
 import argparse
@@ -28,12 +33,19 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
+
+from tests.postgres_server import running
 
 HERE = Path(__file__).parent
 SCENARIOS = sorted(
     path.stem for path in (HERE / "scenarios").glob("*.py") if path.stem != "__init__"
 )
+#: Those whose stores may be in a database.
+SHARED = [name for name in SCENARIOS if "kept(" in (HERE / f"scenarios/{name}.py").read_text()]
+LONGEST = 60  # seconds of a trial, then it hangs
+HOW = {"write": 0, "full": 1, "sent": 2}  # how the n-th write goes, as the shim knows it
 
 
 def build_shim(folder: Path) -> Path:
@@ -52,8 +64,12 @@ def run_trials(
     most: int = 0,
     seed: int = 0,
     part: str = "1/1",
+    server: str = "",
 ) -> dict:
-    """Start a warmed process with the shim in it; returns its report."""
+    """Start a warmed process with the shim in it; returns its report.
+
+    ``server`` is the URL of a PostgreSQL server, by its socket, to keep the stores on.
+    """
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a kill needs no real disk
     with tempfile.TemporaryDirectory(prefix="faults-", dir=memory) as place:
         folder = Path(place).resolve()
@@ -61,6 +77,7 @@ def run_trials(
         words = [sys.executable, "-m", "tests.faults.killing", name, "--inside", str(folder)]
         words += ["--every", str(every), "--random", str(at_random), "--most", str(most)]
         words += ["--seed", str(seed), "--full", str(full), "--part", part]
+        words += ["--server", server]
         env = {
             **os.environ,
             "LD_PRELOAD": str(build_shim(folder)),
@@ -77,15 +94,22 @@ def run_trials(
 class Inside:
     """The warmed process: forks a child for each trial."""
 
-    def __init__(self, name: str, place: Path, seed: int) -> None:
+    def __init__(self, name: str, place: Path, seed: int, server: str) -> None:
         self.scenario = importlib.import_module(f"tests.faults.scenarios.{name}")
-        self.place = place
+        self.place, self.server = place, server
         self.random = random.Random(seed)
         self.shim = ctypes.CDLL(None)
-        self.shim.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
+        self.shim.fault_arm.argtypes = [*[ctypes.c_char_p] * 2, ctypes.c_long, ctypes.c_int]
         self.shim.fault_count.restype = ctypes.c_long
         os.environ["STATEGATE_HOME"] = str(place / "home")
         self.scenario.prepare()
+        if server:
+            import psycopg_pool
+
+            import stores.tables
+
+            stores.tables.WAIT = 1.0  # for a connection, where the server takes nothing
+            assert psycopg_pool
 
     def report(self, every: int, at_random: int, full: int, most: int, part: str) -> dict:
         """Try every ``every``-th write, random moments, full disks; returns counts and problems.
@@ -93,7 +117,8 @@ class Inside:
         ``part`` "2/3" is the second third of these.
         """
         whole, seconds = self.whole()
-        places = [("write", n) for n in range(1, whole + 1, every)]
+        ways = ("write", "sent") if self.server else ("write",)
+        places = [(way, n) for n in range(1, whole + 1, every) for way in ways]
         if most and len(places) > most:
             places = sorted(self.random.sample(places, most))
         places += [("moment", self.random.uniform(0, seconds)) for _ in range(at_random)]
@@ -129,9 +154,11 @@ class Inside:
         n, after = (0, at) if kind == "moment" else (int(at), 0.0)
         is_full = kind == "full"
         code, acknowledged, _ = self.fork(
-            lambda tell: self.scenario.work(folder, tell), folder, n, after, is_full
+            lambda tell: self.scenario.work(folder, tell), folder, n, after, HOW.get(kind, 0)
         )
         was_killed = code == -signal.SIGKILL
+        if code == -signal.SIGALRM:
+            return f"hangs after {acknowledged[-1:]}", was_killed
         if code > 0 and not is_full:
             return f"failed before it was killed: {acknowledged}", was_killed
         if code > 0:
@@ -158,20 +185,27 @@ class Inside:
         return said[-1] if said else None
 
     def fresh(self, name: str) -> Path:
-        """Return an empty folder."""
+        """Return an empty folder; a database of that name is new, too."""
         folder = self.place / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
+        if self.server:
+            import psycopg
+
+            with psycopg.connect(self.server, autocommit=True) as db:
+                db.execute(f"drop database if exists {name} with (force)")
+                db.execute(f"create database {name}")
+            os.environ["FAULTS_POSTGRES"] = self.server.replace("/postgres?", f"/{name}?")
         return folder
 
     def fork(
-        self, do, folder: Path, n: int = 0, after: float = 0, is_full: bool = False
+        self, do, folder: Path, n: int = 0, after: float = 0, how: int = 0
     ) -> tuple[int, list, int]:
         """Run ``do`` in a fork; returns exit code (negative: killed), what it told, writes."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            self.child(do, folder, n, is_full, writing)
+            self.child(do, folder, n, how, writing)
         os.close(writing)
         if after:
             time.sleep(after)
@@ -183,13 +217,15 @@ class Inside:
         count = told.pop() if code == 0 and told else 0
         return code, told, count
 
-    def child(self, do, folder: Path, n: int, is_full: bool, writing: int) -> None:
+    def child(self, do, folder: Path, n: int, how: int, writing: int) -> None:
         def tell(value) -> None:
             os.write(writing, (json.dumps(value) + "\n").encode())
 
         code = 0
         try:
-            self.shim.fault_arm(str(folder).encode(), n, int(is_full))
+            sockets = self.server.rpartition("host=")[2]
+            signal.alarm(LONGEST)
+            self.shim.fault_arm(str(folder).encode(), sockets.encode(), n, how)
             do(tell)
             tell(self.shim.fault_count())
         except BaseException:
@@ -208,13 +244,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--full", type=int, default=0, help="trials with a full disk")
     parser.add_argument("--part", default="1/1", help="2/3: the second third of the trials")
+    parser.add_argument("--postgres", action="store_true", help="keep the stores on a server")
     parser.add_argument("--out", type=Path, help="where the report goes")
     parser.add_argument("--inside", type=Path)
+    parser.add_argument("--server", default="")
     args = parser.parse_args()
     if args.inside is None:
-        report = run_trials(
-            args.scenario, args.every, args.random, args.full, args.most, args.seed, args.part
-        )
+        with running("-c fsync=off") if args.postgres else nullcontext([""]) as (server, *_):
+            report = run_trials(
+                args.scenario, args.every, args.random, args.full, args.most, args.seed, args.part,
+                server,
+            )  # fmt: skip
         command = f"python -m tests.faults.killing {shlex.join(sys.argv[1:])}"
         shown = (
             json.dumps({"command": command, "scenario": args.scenario, **report}, indent=1) + "\n"
@@ -224,7 +264,7 @@ def main() -> None:
             args.out.write_text(shown)
         sys.stdout.write(shown[-6000:])
         sys.exit(bool(report["problems"]))
-    inside = Inside(args.scenario, args.inside, args.seed)
+    inside = Inside(args.scenario, args.inside, args.seed, args.server)
     report = inside.report(args.every, args.random, args.full, args.most, args.part)
     (args.inside / "report.json").write_text(json.dumps(report))
 

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from envs.messages.history import text_of
 from envs.protocols import Observation, answer
 from nodes.act.replies import question_in
-from nodes.act.seeker import _ACTED
+from nodes.act.simple import _ACTED
 from nodes.build_context.experience import Experience
 from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import Decisions

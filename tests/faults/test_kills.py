@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.faults.killing import SCENARIOS, run_trials
+from tests.faults.killing import SCENARIOS, SHARED, run_trials
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for the shim")
 
@@ -14,4 +14,16 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(scenario):
     report = run_trials(scenario, at_random=1, full=2, most=5)
     assert report["problems"] == []
     assert report["killed"] >= 4
+    assert report["acknowledged"] > 0
+
+
+def test_every_store_that_may_be_on_a_server_is_tried():
+    assert {"bank", "conversation", "episode", "ingest", "memory", "tabs", "traces"} == set(SHARED)
+
+
+@pytest.mark.parametrize("scenario", ["ingest", "memory"])
+def test_nor_is_it_on_a_server(scenario, postgres):
+    report = run_trials(scenario, full=1, most=3, server=postgres)
+    assert report["problems"] == []
+    assert report["killed"] == 3
     assert report["acknowledged"] > 0

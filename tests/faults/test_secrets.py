@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from evals.core.task import Sample, Task, run_task
 from graph import build_graph, load_config
 from graph.checkpoints import open_saver
 from nodes.models.keys import key_from
@@ -14,6 +15,7 @@ from stores.loopback import from_environment
 from stores.runs import shown_config
 from stores.text import without_password
 from tests.graph.test_graph import TASK, thread
+from ui.app.tabs.common import problem_of
 
 SECRET = "hunter2-very-secret"
 
@@ -120,6 +122,31 @@ def test_an_alias_bomb_is_refused_at_once(tmp_path):
 def test_no_error_of_ours_shows_a_password():
     url = f"https://me:{SECRET}@models.example.org/v1"
     assert SECRET not in str(UserError(f"the embedding server {url} does not answer"))
+
+
+def test_a_plug_in_s_error_tells_no_key(monkeypatch, tmp_path):
+    key = "a-key-of-no-known-form-0123"
+    monkeypatch.setenv("STRANGERS_API_KEY", key)
+
+    def solver(agent):
+        def solve(sample, attempt):
+            raise RuntimeError(f"401 for {key!r}\nof {{'x-key': '{key}'}}")
+
+        return solve
+
+    task = Task(["a"], lambda _: [Sample({"n": 0}, 0)], solver, lambda rows: ([], []))
+    run_task(task, str(tmp_path / "run"), {"seed": 0})
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
+    assert b"RuntimeError: 401 for" in kept
+    assert key.encode() not in kept
+    assert key not in problem_of(RuntimeError(key))
+    assert key not in str(UserError(f"the server says {key}"))
+
+
+def test_keys_are_known_by_their_forms():
+    for key in ("ghp_" + "a1" * 18, "hf_" + "Ab" * 17, "AKIA" + "A1B2" * 4, "AIza" + "x-" * 18):
+        assert without_password(f"refused ({key}).") == "refused (***)."
+    assert "hf_hub_download" in without_password("hf_hub_download_to_a_folder_of_yours failed")
 
 
 def test_the_list_of_processes_shows_no_password():

@@ -192,6 +192,8 @@ def test_without_accounts_only_this_machine_may_ask(monkeypatch):
     assert ask(host="127.0.0.1:2024") == {"identity": "local"}
     for headers in (
         {"host": "evil.example"}, {"host": "127.0.0.1:2024", "origin": "https://evil.example"}, {},
+        {"host": "[::1].evil.example"}, {"host": "evil.example@127.0.0.1"}, {"host": "[::1"},
+        {"host": "127.0.0.1#.evil.example"}, {"host": "[::1]", "origin": "http://[::1"},
     ):  # fmt: skip
         with pytest.raises(sdk.Auth.exceptions.HTTPException):
             ask(**headers)

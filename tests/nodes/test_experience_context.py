@@ -304,7 +304,7 @@ def test_proven_advice_is_a_move_that_beat_others_in_the_same_past_tasks(tmp_pat
         bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), {"text": vector})])
 
     def told(**params):
-        params = {"gate": "alike", "pick": "proven", "min_q": 0, **params}
+        params = {"gate": "alike", "pick": "proven", "planted": 0, "min_q": 0, **params}
         built = Experience(bank=str(tmp_path / "b"), **params).build(resources)(request)
         return built.pieces[-1].id.removeprefix("experience:") if len(built.messages) == 2 else None
 

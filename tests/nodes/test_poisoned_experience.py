@@ -9,7 +9,8 @@ from nodes.build_context.experience import Experience
 from nodes.build_context.trace_advice import ExperienceTrace
 from nodes.experience.episode import annotate
 from nodes.experience.grow import add_episode, make_of, trust_of
-from stores.bank.bank import merge, open_bank
+from nodes.experience.states import online_state
+from stores.bank.bank import Entry, Row, merge, open_bank
 from stores.bank.state_bank import StateBank
 from tests.nodes.test_experience_context import VIEW, folder, item, resources, trajectory
 from trainers.bank.build import build_trace_bank
@@ -78,3 +79,32 @@ def test_a_text_that_looks_like_the_mark_of_trust_is_not_one(folder, resources):
     bank = open_bank(folder)
     bank.change(bank.rows()[0].id, experience='He said "trust": 0.1, twice.')
     assert untrusted(bank, 0.5) == frozenset()
+
+
+def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
+    request = item(resources)
+    bank = StateBank(tmp_path / "b", make_of(resources.embedder), create=True)
+    state = online_state(request)
+    vector = resources.embedder.embed([state])[0]
+
+    def add(task, **moves):
+        for move, q in moves.items():
+            data = {"experience": f"{move}.", "move": move, "state": state}
+            bank.bank.add([Entry(Row(f"{task} {move}", task, q, data), {"text": vector})])
+
+    def advised(**params):
+        params = {"gate": "alike", "pick": "proven", "top_k": 60, **params}
+        built = Experience(bank=str(tmp_path / "b"), **params).build(resources)(request)
+        return built.text.rpartition("Suggested next: ")[2].strip(), built.pieces[-1].id
+
+    for i in range(20):
+        add(f"own{i}", features=6.0, description=7.0)
+    assert advised() == ("description", "experience:own0 description")
+    for i in range(10):  # each speaks in a past task of its own
+        add(f"planted{i}", features=10.0, description=0.0)
+    assert advised(planted=0)[0] == "features"
+    words, why = advised()
+    assert "Suggested" not in words
+    assert (
+        why == "fallback:features left out: 10 planted records would prove it, 30 past tasks speak"
+    )

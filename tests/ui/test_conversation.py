@@ -48,7 +48,8 @@ def test_a_question_over_a_file_and_the_conversation_after_a_restart(talk, open_
     assert "440" in result.decision.action
     assert [m["role"] for m in talk.messages] == ["user", "assistant"]
     chunks = talk.config.env.source(result.observation, talk.graph.agent.bound().resources).all()
-    drawn = render_sources(result.context, 2000, chunks, "recall")
+    drawn = render_sources(result.context, 2000, chunks, "recall", 1.0, "nearest: <b>x</b>")
+    assert "nearest: &lt;b&gt;x" in drawn
     assert "zorb.md" in drawn
     assert "This is the first turn" in drawn
     again = open_server().of("one")
@@ -193,8 +194,8 @@ def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_pat
     )  # fmt: skip
     agents = Agents(config)
     talk = Conversations(agents, lambda tab: config, None).of("one")
-    talk.ask("Which lake turned red?")
+    talk.ask("My boat is called Halcyon.")
     (fact,) = agents.memory().facts(Namespace(talk.settings["user"]))
-    assert fact.question == "Which lake turned red?"
+    assert fact.question == "My boat is called Halcyon."
     assert str(agents.places().traces) == traces
     assert not (tmp_path / "home" / "long_term.sqlite").exists()

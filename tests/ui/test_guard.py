@@ -53,6 +53,10 @@ def test_this_machines_names_are_let_in(host):
         "127.0.0.1.evil.example",
         "",
         "localhost.evil.example:80",
+        "[::1].evil.example",
+        "[::1]@evil.example",
+        "127.0.0.1:7860:80",
+        "[::1",
     ],
 )
 def test_another_name_for_this_machine_is_refused(host):
@@ -76,6 +80,8 @@ def test_names_are_allowed_by_the_person_at_the_machine(monkeypatch):
         ({"Origin": "http://evil.example"}, "POST", 403),
         ({"Origin": "http://127.0.0.1:9999"}, "POST", 403),
         ({"Origin": "null"}, "POST", 403),
+        ({"Origin": "http://[::1"}, "POST", 403),
+        ({"Origin": "http://127.0.0.1:7860@evil.example"}, "POST", 403),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, "POST", 403),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, "GET", 403),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, "GET", 200),

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from graph.config import PLACES
 from stores.errors import UserError
+from stores.loopback import named_host
 
 COOKIE = "stategate-browser"
 #: Beyond this machine's names: ``STATEGATE_HOSTS=lab.example.org``; folders: ``STATEGATE_ROOTS=/data``.
@@ -40,7 +40,7 @@ class Bounds:
 
     def knows(self, host: str) -> bool:
         """Say whether ``host`` (a Host header) is a name that this app is served under."""
-        name = _name(host)
+        name = named_host(host)
         if name in _LOOPBACK or name in self.hosts:
             return True
         if self.is_local:
@@ -130,9 +130,9 @@ def refusal(headers: Mapping[str, str], method: str) -> str:
     """Say why a request is refused, "" where it is not."""
     host = headers.get("host", "")
     if not bounds.knows(host):
-        return f"this app is not served as '{_name(host)[:80]}': set {HOSTS} to allow that name"
+        return f"this app is not served as '{host[:80]}': set {HOSTS} to allow that name"
     origin = headers.get("origin", "")
-    if origin and urlsplit(origin).netloc.lower() != host.lower():
+    if origin and origin.lower().partition("://")[2] != host.lower():
         return "a page of another site may not ask this"
     site = headers.get("sec-fetch-site", "same-origin")
     is_visit = method == "GET" and headers.get("sec-fetch-mode", "navigate") == "navigate"
@@ -202,13 +202,6 @@ def require_seen(owner: str, name: str) -> str:
 def seen(owner: str, names: Iterable[str]) -> list[str]:
     """Return those of ``names`` that ``owner`` may know of."""
     return [name for name in names if is_seen(owner, name)]
-
-
-def _name(host: str) -> str:
-    name = host.rpartition(":")[0] if not host.endswith("]") and host.count(":") in (1, 8) else host
-    if host.startswith("["):
-        name = host[1:].partition("]")[0]
-    return (name or host).lower().rstrip(".")
 
 
 def _digest(text: str) -> str:

@@ -10,9 +10,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graph.build import build_graph
 from graph.config import Config
 from graph.session import Session
-from graph.state import unpack_vector
 from nodes.protocols import Vector
 from nodes.resources import Resources
+from nodes.update_state import unpacked
 from stores.errors import UserError
 from ui.actions import task_in_words
 
@@ -48,7 +48,7 @@ def trajectory_of(session: Session, name: str = "this episode") -> StateTrajecto
     pages = [bound.world.observe(moment["session"]).text for moment in moments]
     class_of = bound.resources.view.actions.class_of
     classes = [class_of(page, action) for page, action in zip(pages, actions, strict=False)]
-    vectors = [unpack_vector(moment.get("recurrent")) for moment in moments]
+    vectors = [unpacked(moment.get("recurrent")) for moment in moments]
     known = [vector for vector in vectors if vector is not None]
     foresees = hasattr(updater, "predict") and bool(getattr(updater, "classes", ()))
     chances = tuple(updater.predict(vector) for vector in known) if foresees else ()

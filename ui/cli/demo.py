@@ -189,11 +189,11 @@ def _moment(out: "Console", plays: Sequence[Play], at: int, view: "View") -> Non
 
 def state_in_words(session: "Session", at: int) -> str:
     """Return the recurrent state at a step in words: its size, and what it foresees; "" if none."""
-    from graph.state import unpack_vector
+    from nodes.update_state import unpacked
 
     updater: Any = session.agent.bound().resources.updater
     moments = session.moments()
-    vector = unpack_vector(moments[at].get("recurrent")) if at < len(moments) else None
+    vector = unpacked(moments[at].get("recurrent")) if at < len(moments) else None
     if updater is None or vector is None:
         return ""
     words = f"{vector.size:,} numbers, after any number of steps"

@@ -187,11 +187,12 @@ def strangers(
     run: Run,
     data: Annotated[str, opt("Of stategate data convert, comma-separated.", metavar="FILE")],
     limit: Limit = None,
+    clicks: Annotated[bool, opt("Rank what was clicked, too; --no-clicks: actions.")] = True,
 ) -> Any:
     """Measure retriever and state on episodes that other agents and people played."""
     from evals.worlds.strangers import run_strangers
 
-    how = (run.config, run.overrides, limit, run.seed)
+    how = (run.config, run.overrides, limit, run.seed, clicks)
     return partial(run_strangers, names(data), run.out, *how)
 
 

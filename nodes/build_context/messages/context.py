@@ -1,13 +1,11 @@
 """A context kind by its name, made ready for histories: its builder, state, tokens, and settings."""
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-import numpy as np
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
@@ -20,6 +18,7 @@ from nodes.observe.messages import MessagesEnv
 from nodes.protocols import BuiltContext, ContextBuilder, ContextParams, UpdaterParams, Vector
 from nodes.registry import registry
 from nodes.resources import Resources
+from nodes.update_state import packed, unpacked
 from nodes.update_state.learned import LearnedUpdater
 from stores.assets.weights import read_meta
 from stores.errors import UserError
@@ -185,20 +184,6 @@ def _params(kind: str, budget: int, parameters: dict[str, Any], can_weigh: bool)
         "context", {"kind": kind, "budget": budget, **chosen, **parameters}
     )
     return params  # type: ignore[no-any-return]
-
-
-def packed(state: Vector | None) -> str | None:
-    """Return a state as text for a checkpoint: half precision, base64."""
-    if state is None:
-        return None
-    return base64.b64encode(np.asarray(state, dtype=np.float16).tobytes()).decode()
-
-
-def unpacked(text: str | None) -> Vector | None:
-    """Read :func:`packed` back."""
-    if text is None:
-        return None
-    return np.frombuffer(base64.b64decode(text), dtype=np.float16).astype(np.float32)
 
 
 def counter_of(model: Any) -> Count:

@@ -4,6 +4,8 @@ import numpy as np
 
 from stores.bank.bank import Entry, Row, merge
 from stores.bank.state_bank import StateBank
+from stores.tables import is_database
+from tests.faults.scenarios import kept
 
 EPISODES = 6
 _DATA = {"action": "a", "move": "m", "experience": "e", "by": "return", "steps": 3, "seen": 1}
@@ -13,8 +15,13 @@ def _vector(seed):
     return np.random.default_rng(seed).normal(size=16).astype(np.float32)
 
 
+def _place(folder, name):
+    place = kept(folder, name, "")
+    return f"{place}#{name}" if is_database(place) else place
+
+
 def _open(folder, name="bank"):
-    return StateBank(folder / name, "h/16", create=True)
+    return StateBank(_place(folder, name), "h/16", create=True)
 
 
 def prepare():
@@ -49,7 +56,7 @@ def work(folder, acknowledge):
     gone = [row.n for row in bank.bank.rows() if row.task == "e5"]
     bank.bank.remove(gone)
     acknowledge(["removed", "e5"])
-    merge(bank.bank, folder / "all")
+    merge(bank.bank, _place(folder, "all"))
     acknowledge(["merged", ""])
     bank.refresh()
 

@@ -3,9 +3,10 @@
 from envs.protocols import ANSWER, Chunk
 from graph import Session, build_graph, load_config
 from nodes.observe.qa import QaEnv
-from stores.memory.long_term import LongTerm
+from stores.memory.long_term import open_long_term
 from stores.memory.records import Namespace
 from stores.traces.store import TraceStore
+from tests.faults.scenarios import kept
 from ui.memory import put_question
 
 QUESTIONS = [f"What is a {thing}?" for thing in ("brinicle", "snailfish", "geyser")]
@@ -13,7 +14,7 @@ _RESOURCES = []
 
 
 def _graph(folder):
-    place = {"url": str(folder / "memory.sqlite")}
+    place = {"url": kept(folder, "memory")}
     values = {
         "env": {"kind": "qa", "corpus": "sample"},
         "embedder": "hashing",
@@ -27,9 +28,9 @@ def _graph(folder):
         "memory": [
             {"kind": "conversation"},
             {"kind": "long_term", "place": place, "extractor": "rules"},
-            {"kind": "trace", "path": str(folder / "traces.sqlite")},
+            {"kind": "trace", "path": kept(folder, "traces")},
         ],
-        "checkpoints": str(folder / "checkpoints.sqlite"),
+        "checkpoints": kept(folder, "checkpoints"),
         "max_steps": 100,
     }
     return build_graph(load_config(values), resources=_RESOURCES[0] if _RESOURCES else None)
@@ -83,7 +84,7 @@ def _is_cut(session, question):
 
 
 def _memory(folder):
-    return LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
+    return open_long_term(kept(folder, "memory"))
 
 
 def check(folder, acknowledged):
@@ -92,7 +93,7 @@ def check(folder, acknowledged):
     assert len(asked) == len(set(asked)), f"a turn is there twice: {asked}"
     for question, _ in acknowledged:
         assert question in asked, f"'{question}' was answered and is forgotten"
-    traces = TraceStore(folder / "traces.sqlite")
+    traces = TraceStore(kept(folder, "traces"))
     traced = [row["instruction"] for row in traces.episodes()]
     assert len(traced) == len(set(traced)), f"an episode is there twice: {traced}"
     values = Session(_graph(folder), "t").values

@@ -4,15 +4,15 @@ import sqlite3
 
 from graph import Session, build_graph, load_config
 from stores.traces.store import TraceStore
+from tests.faults.scenarios import kept
 
 _RESOURCES = []
 
 
 def _graph(folder):
-    memory = f"memory=[short_term, {{kind: trace, path: '{folder / 'traces.sqlite'}'}}]"
-    settled = load_config(
-        {"actor": "rule", "checkpoints": str(folder / "checkpoints.sqlite")}, [memory]
-    )
+    traces = kept(folder, "traces")
+    memory = f"memory=[short_term, {{kind: trace, path: '{traces}'}}]"
+    settled = load_config({"actor": "rule", "checkpoints": kept(folder, "checkpoints")}, [memory])
     return build_graph(settled, resources=_RESOURCES[0] if _RESOURCES else None)
 
 
@@ -32,7 +32,7 @@ def work(folder, acknowledge):
 
 
 def check(folder, acknowledged):
-    traces = TraceStore(folder / "traces.sqlite")
+    traces = TraceStore(kept(folder, "traces"))
     episodes = traces.episodes()
     assert len(episodes) <= 1, episodes
     events = traces.events(episodes[0]["episode_id"]) if episodes else []

@@ -1,14 +1,23 @@
 """Documents into a corpus: three versions of a folder, one after another."""
 
+from pathlib import Path
+
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
 from stores.corpus.documents import Document
+from stores.tables import is_database
+from tests.faults.scenarios import kept
 
 VERSIONS = [
     {"a": "A snailfish lives deep.", "b": "A geyser is hot."},
     {"a": "A snailfish lives deepest.", "b": "A geyser is hot.", "c": "Ice grows down."},
     {"b": "A geyser is hot.", "c": "Ice grows down.", "d": "A lake is red."},
 ]
+
+
+def _corpus(folder):
+    place = kept(folder, "notes", "")
+    return Corpus(place) if is_database(place) else Corpus("notes", Path(place))
 
 
 def prepare():
@@ -21,7 +30,7 @@ def _passages(texts):
 
 
 def work(folder, acknowledge):
-    corpus = Corpus("notes", folder / "notes")
+    corpus = _corpus(folder)
     for number, texts in enumerate(VERSIONS):
         if corpus.looked("o") and int(corpus.looked("o")) >= number:
             continue
@@ -31,7 +40,7 @@ def work(folder, acknowledge):
 
 
 def check(folder, acknowledged):
-    corpus = Corpus("notes", folder / "notes")
+    corpus = _corpus(folder)
     texts = {d.id: d.text for d in corpus.documents()}
     look = corpus.looked("o")
     assert texts == (VERSIONS[int(look)] if look else {}), f"half of a version: {texts}"

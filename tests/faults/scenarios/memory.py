@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from stores.files import write_text
-from stores.memory.long_term import LongTerm
+from stores.memory.long_term import open_long_term
 from stores.memory.recall import Asked
 from stores.memory.records import Entity, Namespace, Turn
 from stores.memory.stated import stated
+from stores.tables import is_database, tables_holding
+from tests.faults.scenarios import kept
 
 ME = Namespace("ana", "stategate")
 TEXTS = [
@@ -25,7 +27,7 @@ def _embed(texts):
 
 
 def _memory(folder):
-    return LongTerm(f"sqlite:///{folder / 'memory.sqlite'}")
+    return open_long_term(kept(folder, "memory"))
 
 
 def _turn(number):
@@ -77,6 +79,9 @@ def check(folder, acknowledged):
     if "edited" in said:
         assert any("Gannet" in fact.question for fact in facts), "the edit is lost"
     if "erased" in said:
+        place = kept(folder, "memory")
+        if is_database(place):
+            assert not tables_holding(place, [b"zanzibar"]), "what was erased is still in a table"
         raw = b"".join(p.read_bytes() for p in folder.glob("memory.sqlite*"))
         assert b"zanzibar" not in raw, "what was erased is still in the file"
     if "exported" in said:

@@ -5,6 +5,7 @@ import json
 from stores.files import write_text
 from stores.traces import Event
 from stores.traces.store import TraceStore
+from tests.faults.scenarios import kept
 
 STEPS = [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
 
@@ -14,7 +15,7 @@ def prepare():
 
 
 def work(folder, acknowledge):
-    store = TraceStore(folder / "traces.sqlite")
+    store = TraceStore(kept(folder, "traces"))
     mark = folder / "at"
     at = int(mark.read_text() or 0) if mark.exists() else 0
     for number, (episode, step) in enumerate(STEPS[at:], at):
@@ -27,7 +28,7 @@ def work(folder, acknowledge):
 
 
 def check(folder, acknowledged):
-    store = TraceStore(folder / "traces.sqlite")
+    store = TraceStore(kept(folder, "traces"))
     rows = {row["episode_id"]: row for row in store.episodes()}
     acts = {name: [e.text for e in store.events(name) if e.kind == "ACT"] for name in rows}
     for name, there in acts.items():

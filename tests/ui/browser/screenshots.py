@@ -66,7 +66,7 @@ def views(page, folder, tail, everything):
         page.get_by_text("over 12 reference").wait_for()
     shot("state")
     show(page, "QA")
-    for question in ("Why does a brinicle grow?", "Why is Blood Falls red?"):
+    for question in ("Why does a brinicle grow?", "What is the capital of Peru?"):
         fill(page, "#sg-question", question)
         button(page, "Ask").click()
         page.wait_for_timeout(3000)

@@ -141,8 +141,9 @@ def render_sources(
     chunks: Sequence[Chunk],
     kind: str,
     seconds: float | None = None,
+    reason: str = "",
 ) -> Markup:
-    """Draw what the model read for its answer, part by part."""
+    """Draw what the model read for its answer, part by part, and the actor's reason."""
     known = {chunk.id: chunk for chunk in chunks}
     passages = [piece for piece in context.pieces if piece.id in known or piece.kind == "passage"]
     about = {piece.id: known[piece.id].data if piece.id in known else {} for piece in passages}
@@ -158,7 +159,8 @@ def render_sources(
     remembered = [p for p in pieces if p.kind in _MEMORY and p.id != "memory"]
     history = [p for p in pieces if p.kind == "history" and p.id != "history"]
     weights = _weights(passages, names, kind)
-    return macros("context").sources(context, budget, seconds, weights, drawn, remembered, history)
+    took = (seconds, reason)
+    return macros("context").sources(context, budget, took, weights, drawn, remembered, history)
 
 
 def _weights(

@@ -116,7 +116,8 @@ class QaTab:
         agent: Any = talk.graph.agent  # type: ignore[attr-defined]
         env, context = agent.config.env, agent.config.context
         chunks = env.source(last.observation, agent.bound().resources).all()
-        return render_sources(last.context, context.budget, chunks, context.kind, last.seconds)
+        why = last.decision.reason
+        return render_sources(last.context, context.budget, chunks, context.kind, last.seconds, why)
 
     def rest(self, error: BaseException) -> Update:
         """Return what else an error changes: one can ask again."""
