@@ -106,9 +106,12 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
 
 def test_one_state_and_retriever_of_two_worlds_are_reported_on_each(folder, tmp_path):
-    collect_rooms("sample", tmp_path / "rooms", n=6, heldout=3)
-    places = {side: [str(folder / f"{side}.jsonl"), str(tmp_path / "rooms" / f"{side}.jsonl")]
-              for side in ("train", "heldout")}  # fmt: skip
+    collect_rooms("sample", tmp_path / "rooms", n=4, heldout=2)
+    places = {}
+    for side, count in (("train", 5), ("heldout", 3)):
+        played = read_trajectories(folder / f"{side}.jsonl")[:count]
+        write_trajectories(tmp_path / f"{side}.jsonl", played)
+        places[side] = [str(tmp_path / f"{side}.jsonl"), str(tmp_path / "rooms" / f"{side}.jsonl")]
     common = [
         f"data={places['train'][1]}", f"heldout={places['heldout']}", "epochs=1", "batch=8",
         "validation=0.3", "embedder={kind: hashing, dimension: 64}", "group=asin, room",
