@@ -159,5 +159,7 @@ def _client(where: str) -> Any:
 
 
 def _unusable(where: str | Path, error: Exception) -> UserError:
+    if isinstance(error, UserError):  # told already
+        return error
     fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
     return UserError(f"cannot use the vector store at '{where}' ({said(error)}): {fix}")
