@@ -17,6 +17,7 @@ from langchain_core.messages import (
 
 from graph.checkpoints import SqliteCheckpoints, open_saver
 from stores.errors import UNREADABLE, UserError, told_as
+from stores.sqlite import is_sqlite
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
 
@@ -233,8 +234,7 @@ def _loaded(text: str, place: str, which: str) -> Any:
 
 def _is_sqlite(path: Path) -> bool:
     try:
-        with path.expanduser().open("rb") as file:
-            return file.read(15) == b"SQLite format 3"
+        return is_sqlite(path.expanduser())
     except OSError:
         return False
 

@@ -9,10 +9,12 @@ Files that were exported are named, not deleted: they are the user's own.
 """
 
 import json
-import mmap
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from nodes.retrieval.remember import texts_of
 from stores.bank.bank import open_bank
 from stores.embeddings import embedding_cache
 from stores.errors import UserError
+from stores.files import holds_any
 from stores.home import cache, home
 from stores.memory.forget import Erased
 from stores.memory.long_term import LongTerm
@@ -243,12 +246,12 @@ def search_everywhere(
         if not text.strip():
             raise UserError("name words to look for: everything holds an empty text")
         forms = {text.encode("utf-8", "replace"), json.dumps(text)[1:-1].encode()}
-        hits += [Hit("file", str(p), text) for p in sorted(files) if _holds(p, forms)]
+        hits += [Hit("file", str(p), text) for p in _holding(sorted(files), forms)]
         hits += [
             Hit("database", t, text) for place in databases for t in tables_holding(place, forms)
         ]
         hits += [Hit("memory", table, text) for table in memory.tables_with(text)]
-        hits += [Hit("export", p, text) for p in memory.exports(None) if _holds(Path(p), forms)]
+        hits += [Hit("export", p, text) for p in memory.exports(None) if holds_any(Path(p), forms)]
     if embedding_cache().knows(texts):
         hits.append(Hit("cached vectors", str(embedding_cache().path), "the text's own vector"))
     return hits
@@ -262,11 +265,11 @@ def _files(folder: Path) -> Iterable[Path]:
             yield path
 
 
-def _holds(path: Path, forms: Iterable[bytes]) -> bool:
-    try:
-        if not path.stat().st_size:
-            return False
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return any(data.find(form) >= 0 for form in forms)
-    except (OSError, ValueError, sqlite3.Error):
-        return False
+def _holding(paths: Sequence[Path], forms: Iterable[bytes]) -> list[Path]:
+    """Return those of ``paths`` that hold one of ``forms``, read by a process of its own.
+
+    To close a file drops the locks that its process has on a database there (see ``stores.sqlite``).
+    """
+    with ProcessPoolExecutor(1, get_context("spawn")) as child:
+        held = child.map(holds_any, paths, repeat(sorted(forms)))
+        return [path for path, is_held in zip(paths, held, strict=True) if is_held]

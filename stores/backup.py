@@ -18,8 +18,8 @@ from stores.errors import UserError, told_as
 from stores.files import replacing
 from stores.home import DATA, home
 from stores.shared_backup import fetch, put_back, require_room
+from stores.sqlite import is_sqlite
 
-_MAGIC = b"SQLite format 3\0"
 _PASSING = ("-wal", "-shm", "-journal", ".part", ".lock")
 
 
@@ -33,7 +33,7 @@ def back_up(path: str | Path) -> tuple[int, int]:
     with replacing(path) as partial, tarfile.open(partial, "w:gz") as archive:
         for file in _files(root):
             name = file.relative_to(root).as_posix()
-            if _is_database(file):
+            if is_sqlite(file):
                 with tempfile.TemporaryDirectory() as folder:
                     copy = Path(folder) / "copy"
                     _copy_database(file, copy)
@@ -108,11 +108,6 @@ def _files(root: Path) -> Iterator[Path]:
             is_passing = file.name.endswith(_PASSING)
             if file.is_file() and not file.is_symlink() and not is_passing:
                 yield file
-
-
-def _is_database(file: Path) -> bool:
-    with file.open("rb") as start:
-        return start.read(16) == _MAGIC
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -6,6 +6,7 @@ place; a failure, or a kill, leaves the target as it was. ``OSError`` becomes ``
 
 import json
 import math
+import mmap
 import os
 import shutil
 import threading
@@ -72,3 +73,14 @@ def write_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
             count += 1
     return count
+
+
+def holds_any(path: Path, forms: Iterable[bytes]) -> bool:
+    """Say whether a file holds one of ``forms``, byte for byte; not where it cannot be read."""
+    try:
+        if not path.stat().st_size:
+            return False
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return any(data.find(form) >= 0 for form in forms)
+    except (OSError, ValueError):
+        return False

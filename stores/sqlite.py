@@ -105,14 +105,25 @@ def _counted(path: Path) -> type[_Counted]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _COUNTING:
-        facts = path.stat() if path.exists() else None
-        if facts is None or not _OPEN[facts.st_dev, facts.st_ino]:
-            with path.open("rb" if facts else "ab+") as file:
-                head = file.read(len(_HEAD)) if facts else b""
-            if head not in (b"", _HEAD):
-                raise sqlite3.DatabaseError("file is not a database")
+        if not path.exists():
+            path.open("ab").close()
+        elif path.stat().st_size and not is_sqlite(path):
+            raise sqlite3.DatabaseError("file is not a database")
         facts = path.stat()
     return type("Counted", (_Counted,), {"key": (facts.st_dev, facts.st_ino)})
+
+
+def is_sqlite(path: Path) -> bool:
+    """Say whether a file is a database. One that this process has open is, and is not read for it.
+
+    Raises ``OSError``.
+    """
+    with _COUNTING:
+        facts = path.stat()
+        if _OPEN[facts.st_dev, facts.st_ino]:
+            return True
+        with path.open("rb") as file:
+            return file.read(len(_HEAD)) == _HEAD
 
 
 def _forget(key: tuple[int, int]) -> None:

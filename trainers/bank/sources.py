@@ -11,6 +11,7 @@ from typing import Any
 
 from nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
 from stores.errors import UserError, told_as
+from stores.sqlite import is_sqlite
 from stores.traces.store import TraceStore
 from stores.traces.trajectories import events_of
 
@@ -51,10 +52,10 @@ def read_episodes(
 
 def _file(path: Path, problems: list[str]) -> Iterator[Episode]:
     with told_as(f"cannot read '{path}'"):
-        raw = path.read_bytes()
-    is_database = raw.startswith(b"SQLite format 3")
+        is_database = is_sqlite(path)
+        raw = b"" if is_database else path.read_bytes()
     records = _rows(path) if is_database else _records(raw.decode("utf-8", "replace"))
-    if not raw.strip():
+    if not is_database and not raw.strip():
         problems.append(f"{path.name}: empty")
     for place, record in records:
         try:
