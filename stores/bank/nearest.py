@@ -6,6 +6,7 @@ beside the speed (``stategate eval bench bank``). A new file is made beside the 
 readers see whole ones only; rows added since are compared from memory.
 """
 
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
@@ -173,7 +174,9 @@ def write_index(bank: Bank, key: str, generation: str) -> tuple[Path, int]:
     target = folder / f"{key}-{generation}-{last}.faiss"
     with replacing(target) as partial:
         faiss.write_index(index, str(partial))
-    for old in folder.glob(f"{key}-*-*.faiss"):
-        if old != target:
+    for old in folder.glob(f"{key}-*-*"):
+        if old.is_dir():  # of before faiss
+            shutil.rmtree(old, ignore_errors=True)
+        elif old != target:
             old.unlink(missing_ok=True)  # an open map outlives its name
     return target, last

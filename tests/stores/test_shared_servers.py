@@ -48,7 +48,7 @@ def ask(question, thread="t"):
 
 
 def test_the_cluster_keeps_all_on_the_servers_and_a_backup_brings_it_back(servers, tmp_path):
-    values = ask("Which lake turned red?")
+    values = ask("My boat is called Halcyon.")
     assert values["action"]
     url = os.environ["STATEGATE_POSTGRES"]
     store = TraceStore("$STATEGATE_POSTGRES")

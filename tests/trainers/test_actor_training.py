@@ -26,6 +26,7 @@ from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
 from trainers.settings import ActorSettings, ReinforceSettings, read_settings
 from trainers.webshop.collect import collect_practice
 from trainers.webshop.goals import practice
+from trainers.webshop.lookalikes import with_lookalikes
 from trainers.webshop.teacher import good_actions
 
 
@@ -260,7 +261,8 @@ def test_reinforcement_logs_resumes_and_never_plays_what_is_held_out(
     assert {"entropy", "kl", "train_score", "heldout_score", "heldout_success"} <= set(history[-1])
     assert (tmp_path / "whole/run/curves.png").exists()
     assert played
-    assert played <= set(practice(WebShop.load("sample")).training)
+    plan = with_lookalikes(practice(WebShop.load("sample")), 0, "train", "develop")
+    assert played <= set(plan.training)
     meta = read_meta(whole.checkpoint)
     assert meta["trained"] == "imitation, then reinforcement"
     assert meta["episodes"] == 24
