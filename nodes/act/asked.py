@@ -117,15 +117,19 @@ _KINDS = tuple(
         ("name", r"\bname[sd]?\b|\bcalled\b|\bsurname\b|\btitle\b", r"(?!)"),
     )
 )
-_LEAD = re.compile(r"\W*(when|where|who|why)\b", re.IGNORECASE)
+#: "When is the rent due?" asks for no money, "What do I do when the light is red?" for no time.
+_LEAD = re.compile(
+    r"\W*(?:(?P<word>when|where|who|why)\b|(?P<main>(?:what|which|how)\b.*?)\s(?:when|if|while)\s)",
+    re.IGNORECASE,
+)
 _CAPITAL = re.compile(r"(?<=[\w,;:)] )[\"“]?([A-Z][\w'’-]+)")
 
 
 @lru_cache(maxsize=1024)
 def kind_asked(question: str) -> tuple[str, "re.Pattern[str] | None"]:
     """Return the kind of thing that ``question`` asks for ("" if unknown), and how it looks."""
-    lead = _LEAD.match(question)  # "When is the rent due?" asks for no money
-    asks = lead[1] if lead else question
+    lead = _LEAD.match(question)
+    asks = (lead["word"] or lead["main"]) if lead else question
     fits = ((name, look) for name, ask, look in _KINDS if ask.search(asks))
     return next(fits, ("", None))
 

@@ -19,6 +19,7 @@ from nodes.act.asked import holds, kind_asked
 from nodes.protocols import BuiltContext, Embedder, Vector
 from nodes.retrieval.quoting import unquoted_blocks
 from stores.corpus.lexical import words
+from stores.memory.names import FUNCTION_WORDS
 from stores.memory.stated import stated
 
 #: What an actor says where nothing that it may quote is near enough to the question.
@@ -173,7 +174,8 @@ def backing(question: str, text: str, quotable: Sequence[Quotable], embedder: Em
         backed += is_near
         cited.append(f"[{number}] {quotable[best].source if is_near else 'no source found'}")
     doubt = "" if 2 * backed >= len(said) else "most of it has no source"
-    if asks_for_fact(question) and not holds(question, text):
+    named = text if text.split()[0].lower() in FUNCTION_WORDS else f"said {text}"  # "Jo does."
+    if asks_for_fact(question) and not holds(question, named):
         doubt = doubt or f"it names no {kind_asked(question)[0]}"
     return Backing(f"sentences from {'; '.join(cited)}", doubt)
 

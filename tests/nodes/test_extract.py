@@ -146,6 +146,8 @@ def test_lines_of_a_plain_list_are_quoted_one_by_one_and_wrapped_lines_together(
         ("How is cheese made?", "Cheese is made from milk and rennet.", "most of it has no source"),
         ("How old is the keeper?", "The keeper is Ingrid Solheim.", "it names no age"),
         ("When is the rent due?", "The rent is due on Friday.", ""),
+        ("Who keeps the lighthouse?", "Ingrid does.", ""),
+        ("What do I do when the lighthouse is dark?", "The keeper keeps it well.", ""),
     ],
 )
 def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, doubt):
