@@ -19,6 +19,8 @@ Session = Mapping[str, Any]
 ANSWER = "answer[<text>]"
 #: What is said where nothing is known: better than a guess.
 UNKNOWN = "I do not know."
+#: Leads, in a prompt, what a step's page met of what is asked, on a line of its own under the step.
+NOTE = " - "
 _SLOT = re.compile(r"([\w-]+)\[<[^<>\[\]]+>\]")
 _BRACKETS = re.compile(r"([\w-]+)\[(.*)\]", re.DOTALL)
 _MAX_CLAUSES = 6

@@ -9,6 +9,7 @@ import math
 import mmap
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -84,3 +85,10 @@ def holds_any(path: Path, forms: Iterable[bytes]) -> bool:
             return any(data.find(form) >= 0 for form in forms)
     except (OSError, ValueError):
         return False
+
+
+def tell_holding() -> None:
+    """Print which of the files named on standard input hold one of the forms (hex) beside them."""
+    paths, forms = json.load(sys.stdin)
+    held = [path for path in paths if holds_any(Path(path), map(bytes.fromhex, forms))]
+    json.dump(held, sys.stdout)

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from envs.asking.values import covered
+from envs.protocols import NOTE
 from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import PRICE, SEARCH, dollars
 from envs.webshop.wanted import Wanted
@@ -23,7 +24,6 @@ _PRODUCT = re.compile(r"([0-9a-z]{10})( \(seen\))?(?: \| (.*))?")
 _PAGE = re.compile(r"Page (\d+) \(Total results: \d+\)")
 _SAID = 0.5  # how far a title must say a word to hold it
 _ACTED = re.compile(r"(\d+)\. ((?:search|click)\[.*)")
-_NOTE = " - "  # leads, under a step, what its page met
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ def read(text: str, actions: Sequence[str], part: Callable[..., str] | None = No
         if acted := _ACTED.match(line):
             history.append(acted[2])
             notes.append("")
-        elif line.startswith(_NOTE) and notes:
-            notes[-1] = line.removeprefix(_NOTE)
+        elif line.startswith(NOTE) and notes:
+            notes[-1] = line.removeprefix(NOTE)
     wish = re.search(r"^Instruction: (.*)$", part("instruction"), re.MULTILINE)
     instruction = wish[1] if wish else ""
     for line in part("status").split("\n"):

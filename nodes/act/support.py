@@ -17,7 +17,7 @@ import numpy as np
 
 from nodes.act.asked import holds, kind_asked
 from nodes.protocols import BuiltContext, Embedder, Vector
-from nodes.retrieval.quoting import unquoted_blocks
+from nodes.retrieval.quoting import ITEM, unquoted_blocks
 from stores.corpus.lexical import words
 from stores.memory.names import FUNCTION_WORDS
 from stores.memory.stated import stated
@@ -26,7 +26,7 @@ from stores.memory.stated import stated
 NOTHING_FOUND = "Nothing found."
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]) ?")
+_BULLET = re.compile(r"^[-*+•] +")
 _MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
 #: A remembered line as prompts show it: the day, and what was said or answered.
 _REMEMBERED = re.compile(
@@ -138,9 +138,9 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
             else:
                 columns = cells
         else:
-            text, columns = _ITEM.sub("", block), []
-            for part in _SENTENCE.split(text):
-                if len(part.split()) > (1 if text != block else 2):
+            columns = []
+            for part in _SENTENCE.split(_BULLET.sub("", block)):
+                if len(part.split()) > (1 if ITEM.match(block) else 2):
                     yield part, heading
 
 

@@ -19,15 +19,12 @@ from typing import Literal
 from langchain_core.messages import HumanMessage
 from pydantic import Field
 
-from envs.protocols import Chunk, Fragment, View
+from envs.protocols import NOTE, Chunk, Fragment, View
 from nodes.protocols import BuiltContext, ContextParams, ContextRequest, Piece
 from nodes.retrieval.page import render, text_of
 from stores.text import one_line, unbroken
 from stores.tokens import count_tokens, truncate
 from stores.traces import Event
-
-#: Leads what a step's page met of what is asked, on a line of its own under the step.
-NOTE = " - "
 
 
 class FramedContext(ContextParams):

@@ -42,10 +42,9 @@ class Summary(FramedContext):
         """Return the builder; the model is asked once there is enough to sum up."""
 
         @lru_cache(maxsize=_KEPT)
-        def notes(task: str, lines: tuple[str, ...]) -> tuple[str, ...]:
-            """Return the notes on ``lines``, made of those on all but the last few of them."""
-            before = notes(task, lines[: -self.every]) if len(lines) > self.every else ()
-            told = "\n".join(("Notes:", *before, "New steps:", *lines[-self.every :]))
+        def rewritten(task: str, before: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+            """Return the notes ``before`` with what the ``new`` steps add."""
+            told = "\n".join(("Notes:", *before, "New steps:", *new))
             messages = [SystemMessage(_SYSTEM), HumanMessage(f"Task: {task}\n{told}")]
             try:
                 reply = ask(resources.llm, messages, max_tokens=2 * self.note_tokens)
@@ -61,7 +60,10 @@ class Summary(FramedContext):
             old = past[: max(0, len(past) - self.last) // self.every * self.every]
             if not old:
                 return assemble(request, chunks, history=self.history)
-            lines = notes(request.instruction, tuple(chunk.text for chunk in old))
+            lines: tuple[str, ...] = ()
+            for start in range(0, len(old), self.every):
+                new = tuple(chunk.text for chunk in old[start : start + self.every])
+                lines = rewritten(request.instruction, lines, new)
             page = [_noted(i, line) for i, line in enumerate(lines)]
             page += [chunk for chunk in chunks if chunk not in old]
             return assemble(request, page, history=self.history, page=page)

@@ -20,7 +20,7 @@ MARK = "> "
 BREAK = "¶"
 #: Lines of a paragraph that are all shorter than this are a list or verses, not wrapped text.
 _SHORT = 40
-_ITEM = re.compile(r"(?:[-*+•|]|#+ |\d{1,3}[.)] )")
+ITEM = re.compile(r"\||(?:[-*+•]|#+|\d{1,3}[.)]) ")
 _RULE = re.compile(r"[-=_*|:+~ ]+")
 _FRAME = re.compile(
     r"(?:(?:instruction|question|answer|about|experience|chosen|not chosen yet|actions so far"
@@ -66,7 +66,7 @@ def _blocks(text: str) -> list[str]:
         is_list = len(paragraph) > 1 and max(map(len, paragraph)) < _SHORT
         previous = "|"
         for one in paragraph:
-            if is_list or _ITEM.match(one) or previous[0] in "|#":
+            if is_list or ITEM.match(one) or previous[0] in "|#":
                 blocks.append(one)
             else:
                 blocks[-1] += f" {one}"

@@ -158,3 +158,10 @@ def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, 
     ]
     quotable = [Quotable(text, "", "the harbour") for text in told]
     assert backing(question, reply, quotable, embedder).doubt == doubt
+
+
+def test_a_number_that_begins_a_line_is_no_mark_of_a_list():
+    text = quote(1, "", "3.5 metres is the depth here.\n\n-5 degrees was the coldest day.")
+    context = BuiltContext((HumanMessage(text),), (Piece("p", "passage", text, (), 1, 1),), 1)
+    told = [one.text for one in quotables(context)]
+    assert told == ["3.5 metres is the depth here.", "-5 degrees was the coldest day."]
