@@ -100,14 +100,16 @@ def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, fake_mo
     page.wait_for_timeout(500)
     fake_model.pace = 0.6
     fake_model.answer = lambda body: (
-        "It grows <b>because</b> ![x](http://far.away/x.png) brine sinks."
+        "Sea water freezes and squeezes out its salt as <b>brine</b> ![x](http://far.away/x.png), "
+        "which leaks out through cracks and sinks."
     )
     fill(page, "#sg-question", "Why does a brinicle grow?")
     button(page, "Ask").click()
-    page.locator("#sg-chat", has_text=re.compile("It grows")).wait_for()
+    page.locator("#sg-chat", has_text=re.compile("Sea water freezes")).wait_for()
     assert "sinks" not in page.locator("#sg-chat").inner_text(), "shown before it is whole"
-    page.locator("#sg-chat", has_text="brine sinks").wait_for()
     page.wait_for_function("!document.querySelector('#sg-ask').disabled")
+    assert "<b>brine</b>" in page.locator("#sg-chat").inner_text(), "a document's HTML is text"
+    assert "and sinks." in page.locator("#sg-chat").inner_text()
     fake_model.pace = 0.0
     fake_model.stop()
     fill(page, "#sg-question", "And then?")
