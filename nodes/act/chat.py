@@ -13,11 +13,11 @@ from pydantic import Field
 
 from envs.protocols import Offer, takes_text, verb_of
 from nodes.act.replies import parse, schema, thought_of
+from nodes.act.simple import vain_actions
 from nodes.act.talking import TalkingActor
 from nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
-from nodes.retrieval.past import told_steps
 from stores.text import one_line
 
 #: Words by which servers say that it is the response format that they refuse.
@@ -54,7 +54,9 @@ class ChatActor(TalkingActor):
     def _choose(self, context: BuiltContext) -> Talk[Decision]:
         offer = Offer(context.actions)
         if self._params.guide:
-            offer = self._view.offer(context.text, _fresh(context))
+            vain = vain_actions(context, self._view)
+            fresh = tuple(a for a in context.actions if one_line(a) not in vain)
+            offer = self._view.offer(context.text, fresh or context.actions)
         legal = offer.actions
         if not legal:
             action = self._view.actions.safe((), _instruction(context))
@@ -106,20 +108,6 @@ class ChatActor(TalkingActor):
                 self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
         return (yield Ask(plain))
-
-
-def _fresh(context: BuiltContext) -> tuple[str, ...]:
-    """Return the actions without those that brought nothing new, nor anything since.
-
-    It goes by the lines of earlier steps that say what came of them; where nothing is left, all stay.
-    """
-    steps = [step for step in told_steps(context.pieces) if step[1]]
-    known: set[tuple[str, str]] = set()
-    vain: set[str] = set()
-    for step in steps:
-        vain = {*vain, step[0]} if step in known else set()
-        known.add(step)
-    return tuple(a for a in context.actions if one_line(a) not in vain) or context.actions
 
 
 def _forms(actions: Sequence[str]) -> str:

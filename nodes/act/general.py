@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from envs.asking.request import read_request
-from envs.protocols import NOTE, Clause, View, fill, takes_text, target_of, verb_of
+from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
 from nodes.act.encoding import Encoded, most_alike
-from nodes.act.simple import ASKED
+from nodes.act.simple import ASKED, marked_in
 from nodes.protocols import FRAME, BuiltContext, Vector
-from nodes.retrieval.past import DONE, told_steps
+from nodes.retrieval.past import told_steps
 from stores.text import one_line, stem, words_of
 
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
@@ -35,8 +35,6 @@ _RELATED = 0.6  # weight of shared names from which an earlier step is about the
 _LATEST = 40  # earlier steps that are read
 _NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
 _AMOUNT = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
-#: A line of history with what the page met of the instruction.
-_NOTED = re.compile(rf"\d+\. (.+)\n{NOTE}(.+)\n")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
 _SAID_THERE = 8  # place of "said thing there" among what the past tells
 _ASKED = ("thing", "value", "property", "any")
@@ -52,7 +50,6 @@ _ROW = (
     "names carried", "names open", "names settled", "where open", "where settled", "where value",
     "carried is asked", "verb was done to carried", "things there", "nothing there",
     "gone to since touch", "times since touch",
-    "met", "met less best", "met less here", "was noted", "noted best",
 )  # fmt: skip
 _PAGE = (
     "step", "late", "very late", "past steps", "cut history", "instruction known", "commands",
@@ -62,8 +59,6 @@ _PAGE = (
     "property waits",
     "carried asked", "carried other", "open things", "settled things", "verbs done to carried",
     "since touch", "new names", "times this page",
-    "pages noted", "best met", "last met", "met here", "here less best", "as good as any", "best again",
-    "here beyond limit",
 )  # fmt: skip
 _BLOCKS = (
     *(f"word {i}" for i in range(_WORDS)), *(f"verb {i}" for i in range(_VERBS)),
@@ -200,14 +195,11 @@ class _Reading:
         if self._steps and not self._steps[-1].answer:  # what came of the last step is the page
             answer = one_line(self._page)
             self._steps[-1] = replace(self._steps[-1], answer=answer, answer_names=names_of(answer))
-        self._notes = _notes_of(context, self._asked)
-        shown = " ".join(p.text for p in context.pieces if p.kind not in FRAME)
-        self._met_here = _share(self._asked.any, _bag(one_line(shown)))
         self._ledger = _Ledger(self._steps, self._asked, self._status)
         self._candidates: list[tuple[str, str, bool]] = []  # action, the text beside it, is marked
         for piece in context.pieces:
             beside = one_line(piece.text) if len(piece.actions) == 1 else ""
-            marked = _marked(piece.text, piece.actions, view)
+            marked = marked_in(piece, view)
             for action in piece.actions:
                 if takes_text(action):
                     texts = _texts(self._asked)
@@ -249,7 +241,6 @@ class _Reading:
                     float(is_done[i] and not past[_SAID_THERE]), float(not is_done[i]),
                     min(verbs[verb_of(action)], 20) / 20,
                     *self._written(action), *self._told(action, names[i], weights),
-                    *self._noted(action),
                     *_hashed(_words(action), _WORDS), *_hashed((verb_of(action),), _VERBS),
                     *self._last_verb,
                 ]
@@ -264,23 +255,15 @@ class _Reading:
         asked, own = self._asked, frozenset(_words(action))
         roles = (asked.thing, asked.value, asked.quality, asked.any)
         shares = [len(own & words) / len(own) if own else 0.0 for words in roles]
+        amounts = [float(x) for x in _AMOUNT.findall(text)]
+        limit = read_request(asked.instruction).limit if amounts and asked.instruction else None
         return [
             *shares,
             _share(asked.thing, own), _share(asked.value, own), float(own in asked.values),
             _share(asked.thing, _bag(text)), said, float(said == best > 0),
             best - said if text else 0.0,
-            float(self._is_beyond(text)),
+            float(limit is not None and all(limit.excludes(x) for x in amounts)),
         ]  # fmt: skip
-
-    def _is_beyond(self, text: str) -> bool:
-        """Say whether every amount in ``text`` is beyond what is asked."""
-        amounts = [float(x) for x in _AMOUNT.findall(text)]
-        limit = (
-            read_request(self._asked.instruction).limit
-            if amounts and self._asked.instruction
-            else None
-        )
-        return limit is not None and all(limit.excludes(x) for x in amounts)
 
     def _past(
         self, action: str, names: frozenset[str], weights: Mapping[str, float],
@@ -344,14 +327,6 @@ class _Reading:
             float(bool(since)), min(len(since), 4) / 4,
         ]  # fmt: skip
 
-    def _noted(self, action: str) -> list[float]:
-        """Say how much of what is asked the page met that this command led to, beside the others."""
-        met = self._notes.get(one_line(action))
-        if met is None:
-            return [0.0] * 5
-        best = max(self._notes.values())
-        return [met, met - best, met - self._met_here, 1.0, float(met == best)]
-
     def _about(self, step: _Step) -> bool:
         """Say whether a step was done to the thing that is asked."""
         return bool(self._asked.thing & frozenset(_words(step.action)))
@@ -362,8 +337,6 @@ class _Reading:
         settled = [s for s in to_asked if asked.value & frozenset(_words(s.action))]
         told, page = self._ledger, one_line(self._page)
         pages = sum(step.answer == page for step in steps[:-1])
-        met = list(self._notes.values())
-        best = max(met, default=0.0)
         properties = {w for s in to_asked for w in _words(s.action)} & asked.quality
         known = [
             min(self._step, 50) / 25, float(self._step >= 15), float(self._step >= 30),
@@ -386,9 +359,6 @@ class _Reading:
             min(len(told.open), 3) / 3, min(len(told.settled), 3) / 3,
             min(len(told.carried_verbs), 4) / 4, min(told.touched, 20) / 20,
             min(told.new, 6) / 6, min(pages, 4) / 4,
-            min(len(self._notes), 5) / 5, best, met[-1] if met else 0.0, self._met_here,
-            self._met_here - best, float(bool(met) and self._met_here >= best),
-            float(bool(met) and met[-1] < best), float(self._is_beyond(self._page)),
         ]  # fmt: skip
         last = (verb_of(steps[-1].action),) if steps else ()
         quality = tuple(w for w in _words(asked.instruction) if w in asked.quality)
@@ -454,30 +424,6 @@ def _steps_of(context: BuiltContext) -> list[_Step]:
         _Step(action, answer, len(pairs) - i, names_of(target_of(action)), names_of(answer))
         for i, (action, answer) in enumerate(pairs)
     ]
-
-
-def _notes_of(context: BuiltContext, asked: _Asked) -> dict[str, float]:
-    """Return how much of what is asked the pages met that are noted, by the action that led there."""
-    notes = {}
-    for piece in context.pieces:
-        if piece.kind == "history" and (found := _NOTED.fullmatch(piece.text)):
-            notes[found[1]] = _share(asked.any, _bag(found[2]))
-    return notes
-
-
-def _marked(text: str, actions: Sequence[str], view: View) -> set[str]:
-    """Return the actions that a prompt line marks as done before."""
-    if DONE not in text:
-        return set()
-    found, place, low = set(), 0, text.lower()
-    for action in actions:
-        label = one_line(view.actions.label(action)).lower()
-        at = low.find(label, place)
-        if at >= 0:
-            place = at + len(label)
-            if low[place : place + len(DONE)] == DONE:
-                found.add(action)
-    return found
 
 
 def _texts(asked: _Asked) -> list[str]:
