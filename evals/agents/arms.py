@@ -106,9 +106,9 @@ def arms_of(names: Sequence[str], lingua: str = "") -> list[str]:
     """Check the names of arms. Raises ``UserError``, also for a compressor that cannot be had."""
     for name in names:
         if name == LINGUA:
-            from evals.agents.lingua import DEFAULT, compressor
+            from evals.agents.lingua import compressor
 
-            compressor(lingua or DEFAULT)
+            compressor(lingua)
         elif name not in ARMS:
             raise UserError(f"no arm '{name}': there are {', '.join([*ARMS, LINGUA])}")
     return list(names)
@@ -119,7 +119,7 @@ def middleware_of(
 ) -> Sequence[AgentMiddleware[Any, Any, Any]]:
     """Return the middleware of one run; ``lingua`` names the weights of LLMLingua."""
     if arm == LINGUA:
-        from evals.agents.lingua import DEFAULT, Lingua
+        from evals.agents.lingua import Lingua
 
-        return [Lingua(budget, lingua or DEFAULT)]
+        return [Lingua(budget, lingua)]
     return ARMS[arm](budget, bill)

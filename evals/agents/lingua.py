@@ -29,7 +29,7 @@ _FAMILIES = ("bert-base-multilingual-cased", "xlm-roberta-large")
 class Lingua(LastMessages):
     """Compressed results within the budget."""
 
-    def __init__(self, budget: int, weights: str = DEFAULT) -> None:
+    def __init__(self, budget: int, weights: str = "") -> None:
         super().__init__(budget)
         self._room = max(budget // 40, _LEAST)
         self._compressor = compressor(weights)
@@ -51,7 +51,11 @@ class Lingua(LastMessages):
 
 @cache
 def compressor(weights: str) -> Any:
-    """Return the compressor with these weights, on the processor. Raises ``UserError`` without them."""
+    """Return the compressor with these weights, "" for the small asset's, on the processor.
+
+    Raises ``UserError`` without them.
+    """
+    weights = weights or DEFAULT
     second = any(name in weights for name in _FAMILIES)
     folder = weights if second else str(model_folder(weights)[0])
     encoding()  # it counts in these tokens too, and they are on this machine
