@@ -165,6 +165,8 @@ class AlfWorldView(View):
         """
         asked = _ASKED.search(prompt)
         goal = goal_of(asked[1] if asked else "")
+        if not goal.thing:
+            return super().offer(prompt, actions)
         steps = _STEP.findall(prompt)
         page = prompt[prompt.rfind(steps[-1][0]) :] if steps else prompt
         known = knowledge_of(steps, page.partition("\nHere:")[0], actions)
