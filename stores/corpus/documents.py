@@ -18,6 +18,7 @@ from stores.text import unbroken
 from stores.workers import Crew, in_order
 
 MAX_BYTES = 20_000_000
+MAX_ARTICLES = 200_000  # in one file
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
 
 
@@ -72,7 +73,7 @@ def read_folder(
     root = folder.resolve()
     jobs: list[tuple[Path, str, str, int]] = []
     for path in files_in(folder):
-        id_ = unbroken(path.relative_to(base).as_posix())
+        id_ = _id_of(path.relative_to(base).as_posix())
         if folder.is_dir() and not path.resolve().is_relative_to(root):
             yield Skipped(id_, "a link that leads out of the folder")
         else:
@@ -83,6 +84,14 @@ def read_folder(
         return
     for documents in in_order(_serve, jobs, crew, "read"):
         yield from documents
+
+
+def _id_of(name: str) -> str:
+    """Return a document's id from its file's name: one line of text, and no other file's."""
+    broken = name.encode("utf-8", "surrogateescape")
+    return "".join(
+        c if unbroken(c) == c else ascii(c)[1:-1] for c in broken.decode("utf-8", "backslashreplace")
+    )
 
 
 def _serve(serve: Callable[[Any], None]) -> None:
@@ -97,6 +106,8 @@ def read_documents(
     Those are JSON lines, a JSON list, and ``{"documents": [...]}``; ids are such as ``notes.jsonl#2``.
     """
     articles = _articles_in(path, max_bytes)
+    if len(articles) > MAX_ARTICLES:
+        return [Skipped(id_, f"more than {MAX_ARTICLES} articles in one file: split it")]
     if path.suffix.lower() == ".jsonl" and not articles:
         return [Skipped(id_, 'no JSON lines: write {"title": …, "text": …}, one a line')]
     if not articles:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
+from stores.answers import within
 from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stores.errors import said
 from stores.files import write_json
@@ -19,6 +20,7 @@ from stores.loopback import on_loopback
 API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
 _AGENT = "stategate (a research agent; it keeps the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_PATIENCE = 120.0  # seconds that a page may take to come
 Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
 
 
@@ -99,17 +101,13 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
     import httpx2
 
     try:
-        with httpx2.stream(
-            "GET", url, params=query or None, follow_redirects=True, timeout=30,
-            headers={"User-Agent": _AGENT}, trust_env=not on_loopback(url),
-        ) as answer:  # fmt: skip
+        with httpx2.Client(
+            follow_redirects=True, timeout=30, trust_env=not on_loopback(url),
+            **within(MAX_BYTES, seconds=_PATIENCE),
+        ) as client:  # fmt: skip
+            answer = client.get(url, params=query or None, headers={"User-Agent": _AGENT})
             answer.raise_for_status()
-            content = b""
-            for part in answer.iter_bytes(1 << 20):
-                content += part
-                if len(content) > MAX_BYTES:
-                    raise OSError(f"more than {MAX_BYTES / 1e6:.0f} MB")
-            return answer.headers.get("content-type", ""), content
+            return answer.headers.get("content-type", ""), answer.content
     except httpx2.HTTPStatusError as error:
         code = error.response.status_code
         raise OSError(
