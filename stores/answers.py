@@ -27,7 +27,9 @@ def within(most: int, *, seconds: float | None = None, is_async: bool = False) -
             if seconds is not None and time.monotonic() - self._since > seconds:
                 raise httpx2.ReadTimeout(f"no whole answer within {seconds:.0f} s")
             try:
-                data = data if self._unpack is None else self._unpack.decompress(data, self._left + 1)
+                data = (
+                    data if self._unpack is None else self._unpack.decompress(data, self._left + 1)
+                )
             except zlib.error as error:
                 raise httpx2.DecodingError(f"its gzip is damaged ({error})") from None
             self._left -= len(data)
@@ -52,7 +54,9 @@ def within(most: int, *, seconds: float | None = None, is_async: bool = False) -
     def limit(response: Any) -> None:
         packed = response.headers.pop("content-encoding", "identity").strip().lower()
         if packed not in ("identity", "gzip", "x-gzip", ""):
-            raise httpx2.DecodingError(f"an answer packed by {packed[:40]}, which was not asked for")
+            raise httpx2.DecodingError(
+                f"an answer packed by {packed[:40]}, which was not asked for"
+            )
         response.stream = _Unpacked(response.stream, "gzip" in packed)
 
     async def alimit(response: Any) -> None:

@@ -79,7 +79,7 @@ def storable(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` as a terminal may get it: what would steer the terminal is a mark that is seen."""
+    """Return ``text`` as a terminal may get it: what would steer it becomes a mark."""
     return text if text.isascii() and text.isprintable() else _UNPRINTABLE.sub("\ufffd", text)
 
 

@@ -80,7 +80,9 @@ def _pause_after(model: Any, error: Exception, attempt: int, waited: float) -> f
 def _said(error: BaseException) -> str:
     said = one_line(str(error))
     cause: BaseException | None = error
-    while cause is not None and (cause := cause.__cause__) is not None:  # clients wrap the reason, some of them twice
+    while (
+        cause is not None and (cause := cause.__cause__) is not None
+    ):  # clients wrap the reason, some of them twice
         if str(cause) and (reason := one_line(str(cause))) not in said:
             said = f"{said} {reason}"
     return without_password(said)[:160] or type(error).__name__

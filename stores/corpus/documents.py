@@ -14,6 +14,7 @@ from typing import Any
 from stores.corpus import reader
 from stores.corpus.formats import Unreadable, decode
 from stores.errors import UserError
+from stores.files import json_of
 from stores.text import unbroken
 from stores.workers import Crew, in_order
 
@@ -90,7 +91,8 @@ def _id_of(name: str) -> str:
     """Return a document's id from its file's name: one line of text, and no other file's."""
     broken = name.encode("utf-8", "surrogateescape")
     return "".join(
-        c if unbroken(c) == c else ascii(c)[1:-1] for c in broken.decode("utf-8", "backslashreplace")
+        c if unbroken(c) == c else ascii(c)[1:-1]
+        for c in broken.decode("utf-8", "backslashreplace")
     )
 
 
@@ -128,9 +130,9 @@ def _articles_in(path: Path, max_bytes: int) -> list[Any]:
         content = path.read_text("utf-8-sig")
         articles: Any
         if suffix == ".jsonl":
-            articles = [json.loads(line) for line in content.split("\n") if line.strip()]
+            articles = [json_of(line) for line in content.split("\n") if line.strip()]
         else:
-            value = json.loads(content)
+            value = json_of(content)
             articles = value.get("documents") if isinstance(value, dict) else value
         return [{"text": item} if isinstance(item, str) else item for item in articles]
     except (OSError, ValueError, TypeError, RecursionError):
@@ -197,7 +199,7 @@ def _markdown(content: str) -> tuple[str, str]:
 
 def _json(content: str) -> tuple[str, str]:
     try:
-        value: Any = json.loads(content)
+        value: Any = json_of(content)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"broken JSON ({error})") from None
     article = value if isinstance(value, dict) else {}

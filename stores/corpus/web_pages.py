@@ -1,7 +1,6 @@
 """Pages from the web and Wikipedia articles (through its API), each kept once fetched."""
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from stores.answers import within
 from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stores.errors import said
-from stores.files import write_json
+from stores.files import json_of, write_json
 from stores.home import cache
 from stores.loopback import on_loopback
 
@@ -39,7 +38,7 @@ def read_web(
     get = fetch or _fetch
     cached = _cache_file(name)
     if cached.exists() and not fresh:
-        page = json.loads(cached.read_text("utf-8"))
+        page = json_of(cached.read_text("utf-8"))
         return Document(name, name, page["title"], page["text"], page["url"])
     try:
         read = _wikipedia if name.lower().startswith("wikipedia:") else _page
@@ -77,7 +76,7 @@ def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
     }  # fmt: skip
     _, raw = get(_api(), query)
     try:
-        pages: list[dict[str, Any]] = json.loads(raw)["query"]["pages"]
+        pages: list[dict[str, Any]] = json_of(raw)["query"]["pages"]
     except (ValueError, KeyError, TypeError):
         return Skipped(name, "Wikipedia's API gave no answer that can be read")
     page = pages[0] if pages else {}

@@ -182,7 +182,9 @@ def test_another_user_is_refused(server):
     assert ann.threads.get(thread)["thread_id"] == thread
 
 
-@pytest.mark.parametrize("who", [("eve", "horse"), ("ann", "battery"), ("", ""), ("local", "local")])
+@pytest.mark.parametrize(
+    "who", [("eve", "horse"), ("ann", "battery"), ("", ""), ("local", "local")]
+)
 def test_a_stranger_is_refused_everything(server, who):
     stranger = client(server, *who)
     for ask in (stranger.threads.create, stranger.assistants.search, stranger.threads.search):
