@@ -95,12 +95,11 @@ def test_llmlingua_compresses_results_with_any_weights_of_its_kind(
     )
     shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     shape |= {"vocab_size": len(vocabulary), "intermediate_size": 64}
-    network: Any
     if is_second:
-        network = hf.BertForTokenClassification(hf.BertConfig(num_labels=2, **shape))
+        hf.BertForTokenClassification(hf.BertConfig(num_labels=2, **shape)).save_pretrained(weights)
     else:
-        network = hf.LlamaForCausalLM(hf.LlamaConfig(pad_token_id=0, eos_token_id=3, **shape))
-    network.save_pretrained(weights)
+        causal = hf.LlamaConfig(pad_token_id=0, eos_token_id=3, **shape)
+        hf.LlamaForCausalLM(causal).save_pretrained(weights)
     result = "\n".join(f"Line {i} of it says that the gate is A{i}." for i in range(90))
     messages = [
         HumanMessage("Read."), AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
