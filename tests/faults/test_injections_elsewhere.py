@@ -162,7 +162,7 @@ def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
     assert len(blocks) == 20
     assert all(block.startswith("[") and "\n" not in block for block in blocks)
     embedder = Hashing().build(Resources())
-    bank = StateBank(tmp_path / "bank", embedder=embedder.name, create=True)
+    bank = StateBank(tmp_path / "bank", make_of(embedder), create=True)
     bank.bank.add(
         Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), {"text": embedder.embed([payload])})
         for i, payload in enumerate(chosen)
