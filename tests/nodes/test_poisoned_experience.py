@@ -122,3 +122,20 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     assert (
         why == "fallback:features left out: 10 planted records would prove it, 30 past tasks speak"
     )
+
+
+def test_the_default_follows_one_record_of_a_trusted_source(folder, resources):
+    """What the page on security says is not guaranteed; of a stranger the same record is not heard."""
+    request = item(resources)
+    state = online_state(request)
+    bank, vector = (
+        StateBank(folder, make_of(resources.embedder)),
+        resources.embedder.embed([state])[0],
+    )
+    before = Experience(bank=folder).build(resources)(request).text
+    for trust, is_heard in ((0.2, False), (1.0, True)):
+        data = {"experience": "Sit.", "move": "sit still", "state": state, "trust": trust}
+        bank.bank.add([Entry(Row(f"one {trust}", "t", 10.0, data), {"text": vector})])
+        text = Experience(bank=folder).build(resources)(request).text
+        assert ("Suggested next: sit still" in text) == is_heard
+        assert (text == before) != is_heard
