@@ -339,7 +339,7 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
     with told():
         settings = {"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0}
         pool = open_pool(url, 1, settings)
-        saver = PostgresCheckpoints(pool, serde=strict_serde())  # type: ignore[arg-type]
+        saver = PostgresCheckpoints(pool, serde=strict_serde())
         # The pool hands each call a connection of its own.
         saver.lock = nullcontext()  # type: ignore[assignment]
         saver.setup()
