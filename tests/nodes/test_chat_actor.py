@@ -163,7 +163,9 @@ def test_a_group_is_asked_by_its_name():
     assert parse('{"color": "Red"}', offer.actions, offer) == "click[red]"
 
 
-@pytest.mark.parametrize("action", ["press A", "press a", "go [x](y)", "[", "[]", "say  it", "say it"])
+@pytest.mark.parametrize(
+    "action", ["press A", "press a", "go [x](y)", "[", "[]", "say  it", "say it"]
+)
 def test_actions_that_differ_in_case_or_space_alone_are_told_apart(action):
     legal = ("press A", "press a", "go [x](y)", "[", "[]", "say  it", "say it")
     assert parse(json.dumps({"action": action}), legal) == action
