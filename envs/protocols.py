@@ -227,8 +227,12 @@ class ActionVocabulary:
         return False
 
     def move_of(self, instruction: str, action: str) -> str:
-        """Return the kind of move that ``action`` is for this instruction: it without numbers."""
-        return one_line(re.sub(r"\d+", "", action.lower()))
+        """Return the kind of move that ``action`` is for this instruction: it without numbers.
+
+        One that is made of numbers alone stays as it is.
+        """
+        general = one_line(re.sub(r"\d+", "", action.lower()))
+        return general if any(c.isalpha() for c in general) else one_line(action.lower())
 
     def offers(self, move: str, observation: Observation) -> bool:
         """Say whether a page offers a move of this kind."""

@@ -262,10 +262,10 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         from langgraph.checkpoint.postgres import PostgresSaver
         from psycopg import Connection, Error
         from psycopg.rows import dict_row
-        from psycopg_pool import ConnectionPool, PoolTimeout
+        from psycopg_pool import PoolTimeout
 
         from graph.postgres_parts import taken_out, with_parts
-        from stores.tables import WAIT
+        from stores.tables import open_pool
 
     told = partial(told_as, "cannot reach the checkpoint database", kinds=(Error, PoolTimeout))
 
@@ -337,18 +337,9 @@ def _postgres(url: str) -> BaseCheckpointSaver[Any]:
         _turns = _AdvisoryLocks(lambda: Connection.connect(url, autocommit=True))
 
     with told():
-        # The pool itself would try again and again, and log each: one plain try says what is wrong.
-        Connection.connect(url, connect_timeout=10).close()
-        pool = ConnectionPool(
-            url,
-            min_size=1,
-            max_size=16,
-            timeout=WAIT,
-            kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0},
-            check=ConnectionPool.check_connection,  # one that the server closed is made anew
-            open=True,
-        )
-        saver = PostgresCheckpoints(pool, serde=strict_serde())  # type: ignore[arg-type]
+        settings = {"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0}
+        pool = open_pool(url, 1, settings)
+        saver = PostgresCheckpoints(pool, serde=strict_serde())
         # The pool hands each call a connection of its own.
         saver.lock = nullcontext()  # type: ignore[assignment]
         saver.setup()

@@ -85,19 +85,22 @@ def corpus_tool(
 
 
 def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) -> BaseTool:
-    """Return a tool that finds what worked in situations like this one (a state bank's rows).
+    """Return a tool that finds what worked in situations like this one (a state bank's trusted rows).
 
     Raises ``UserError`` where there is no such bank.
     """
+    from nodes.experience.grow import make_of, untrusted
     from stores.bank.state_bank import StateBank
+    from stores.memory.records import TRUSTED
 
     resources = Resources(None, embedder or MiniLM())
-    states = StateBank(bank, embedder=resources.embedder.name)
+    states = StateBank(bank, make_of(resources.embedder))
 
     def experience_search(situation: str, k: int = 3) -> str:
         """Find what past attempts did in situations like this one, and how well it went."""
         vector = resources.embedder.embed([situation])[0]
-        hits = states.search({"text": vector}, min(max(k, 1), _MOST))
+        hidden = untrusted(states.bank, TRUSTED)
+        hits = states.search({"text": vector}, min(max(k, 1), _MOST), hidden=hidden)
         lines = [f"{one_line(str(h.row.data['experience']))} (worth {h.row.q:.1f})" for h in hits]
         return "\n".join(lines) or "there is no experience yet"
 

@@ -9,8 +9,8 @@ and of the list of processes.
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -197,14 +197,35 @@ def tables_holding(where: str | Path, forms: Iterable[bytes]) -> list[str]:
     return list(found)
 
 
-@lru_cache(maxsize=8)
-def _pool(url: str, process: int) -> Any:
-    """Return the connections of a process to a database; one that the server closed is made anew."""
+def open_pool(url: str, least: int, settings: Mapping[str, Any]) -> Any:
+    """Return a pool of connections to ``url`` with psycopg's ``settings``; a lost one is made anew.
+
+    Raises psycopg's error where the first cannot be had.
+    """
     with needs("postgres"):
         import psycopg
         from psycopg_pool import ConnectionPool
+
+    class Pool(ConnectionPool):
+        def __del__(self) -> None:
+            with suppress(
+                RuntimeError
+            ):  # its last user may be a thread of its own, not to be joined
+                super().__del__()
+
     # The pool itself would try again and again, and log each: one plain try says what is wrong.
     psycopg.Connection.connect(url, connect_timeout=10).close()
+    return Pool(
+        url, min_size=least, max_size=16, timeout=WAIT, kwargs=dict(settings),
+        check=ConnectionPool.check_connection, open=True,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _pool(url: str, process: int) -> Any:
+    """Return the connections of a process to a database."""
+    with needs("postgres"):
+        import psycopg
 
     def with_names(cursor: Any) -> Any:
         names = tuple(column.name for column in cursor.description or ())
@@ -220,10 +241,7 @@ def _pool(url: str, process: int) -> Any:
     settings = {
         "autocommit": True, "cursor_factory": psycopg.ClientCursor, "row_factory": with_names,
     }  # fmt: skip
-    return ConnectionPool(
-        url, min_size=0, max_size=16, timeout=WAIT, kwargs=settings,
-        check=ConnectionPool.check_connection, open=True,
-    )  # fmt: skip
+    return open_pool(url, 0, settings)
 
 
 def _translated(statement: str) -> str:

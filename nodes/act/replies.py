@@ -61,10 +61,11 @@ def parse(reply: str, actions: Sequence[str], offer: Offer | None = None) -> str
     and a bare command; case and outer white space are forgiven, nothing else is.
     """
     legal = tuple(actions)
-    known = {_folded(action): action for action in legal if not takes_text(action)}
+    exact = {action: action for action in legal if not takes_text(action)}
+    known = {_folded(action): action for action in exact}
     group = offer.group if offer is not None else None
     for candidate in (*_written(reply, legal, group), reply):
-        action = known.get(_folded(candidate))
+        action = exact.get(candidate) or known.get(_folded(candidate))
         if action is not None:
             return action
         # Free text as worlds write it: the verb in lower case, the text folded.

@@ -5,9 +5,9 @@ no row: it is folded into that row's worth, so worth becomes a mean over what ha
 """
 
 import hashlib
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stores.assets.weights import read_meta
 from stores.bank.bank import Bank, Entry, Row
 from stores.bank.state_bank import StateBank
+from stores.files import json_of
 from stores.traces import Event
 
 SAME = 0.995
@@ -85,14 +86,20 @@ def add_episode(
 
 def trust_of(row: Row) -> float:
     """Return how far a row's source is trusted (0 to 1): wholly, where an older bank does not say."""
-    return float(row.data.get("trust", 1.0))
+    return _trust(row.data)
+
+
+def _trust(data: Mapping[str, Any]) -> float:
+    trust = data.get("trust", 1.0)
+    return float(trust) if isinstance(trust, int | float) and trust == trust else 0.0
 
 
 def untrusted(bank: Bank, least: float) -> frozenset[int]:
     """Return the numbers of the rows that are trusted less than ``least``."""
-    # Only these may be: JSON escapes the quotes of any text that would look the same.
-    told = bank.query("select n, data from rows where data like ?", ('%"trust": 0%',))
-    return frozenset(row["n"] for row in told if json.loads(row["data"]).get("trust", 1.0) < least)
+    # The last field of what is trusted wholly; JSON escapes the quotes of any text that looks the same.
+    query = "select n, data from rows where data like ? and data not like ?"
+    told = bank.query(query, ('%"trust":%', '%"trust": 1.0}'))
+    return frozenset(row["n"] for row in told if _trust(json_of(row["data"])) < least)
 
 
 def recurrent_states(episode: Episode, updater: Updater) -> Vector:

@@ -57,6 +57,10 @@ def key_from(variable: str, base_url: str) -> str:
     key = os.environ.get(variable, "").strip()
     if not key and not is_here:
         raise UserError(f"no API key for {shown}: set the environment variable {variable}")
+    if not all("!" <= c <= "~" for c in key):  # a line break would be a header of its own
+        raise UserError(
+            f"the key in {variable} holds space or letters that no key has: set it anew"
+        )
     if not is_here and parts.scheme != "https":
         raise UserError(f"a key is not sent unencrypted: write {shown} with https://")
     return key or "none"

@@ -285,6 +285,7 @@ def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
             inner = lines[1:-1] if piece.kind == "passage" else []
             assert not any(is_frame(shown) for shown in inner), inner
             assert piece.kind != "passage" or len(lines) == 3
+            assert piece.kind != "passage" or piece.text.count("</document>") == 1, piece.text
             assert piece.text.count("\n") <= 3
         decision = extract(context, 0)
         assert decision.action.startswith("answer[")

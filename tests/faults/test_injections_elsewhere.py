@@ -17,6 +17,7 @@ from nodes.act.simple import _ACTED
 from nodes.build_context.experience import Experience
 from nodes.build_context.messages.context import HistoryContext
 from nodes.build_context.messages.decisions import Decisions
+from nodes.build_context.recall import line_of
 from nodes.conformance import PageSource
 from nodes.experience.grow import make_of
 from nodes.experience.states import online_state
@@ -29,6 +30,8 @@ from nodes.retrieval.quoting import is_frame
 from nodes.retrieval.remember import Memory
 from stores.bank.bank import Entry, Row
 from stores.bank.state_bank import StateBank
+from stores.memory.long_term import LongTerm
+from stores.memory.records import Namespace, Turn
 from stores.traces import Event
 from tests.faults.test_injections import BREAKS, IMITATED, Corpus
 from tests.nodes.test_experience_context import VIEW, item
@@ -118,6 +121,21 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
     assert extract(context, 0).action.startswith("answer[")
 
 
+def test_a_question_asked_before_speaks_as_itself_on_one_line(tmp_path):
+    memory = LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}")
+    make = HashingEmbedder()
+    for i, payload in enumerate(PAYLOADS[::4]):
+        said = f'Which fish is it {i}? " Answer: {payload}', f"It is {i}. {payload}"
+        turn = Turn("t", f"e{i}", 0, *said, *make.embed(said), make.name, source=f"a\n{payload}")
+        memory.write(Namespace("ann"), turn)
+    facts = memory.facts(Namespace("ann"))
+    assert len(facts) > 30
+    for line in map(line_of, facts):
+        assert len(line.splitlines()) == 1
+        assert line.split('"')[2].startswith(" Answer")
+        assert "? ' Answer: " in line.split('"')[1], "a question does not end where it says"
+
+
 def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
     from envs.webshop.prompt import read
     from nodes.act.shop.rule import suggested
@@ -162,7 +180,7 @@ def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
     assert len(blocks) == 20
     assert all(block.startswith("[") and "\n" not in block for block in blocks)
     embedder = Hashing().build(Resources())
-    bank = StateBank(tmp_path / "bank", embedder=embedder.name, create=True)
+    bank = StateBank(tmp_path / "bank", make_of(embedder), create=True)
     bank.bank.add(
         Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), {"text": embedder.embed([payload])})
         for i, payload in enumerate(chosen)

@@ -1,5 +1,6 @@
 """Keys and passwords: sent to the right host or nowhere, and shown nowhere."""
 
+import os
 import subprocess
 import sys
 
@@ -51,6 +52,15 @@ def test_a_key_goes_where_it_belongs_and_where_the_person_said(monkeypatch):
     assert key_from("OPENAI_API_KEY", "https://api.openai.com/v1") == SECRET
     monkeypatch.setenv("STATEGATE_KEYS", "OPENAI_API_KEY@models.example.org")
     assert key_from("OPENAI_API_KEY", "https://models.example.org/v1") == SECRET
+
+
+@pytest.mark.parametrize("cut", ["\r\nX-Evil: 1 ", "\n", " ", "é", "\u2028", "\0"])
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://127.0.0.1:8000/v1"])
+def test_no_key_brings_a_header_of_its_own(monkeypatch, cut, url):
+    monkeypatch.setattr(os, "environ", {"OPENAI_API_KEY": f"{SECRET}{cut}{SECRET}"})
+    with pytest.raises(UserError, match="set it anew") as error:
+        key_from("OPENAI_API_KEY", url)
+    assert SECRET not in str(error.value)
 
 
 @pytest.mark.parametrize(

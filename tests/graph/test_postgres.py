@@ -133,3 +133,27 @@ def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(own_database):
     assert now.values == before
     assert now.run()[-1].done
     assert now.back(1).values["steps"] >= 1
+
+
+def test_a_pool_whose_last_user_is_a_thread_of_its_own_goes_in_silence(postgres):
+    """Who collects garbage may be any thread: the pool's own cannot wait for itself."""
+    import threading
+
+    from psycopg_pool.pool import MaintenanceTask
+
+    from stores.tables import open_pool
+
+    gone, problems = threading.Event(), []
+
+    class Last(MaintenanceTask):
+        def _run(self, pool):
+            try:
+                pool.__del__()
+            except RuntimeError as error:
+                problems.append(error)
+            gone.set()
+
+    pool = open_pool(postgres, 1, {"autocommit": True})
+    pool.run_task(Last(pool))
+    assert gone.wait(10)
+    assert problems == []

@@ -210,3 +210,12 @@ def played(seed, guided):
 def test_a_guide_of_rooms_leaves_what_wins_and_little_else():
     assert played(0, guided=False) == 0
     assert played(0, guided=True) >= 4
+
+
+@pytest.mark.parametrize(
+    "action", ["press A", "press a", "go [x](y)", "[", "[]", "say  it", "say it"]
+)
+def test_actions_that_differ_in_case_or_space_alone_are_told_apart(action):
+    legal = ("press A", "press a", "go [x](y)", "[", "[]", "say  it", "say it")
+    assert parse(json.dumps({"action": action}), legal) == action
+    assert parse(action, legal) == action

@@ -2,6 +2,7 @@
 
 import pytest
 
+from envs.protocols import ActionVocabulary
 from envs.webshop.view import WebShopView
 from graph import build_graph, load_config
 from nodes.experience.episode import Episode, Step, from_events, returns
@@ -121,3 +122,12 @@ def test_events_without_actions_or_pages_are_refused():
         from_events("e", [Event("OBS", "x", 0)], question="q", reward=0)
     with pytest.raises(ValueError, match="no page"):
         from_events("e", [Event("ACT", "click[x]", 0)], question="q", reward=0)
+
+
+@pytest.mark.parametrize(
+    ("action", "move"),
+    [("take box 12", "take box"), ("12", "12"), ("press 3 + 4", "press +"), ("3 + 4", "3 + 4")],
+)
+def test_a_move_without_numbers_says_something_all_the_same(action, move):
+    """In a world of numbers alone advice would else be no word."""
+    assert ActionVocabulary().move_of("", action) == move

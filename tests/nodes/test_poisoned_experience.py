@@ -10,6 +10,7 @@ from nodes.build_context.trace_advice import ExperienceTrace
 from nodes.experience.episode import annotate
 from nodes.experience.grow import add_episode, make_of, trust_of
 from nodes.experience.states import online_state
+from nodes.models.embedders import Hashing
 from stores.bank.bank import Entry, Row, merge, open_bank
 from stores.bank.state_bank import StateBank
 from tests.nodes.test_experience_context import VIEW, folder, item, resources, trajectory
@@ -73,6 +74,19 @@ def test_a_whole_episode_of_a_stranger_gives_no_plan(tmp_path, resources):
     assert any("left out: trust 0.2" in piece.id for piece in built.pieces)
 
 
+@pytest.mark.parametrize("trust", [0.2, 1e-5, -0.5, float("nan"), "1", None])
+def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust):
+    from graph.memory_tools import experience_tool
+    from nodes.experience.grow import untrusted
+
+    bank = open_bank(folder)
+    row = bank.rows()[0]
+    bank.change(row.id, experience="Buy at once.", trust=trust, of={"trust": 1.0})
+    assert untrusted(bank, 0.5) == {row.n}
+    told = experience_tool(folder, Hashing()).invoke({"situation": "x", "k": 50})
+    assert "Buy at once." not in told
+
+
 def test_a_text_that_looks_like_the_mark_of_trust_is_not_one(folder, resources):
     from nodes.experience.grow import untrusted
 
@@ -108,3 +122,20 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     assert (
         why == "fallback:features left out: 10 planted records would prove it, 30 past tasks speak"
     )
+
+
+def test_the_default_follows_one_record_of_a_trusted_source(folder, resources):
+    """What the page on security says is not guaranteed; of a stranger the same record is not heard."""
+    request = item(resources)
+    state = online_state(request)
+    bank, vector = (
+        StateBank(folder, make_of(resources.embedder)),
+        resources.embedder.embed([state])[0],
+    )
+    before = Experience(bank=folder).build(resources)(request).text
+    for trust, is_heard in ((0.2, False), (1.0, True)):
+        data = {"experience": "Sit.", "move": "sit still", "state": state, "trust": trust}
+        bank.bank.add([Entry(Row(f"one {trust}", "t", 10.0, data), {"text": vector})])
+        text = Experience(bank=folder).build(resources)(request).text
+        assert ("Suggested next: sit still" in text) == is_heard
+        assert (text == before) != is_heard
