@@ -12,6 +12,7 @@ from nodes.act.replies import question_in, unanswered
 from nodes.act.support import (
     NOTED,
     NOTHING_FOUND,
+    WROTE,
     Quotable,
     about_in,
     asks_for_fact,
@@ -41,6 +42,7 @@ nor memory hold the answer, say: I do not know."""
 QUOTED, ASKED = 0.5, 0.15
 #: A further sentence is quoted if it scores at least this part of what the best one does.
 _BESIDE = 0.5
+_WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
     r"^\W*(?:i (?:do not|don't) know|(?:the )?(?:documents?|context|passages?|memory) (?:does|do) not "
@@ -109,15 +111,20 @@ class Answer(_Answering):
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
                 return decided(failed.action, failed.fallback)
+
+            def withdrawn(doubt: str) -> Decision:
+                written = " ".join(text.split())[:_WRITTEN]
+                return decided(
+                    answer(NOTHING_FOUND), None, f"nothing found: {doubt}{WROTE}{written}"
+                )
+
             if _UNKNOWN.match(text):
-                said = f"nothing found; the model said: {text[:120]}"
-                return decided(answer(NOTHING_FOUND), None, said)
+                return withdrawn("the model does not know")
             if not quotable:
                 return decided(answer(text))
             backed = backing(question, text, quotable, resources.embedder)
             if backed.doubt and self.threshold > 0 and is_asking(question):
-                said = f"nothing found; the model said ({backed.doubt}): {text[:120]}"
-                return decided(answer(NOTHING_FOUND), None, said)
+                return withdrawn(backed.doubt)
             return decided(answer(text), None, backed.cited)
 
         return TalkingActor(resources, plan)

@@ -24,6 +24,8 @@ from stores.memory.stated import stated
 
 #: What an actor says where nothing that it may quote is near enough to the question.
 NOTHING_FOUND = "Nothing found."
+#: In a decision's reason, before what a model wrote that is not its answer; what was doubted stands before.
+WROTE = "; the model wrote: "
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _BULLET = re.compile(r"^[-*+•] +")
@@ -48,6 +50,8 @@ _FACT = re.compile(
 _TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)
 #: Cosine and half the share of words that a model's sentence has with what it was taken from.
 _BACKED = 0.75
+#: Kinds of things asked for that are no nouns.
+_NOUNS = {"when": "time", "who": "person", "where": "place", "why": "reason", "count": "number"}
 #: Parts of a prompt that may hold an answer.
 _READ = ("passage", "fact", "history")
 NOTED = "Noted."
@@ -176,7 +180,8 @@ def backing(question: str, text: str, quotable: Sequence[Quotable], embedder: Em
     doubt = "" if 2 * backed >= len(said) else "most of it has no source"
     named = text if text.split()[0].lower() in FUNCTION_WORDS else f"said {text}"  # "Jo does."
     if asks_for_fact(question) and not holds(question, named):
-        doubt = doubt or f"it names no {kind_asked(question)[0]}"
+        kind = kind_asked(question)[0]
+        doubt = doubt or f"it names no {_NOUNS.get(kind, kind)}"
     return Backing(f"sentences from {'; '.join(cited)}", doubt)
 
 
