@@ -14,12 +14,10 @@ from nodes.act.support import (
     NOTHING_FOUND,
     WROTE,
     Quotable,
-    about_in,
     asks_for_fact,
     backing,
     is_asking,
     is_told,
-    quotables,
     support,
 )
 from nodes.act.talking import TalkingActor
@@ -40,6 +38,7 @@ nor memory hold the answer, say: I do not know."""
 #: Chances below which nothing is answered: of a quotation (the chance is calibrated, so one half), and
 #: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
+WORDS = 0.5  # weight of shared words beside the cosine
 #: A further sentence is quoted if it scores at least this part of what the best one does.
 _BESIDE = 0.5
 _WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
@@ -85,12 +84,10 @@ class Answer(_Answering):
                 return unanswered(resources, context, "the context holds no question")
             if is_told(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
-            quotable = quotables(context)
-            is_checked = self.threshold > 0 and asks_for_fact(question)
-            if is_checked and not quotable:
-                return Decision(answer(NOTHING_FOUND), reason="there is nothing to answer from")
-            if is_checked:
-                found = support(question, about_in(context), quotable, resources.embedder)
+            found = support(context, question, resources.embedder, WORDS)
+            if self.threshold > 0 and asks_for_fact(question):
+                if found is None:
+                    return Decision(answer(NOTHING_FOUND), reason="there is nothing to answer from")
                 if found.chance < self.threshold:
                     reason = f"nothing found; chance {found.chance:.2f} that what was read answers"
                     return Decision(answer(NOTHING_FOUND), reason=reason)
@@ -120,9 +117,9 @@ class Answer(_Answering):
 
             if _UNKNOWN.match(text):
                 return withdrawn("the model does not know")
-            if not quotable:
+            if found is None:
                 return decided(answer(text))
-            backed = backing(question, text, quotable, resources.embedder)
+            backed = backing(question, text, found.quotable, resources.embedder)
             if backed.doubt and self.threshold > 0 and is_asking(question):
                 return withdrawn(backed.doubt)
             return decided(answer(text), None, backed.cited)
@@ -141,7 +138,7 @@ class Extract(_Answering):
     hint: ClassVar[str] = "no model: quotes the sentences that fit the question best"
     kind: Literal["extract"] = "extract"
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
-    words: float = Field(default=0.5, ge=0, description="weight of shared words beside cosine")
+    words: float = Field(default=WORDS, ge=0, description="weight of shared words beside cosine")
     threshold: float = Field(
         default=QUOTED,
         ge=0,
@@ -158,12 +155,12 @@ class Extract(_Answering):
                 return unanswered(resources, context, "the context holds no question")
             if is_told(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
-            quotable = quotables(context)
-            if not quotable:
+            found = support(context, question, resources.embedder, self.words)
+            if found is None:
                 return Decision(answer(NOTHING_FOUND), reason="the context holds nothing to quote")
-            found = support(question, about_in(context), quotable, resources.embedder, self.words)
+            quotable = found.quotable
             chance = f"chance {found.chance:.2f} that it answers"
-            if found.chance < self.threshold:
+            if found.chance < self.threshold and not found.is_spoken:
                 near = quotable[found.best]
                 reason = f"nothing found; {chance}; nearest, in {near.source}: {near.text[:200]}"
                 return Decision(answer(NOTHING_FOUND), reason=reason)
@@ -176,7 +173,7 @@ class Extract(_Answering):
             said = best[: self.sentences]
             sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(said, 1))
             reason = f"sentences from {sources}; {chance}"
-            quoted = [one.text if one.text[-1] in ".!?" else f"{one.text}." for one in said[:-1]]
+            quoted = [one.text if one.text[-1] in '.!?"' else f"{one.text}." for one in said[:-1]]
             return Decision(answer(" ".join([*quoted, said[-1].text])), reason=reason)
 
         return act

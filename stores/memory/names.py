@@ -178,9 +178,9 @@ def _end_of_name(words: Sequence[str], start: int) -> int:
             end += 2
         elif word == "for" and (shared := _end_of_purpose(words, end)):
             end = shared
-        elif word in ("and", ",") and (shared := _end_of_fields(words, start, end)):
-            return shared
-        elif word == "and" and (shared := _end_of_pair(words, start, end)):
+        elif word in ("and", ",") and (
+            shared := _end_of_fields(words, start, end) or _end_of_pair(words, start, end)
+        ):
             return shared
         else:
             break
@@ -238,7 +238,7 @@ def _end_of_pair(words: Sequence[str], start: int, end: int) -> int:
     """
     first = start + (words[start] == "The")
     has_article = first > start or (start > 0 and words[start - 1].lower() == "the")
-    if not has_article or end != first + 1 or words[first].lower() in _INSTITUTIONS:
+    if words[end] != "and" or not has_article or end != first + 1 or words[first].lower() in _INSTITUTIONS:
         return 0
     last = end + 1
     while last < len(words) and _is_capital(words[last]):
