@@ -20,7 +20,7 @@ from nodes.act.asked import holds, kind_asked
 from nodes.protocols import BuiltContext, Embedder, Vector
 from nodes.retrieval.quoting import ITEM, unquoted_blocks
 from stores.corpus.lexical import words
-from stores.memory.names import FUNCTION_WORDS
+from stores.memory.names import FUNCTION_WORDS, sentences
 from stores.memory.stated import stated
 
 #: What an actor says where nothing that it may quote is near enough to the question.
@@ -28,7 +28,6 @@ NOTHING_FOUND = "Nothing found."
 #: In a decision's reason, between why a model's reply is taken back and what it wrote.
 WROTE = "; the model wrote: "
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _BULLET = re.compile(r"^[-*+•] +")
 _MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
 #: A remembered line as prompts show it: the day, and what was said or answered.
@@ -139,7 +138,7 @@ def quotables(context: BuiltContext) -> list[Quotable]:
                 or "the user asked" in body
             ):
                 continue
-        for part in _SENTENCE.split(body):
+        for part in sentences(body):
             text = _MARK.sub("", part.strip()).strip()
             is_ours = piece.kind == "history" and text in (NOTED, NOTHING_FOUND)
             if len(text.split()) > 2 and not text.endswith("?") and not is_ours:
@@ -180,7 +179,7 @@ def spoken(context: BuiltContext, question: str) -> list[Quotable]:
             below = answer if is_of_asking else ""
             quotable.append(Quotable(f'You asked{about}: "{bare}"', "", source, below))
         if not is_of_asking:
-            parts = (part for part in _SENTENCE.split(answer) if len(part.split()) > 2)
+            parts = (part for part in sentences(answer) if len(part.split()) > 2)
             quotable += [Quotable(part, "", source) for part in parts]
     return list({one.text: one for one in quotable}.values())
 
@@ -203,7 +202,7 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
                 columns = cells
         else:
             columns = []
-            for part in _SENTENCE.split(_BULLET.sub("", block)):
+            for part in sentences(_BULLET.sub("", block)):
                 if len(part.split()) > (1 if ITEM.match(block) else 2):
                     yield part, heading
 
@@ -227,7 +226,7 @@ def backing(question: str, text: str, quotable: Sequence[Quotable], embedder: Em
     An answer is doubtful if most of its sentences have no source, or if nothing in it is of the kind
     that ``question`` asks for ("How long …" without any time): it is of the subject, and no answer.
     """
-    said = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+    said = [part for line in text.splitlines() for part in sentences(line)]
     near = embedder.embed(said) @ embedder.embed([one.whole for one in quotable]).T
     cited = []
     backed = 0

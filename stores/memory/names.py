@@ -374,14 +374,22 @@ def _read_surroundings(
         votes["person"] += 3
 
 
-_ABBREVIATION = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Rev|Sir|No|vs?|e\.g|i\.e)\.\s*$")
+_ABBREVIATION = re.compile(
+    r"\b(?:[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Rev|Sir|Jr|Sr|Gen|Col|Lt|Capt|Mt|No|Fig|vs?|ca|approx|e\.g|i\.e|"
+    r"Fa|Hr|Fr|Nr|Str|Abs|bzw|inkl|evtl|ggf)\.\s*$"
+)
+_MONTHS = r"(?:Jan|Feb|M[aä]r|Apr|Ma[iy]|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])"
+_END = re.compile(
+    rf"(?:[!?]|(?<!\d)\.|\.(?!\s+{_MONTHS}))[\"”’')]*\s+(?=[\"“‘'(]?[^\W_a-zäöüß])"
+    r"|\n\s*\n|(?<=[.!?])\n"
+)
 
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of ``text``; a title, an initial or a wrapped line ends none."""
     ends = (
         match.end()
-        for match in re.finditer(r"[.!?][\"”’')]*\s+(?=[\"“‘'(]?[A-Z\d])|\n\s*\n|(?<=[.!?])\n", text)
+        for match in _END.finditer(text)
         if not _ABBREVIATION.search(text, max(0, match.end() - 12), match.end())
     )  # fmt: skip
     parts, start = [], 0

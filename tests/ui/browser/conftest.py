@@ -203,6 +203,8 @@ class FakeModel:
                 self.send_header("connection", "close")
                 self.end_headers()
                 for part in re.findall(r"\S+\s*", text):
+                    if part.strip() == fake.halts_at:
+                        fake.goes_on.wait(120)
                     delta = {"index": 0, "delta": {"role": "assistant", "content": part}}
                     made = {
                         "id": "x",
@@ -213,14 +215,15 @@ class FakeModel:
                     row = json.dumps({**made, "choices": [{**delta, "finish_reason": None}]})
                     self.wfile.write(f"data: {row}\n\n".encode())
                     self.wfile.flush()
-                    time.sleep(fake.pace)
                 self.wfile.write(b"data: [DONE]\n\n")
 
             def log_message(self, *words):
                 pass
 
         self.requests = []
-        self.delay = self.pace = 0.0
+        self.delay = 0.0
+        #: The word of a stream before which it waits until a test has seen what it wants to see.
+        self.halts_at, self.goes_on = "", threading.Event()
         self.answer = lambda body: json.dumps({"thought": "", "action": "search[speaker]",
                                                "search": "speaker"})  # fmt: skip
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

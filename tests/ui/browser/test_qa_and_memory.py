@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.ui.browser.steps import apply, button, choose, fill, radio, tab
 
@@ -88,17 +89,38 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     assert page.locator(".sg-fact-card").count() == 1
 
 
-def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, fake_model):
-    page = talk
-    tab(page, "Settings")
-    page.locator("#sg-slot-llm").wait_for()
-    choose(page, "#sg-slot-llm", "openai")
-    fill(page, "#sg-field-llm-base_url", fake_model.url)
-    apply(page)
-    tab(page, "QA")
-    radio(page, "#sg-qa-actor", "answer")
-    page.wait_for_timeout(500)
-    fake_model.pace = 0.6
+@pytest.fixture
+def model(talk, fake_model):
+    """The fake model, which answers in this tab."""
+    tab(talk, "Settings")
+    talk.locator("#sg-slot-llm").wait_for()
+    choose(talk, "#sg-slot-llm", "openai")
+    fill(talk, "#sg-field-llm-base_url", fake_model.url)
+    apply(talk)
+    tab(talk, "QA")
+    radio(talk, "#sg-qa-actor", "answer")
+    talk.wait_for_timeout(500)
+    return fake_model
+
+
+def test_what_a_model_made_up_is_struck_through_and_stays(talk, model):
+    model.answer = lambda body: "Brinicles cost 312 <b>purple</b> tractors."
+    ask(talk, "Why does a brinicle grow?")
+    taken_back = talk.locator("#sg-chat del")
+    expect(taken_back).to_have_text("Brinicles cost 312 <b>purple</b> tractors.")
+    expect(talk.locator("#sg-chat")).to_contain_text("Nothing found.")
+    expect(talk.locator("#sg-chat")).to_contain_text("most of it has no source")
+    model.answer = lambda body: "Sea water freezes and squeezes out its salt as brine."
+    ask(talk, "Why does a brinicle grow downward?")
+    expect(taken_back).to_have_count(1)
+    talk.reload()
+    tab(talk, "QA")
+    expect(taken_back).to_have_count(1, timeout=60_000)
+
+
+def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, model):
+    page, fake_model = talk, model
+    fake_model.halts_at = "which"
     fake_model.answer = lambda body: (
         "Sea water freezes and squeezes out its salt as <b>brine</b> ![x](http://far.away/x.png), "
         "which leaks out through cracks and sinks."
@@ -107,10 +129,10 @@ def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, fake_mo
     button(page, "Ask").click()
     page.locator("#sg-chat", has_text=re.compile("Sea water freezes")).wait_for()
     assert "sinks" not in page.locator("#sg-chat").inner_text(), "shown before it is whole"
+    fake_model.goes_on.set()
     page.wait_for_function("!document.querySelector('#sg-ask').disabled")
     assert "<b>brine</b>" in page.locator("#sg-chat").inner_text(), "a document's HTML is text"
     assert "and sinks." in page.locator("#sg-chat").inner_text()
-    fake_model.pace = 0.0
     fake_model.stop()
     fill(page, "#sg-question", "And then?")
     button(page, "Ask").click()
