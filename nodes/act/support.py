@@ -40,7 +40,8 @@ _UNANSWERED = "(not answered)"
 _POINTING = re.compile(r" \(about: ([^()]*)\)$")
 #: What makes a question one about the talk itself: "Which lake did I ask you about last time?"
 _OF_TALK = re.compile(
-    r"\b(?:my (?:very )?(?:last|first|previous) question|(?:did|have|had) (?:I|we|you) (?:(?:just|already|ever) )?(?:ask(?:ed)?|want(?:ed)? to know|"
+    r"\b(?:my (?:very )?(?:last|first|previous) question|"
+    r"(?:did|have|had) (?:I|we|you) (?:(?:just|already|ever) )?(?:ask(?:ed)?|want(?:ed)? to know|"
     r"talk(?:ed)?|speak|spoken?|discuss(?:ed)?|mention(?:ed)?|say|said|tell|told)|"
     r"(?:I|we|you)(?: had| have|'ve)? (?:asked|talked|spoken?|discussed|mentioned|told|said))\b"
     r"(?: (?:me|you|to know))?(?: (?:about|of))?",
@@ -160,7 +161,9 @@ def spoken(context: BuiltContext, question: str) -> list[Quotable]:
     turns: list[tuple[str, str, str]] = []  # source, asked, answered
     for piece in context.pieces:
         if piece.kind == "fact" and (fact := _REMEMBERED.search(piece.text.strip())):
-            turns.append((f"memory of {fact[1]}", fact["asked"] or fact["said"], fact["answer"] or ""))
+            turns.append(
+                (f"memory of {fact[1]}", fact["asked"] or fact["said"], fact["answer"] or "")
+            )
         elif piece.kind == "history" and (line := _SAID.search(piece.text)):
             if line["who"] == "User":
                 turns.append(("this conversation", line["said"], ""))
@@ -261,7 +264,9 @@ class Support:
     is_spoken: bool = False
 
 
-def support(context: BuiltContext, question: str, embedder: Embedder, weight: float) -> Support | None:
+def support(
+    context: BuiltContext, question: str, embedder: Embedder, weight: float
+) -> Support | None:
     """Judge how likely what ``context`` quotes answers; None where it quotes nothing."""
     rest = of_talk(question)
     if rest and (said := spoken(context, question)):

@@ -238,7 +238,12 @@ def _end_of_pair(words: Sequence[str], start: int, end: int) -> int:
     """
     first = start + (words[start] == "The")
     has_article = first > start or (start > 0 and words[start - 1].lower() == "the")
-    if words[end] != "and" or not has_article or end != first + 1 or words[first].lower() in _INSTITUTIONS:
+    if (
+        words[end] != "and"
+        or not has_article
+        or end != first + 1
+        or words[first].lower() in _INSTITUTIONS
+    ):
         return 0
     last = end + 1
     while last < len(words) and _is_capital(words[last]):
@@ -376,7 +381,7 @@ def _read_surroundings(
 
 _ABBREVIATION = re.compile(
     r"\b(?:[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Rev|Sir|Jr|Sr|Gen|Col|Lt|Capt|Mt|No|Fig|vs?|ca|approx|e\.g|i\.e|"
-    r"Fa|Hr|Fr|Nr|Str|Abs|bzw|inkl|evtl|ggf)\.\s*$"
+    r"[Tt]el|Fa|Hr|Fr|Nr|Str|Abs|bzw|inkl|evtl|ggf)\.\s*$"
 )
 _MONTHS = r"(?:Jan|Feb|M[aä]r|Apr|Ma[iy]|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])"
 _END = re.compile(

@@ -226,9 +226,15 @@ class FakeModel:
         self.halts_at, self.goes_on = "", threading.Event()
         self.answer = lambda body: json.dumps({"thought": "", "action": "search[speaker]",
                                                "search": "speaker"})  # fmt: skip
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._handler, self._port = Handler, 0
+        self.start()
+
+    def start(self):
+        """Serve, after :meth:`stop` at the same address again."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), self._handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        self._port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self._port}/v1"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self):
