@@ -176,7 +176,7 @@ def spoken(context: BuiltContext, question: str) -> list[Quotable]:
         bare = _POINTING.sub("", asked)
         answer = _POINTING.sub("", "" if answer in (_UNANSWERED, NOTED, NOTHING_FOUND) else answer)
         if not is_asking(bare):
-            quotable.append(Quotable(bare, "", source))
+            quotable += [] if is_of_asking else [Quotable(bare, "", source)]
         else:
             about = f" of {pointing[1]}" if (pointing := _POINTING.search(asked)) else ""
             below = answer if is_of_asking else ""

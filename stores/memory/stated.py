@@ -244,7 +244,9 @@ def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, boo
     if place >= len(tokens) or not tokens[place][0].isalnum():
         return ("be" if was_be else None), place, denied, was_be
     word = tokens[place].lower()
-    is_participle = word.endswith("ing") or word.endswith("ed") or word in _IRREGULAR
+    is_participle = tokens[place].islower() and (
+        word.endswith("ing") or word.endswith("ed") or word in _IRREGULAR
+    )
     if was_be and not is_participle:
         return "be", place, denied, True
     return base_of(word), place + 1, denied, was_be

@@ -184,9 +184,9 @@ def test_a_question_about_the_talk_is_told_from_one_about_something(question, re
 
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     facts = [
-        'On 2026-05-01 the user asked: "When does the ferry to Langeoog leave?" Answer: It leaves at nine.',
-        'On 2026-05-02 the user asked: "How long does it take? (about: ferry, Langeoog)" Answer: An hour.',
-        'On 2026-05-03 the user asked: "I shall bring my dog Bo. (about: ferry)" Answer: Noted.',
+        'On 2026-05-01 the user asked: "When does the ferry to Langeoog leave?" Answer: At nine.',
+        'On 2026-05-02 the user asked: "How long is it? (about: crossing)" Answer: An hour long.',
+        'On 2026-05-03 the user asked: "I shall bring my dog Bo. (about: Langeoog)" Answer: Noted.',
     ]
     told = [("fact", f"{text}\n") for text in facts]
 
@@ -196,9 +196,7 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     assert reply("Which ferry did I ask you about?") == (
         'You asked: "When does the ferry to Langeoog leave?"'
     )
-    assert reply("What was my last question?") == (
-        'You asked of ferry, Langeoog: "How long does it take?"'
-    )
+    assert reply("What was my last question?") == ('You asked of crossing: "How long is it?"')
     assert reply("What did I ask first?") == 'You asked: "When does the ferry to Langeoog leave?"'
     assert reply("Which elephant did I ask about?") == NOTHING_FOUND
     assert reply("What did I tell you of Bo?") == "I shall bring my dog Bo."

@@ -196,12 +196,13 @@ def test_a_page_with_one_broken_letter_keeps_the_others(tmp_path):
 
 def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
     (tmp_path / "page.html").write_text(
-        "<h2>Ships</h2><p>The <b>Klara</b>\nis old.</p><table><tr><th>ship<th>crew</tr>"
-        "<tr><td>Klara<td>9</tr></table><ul><li>Dogs welcome</li><li>No prams</li></ul>"
+        "<h2>Ships</h2><p>The <b>Klara</b>\nis old.</p><table><tr><th>ship</th><th>crew</th></tr>"
+        "<tr><td>Klara</td><td>9</td></tr></table><ul><li>Dogs welcome</li><li>No prams</li></ul>"
     )
     text = read_file(tmp_path / "page.html", "page.html", "here").text
     assert [line for line in text.splitlines() if line] == [
-        "## Ships", "The Klara is old.", "| ship | crew |", "| Klara | 9 |", "- Dogs welcome", "- No prams",
+        "## Ships", "The Klara is old.", "| ship | crew |", "| Klara | 9 |", "- Dogs welcome",
+        "- No prams",
     ]  # fmt: skip
 
 

@@ -32,7 +32,8 @@ def words(facts):
         ("on 8 May, 2022", "2022-05-08"), ("May 8th", "2023-05-08"), ("since 2016", "2016"),
         ("a couple of days ago", "2023-05-23"), ("the day after tomorrow", "2023-05-27"),
         ("2023-05-07", "2023-05-07"), ("29.02.2024", "2024-02-29"), ("on 31.5.", "2023-05-31"),
-        ("2022/11/3", "2022-11-03"), ("5/20/2023", "2023-05-20"), ("next Tuesday", "2023-05-30"), ("in January", "2023-01"),
+        ("2022/11/3", "2022-11-03"), ("5/20/2023", "2023-05-20"),
+        ("next Tuesday", "2023-05-30"), ("in January", "2023-01"),
     ],
 )  # fmt: skip
 def test_times_are_resolved_against_the_day_they_were_said(text, day):
