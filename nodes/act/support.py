@@ -175,6 +175,8 @@ def spoken(context: BuiltContext, question: str) -> list[Quotable]:
     for source, asked, answer in turns:
         bare = _POINTING.sub("", asked)
         answer = _POINTING.sub("", "" if answer in (_UNANSWERED, NOTED, NOTHING_FOUND) else answer)
+        if of_talk(bare):
+            continue
         if not is_asking(bare):
             quotable += [] if is_of_asking else [Quotable(bare, "", source)]
         else:
