@@ -166,7 +166,9 @@ def spoken(record: StepRecord, state: State) -> dict[str, Any]:
     last = earlier[-1] if earlier else None
     if last is None or last.type != "human" or str(last.text).strip() != record.instruction:
         new.append(HumanMessage(record.instruction, id=f"{record.episode_id}:{record.step}:q"))
-    new.append(AIMessage(words, id=f"{record.episode_id}:{record.step}:a"))
+    why = {"reason": record.decision.reason} if record.decision.reason else {}
+    name = f"{record.episode_id}:{record.step}:a"
+    new.append(AIMessage(words, id=name, response_metadata=why))
     recent = newest([*earlier, *new], KEPT) or new[-1:]
     ids = {message.id for message in recent}
     gone = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]

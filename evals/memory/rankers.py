@@ -92,7 +92,8 @@ class Ranker(BaseModel):
         def ranking(question: Question) -> tuple[None, list[str], float | None]:
             scores = score(question.text)
             order = np.argsort(-scores, kind="stable")
-            return None, [conversation.sessions[i].id for i in order], float(scores.max())
+            best = float(scores.max()) if len(scores) else None
+            return None, [conversation.sessions[i].id for i in order], best
 
         return ranking
 

@@ -12,13 +12,12 @@ from nodes.act.replies import question_in, unanswered
 from nodes.act.support import (
     NOTED,
     NOTHING_FOUND,
+    WROTE,
     Quotable,
-    about_in,
     asks_for_fact,
     backing,
     is_asking,
     is_told,
-    quotables,
     support,
 )
 from nodes.act.talking import TalkingActor
@@ -39,8 +38,10 @@ nor memory hold the answer, say: I do not know."""
 #: Chances below which nothing is answered: of a quotation (the chance is calibrated, so one half), and
 #: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
+WORDS = 0.5  # weight of shared words beside the cosine
 #: A further sentence is quoted if it scores at least this part of what the best one does.
 _BESIDE = 0.5
+_WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
     r"^\W*(?:i (?:do not|don't) know|(?:the )?(?:documents?|context|passages?|memory) (?:does|do) not "
@@ -83,12 +84,10 @@ class Answer(_Answering):
                 return unanswered(resources, context, "the context holds no question")
             if is_told(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
-            quotable = quotables(context)
-            is_checked = self.threshold > 0 and asks_for_fact(question)
-            if is_checked and not quotable:
-                return Decision(answer(NOTHING_FOUND), reason="there is nothing to answer from")
-            if is_checked:
-                found = support(question, about_in(context), quotable, resources.embedder)
+            found = support(context, question, resources.embedder, WORDS)
+            if self.threshold > 0 and asks_for_fact(question):
+                if found is None:
+                    return Decision(answer(NOTHING_FOUND), reason="there is nothing to answer from")
                 if found.chance < self.threshold:
                     reason = f"nothing found; chance {found.chance:.2f} that what was read answers"
                     return Decision(answer(NOTHING_FOUND), reason=reason)
@@ -109,15 +108,20 @@ class Answer(_Answering):
             if not text:
                 failed = unanswered(resources, context, "an empty reply")
                 return decided(failed.action, failed.fallback)
+
+            def withdrawn(doubt: str) -> Decision:
+                written = " ".join(text.split())[:_WRITTEN]
+                return decided(
+                    answer(NOTHING_FOUND), None, f"nothing found: {doubt}{WROTE}{written}"
+                )
+
             if _UNKNOWN.match(text):
-                said = f"nothing found; the model said: {text[:120]}"
-                return decided(answer(NOTHING_FOUND), None, said)
-            if not quotable:
+                return withdrawn("the model does not know")
+            if found is None:
                 return decided(answer(text))
-            backed = backing(question, text, quotable, resources.embedder)
+            backed = backing(question, text, found.quotable, resources.embedder)
             if backed.doubt and self.threshold > 0 and is_asking(question):
-                said = f"nothing found; the model said ({backed.doubt}): {text[:120]}"
-                return decided(answer(NOTHING_FOUND), None, said)
+                return withdrawn(backed.doubt)
             return decided(answer(text), None, backed.cited)
 
         return TalkingActor(resources, plan)
@@ -134,7 +138,7 @@ class Extract(_Answering):
     hint: ClassVar[str] = "no model: quotes the sentences that fit the question best"
     kind: Literal["extract"] = "extract"
     sentences: int = Field(default=2, ge=1, description="how many sentences an answer has")
-    words: float = Field(default=0.5, ge=0, description="weight of shared words beside cosine")
+    words: float = Field(default=WORDS, ge=0, description="weight of shared words beside cosine")
     threshold: float = Field(
         default=QUOTED,
         ge=0,
@@ -151,12 +155,12 @@ class Extract(_Answering):
                 return unanswered(resources, context, "the context holds no question")
             if is_told(question):
                 return Decision(answer(NOTED), reason="nothing was asked")
-            quotable = quotables(context)
-            if not quotable:
+            found = support(context, question, resources.embedder, self.words)
+            if found is None:
                 return Decision(answer(NOTHING_FOUND), reason="the context holds nothing to quote")
-            found = support(question, about_in(context), quotable, resources.embedder, self.words)
+            quotable = found.quotable
             chance = f"chance {found.chance:.2f} that it answers"
-            if found.chance < self.threshold:
+            if found.chance < self.threshold and not found.is_spoken:
                 near = quotable[found.best]
                 reason = f"nothing found; {chance}; nearest, in {near.source}: {near.text[:200]}"
                 return Decision(answer(NOTHING_FOUND), reason=reason)
@@ -169,7 +173,7 @@ class Extract(_Answering):
             said = best[: self.sentences]
             sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(said, 1))
             reason = f"sentences from {sources}; {chance}"
-            quoted = [one.text if one.text[-1] in ".!?" else f"{one.text}." for one in said[:-1]]
+            quoted = [one.text if one.text[-1] in '.!?"' else f"{one.text}." for one in said[:-1]]
             return Decision(answer(" ".join([*quoted, said[-1].text])), reason=reason)
 
         return act

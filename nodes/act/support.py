@@ -9,9 +9,10 @@ is asked for. Its weights are fitted on development questions whose evidence was
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
+from operator import itemgetter
 
 import numpy as np
 
@@ -19,13 +20,14 @@ from nodes.act.asked import holds, kind_asked
 from nodes.protocols import BuiltContext, Embedder, Vector
 from nodes.retrieval.quoting import ITEM, unquoted_blocks
 from stores.corpus.lexical import words
-from stores.memory.names import FUNCTION_WORDS
+from stores.memory.names import FUNCTION_WORDS, sentences
 from stores.memory.stated import stated
 
 #: What an actor says where nothing that it may quote is near enough to the question.
 NOTHING_FOUND = "Nothing found."
+#: In a decision's reason, between why a model's reply is taken back and what it wrote.
+WROTE = "; the model wrote: "
 _ABOUT = re.compile(r"^About: (.+)$", re.MULTILINE)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _BULLET = re.compile(r"^[-*+•] +")
 _MARK = re.compile(r"^\[\d+\] |^(?:You|User): ")
 #: A remembered line as prompts show it: the day, and what was said or answered.
@@ -35,6 +37,27 @@ _REMEMBERED = re.compile(
     re.DOTALL,
 )
 _UNANSWERED = "(not answered)"
+_POINTING = re.compile(r" \(about: ([^()]*)\)$")
+#: What makes a question one about the talk itself: "Which lake did I ask you about last time?"
+_OF_TALK = re.compile(
+    r"\b(?:my (?:very )?(?:last|first|previous) question|"
+    r"(?:did|have|had) (?:I|we|you) (?:(?:just|already|ever) )?(?:ask(?:ed)?|want(?:ed)? to know|"
+    r"talk(?:ed)?|speak|spoken?|discuss(?:ed)?|mention(?:ed)?|say|said|tell|told)|"
+    r"(?:I|we|you)(?: had| have|'ve)? (?:asked|talked|spoken?|discussed|mentioned|told|said))\b"
+    r"(?: (?:me|you|to know))?(?: (?:about|of))?",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(r"\b(?:ask|asked|question|want(?:ed)? to know)\b", re.IGNORECASE)
+_WHICH_TALK = re.compile(
+    r"^\W*(?:do|can|could) you (?:still )?(?:know|remember|recall|tell me)\b|"
+    r"\b(?:the )?(?:last|first|previous) time\b|\b(?:before|earlier|at first|so far)\b|"
+    r"\b(?:first|last)(?=\W*$)|"
+    r"\b(?:in|during) (?:our|the|my) (?:\w+ )?(?:conversation|talk|chat|session)\b",
+    re.IGNORECASE,
+)
+#: Chance below which a question about the talk is taken for one about the documents.
+_SPOKEN = 0.15
+_SAID = re.compile(r"^(?P<who>User|You): (?P<said>.+)$", re.MULTILINE)
 #: What makes a turn a question or an order, whatever it ends with.
 _ASKS = re.compile(
     r"\?\s*$|^\W*(?:who|whom|whose|when|where|why|how|which|what|is|are|was|were|do|does|did|can|could|"
@@ -48,6 +71,8 @@ _FACT = re.compile(
 _TELLS = re.compile(r"\b(?:i|i'm|me|my|mine|we|our|ours)\b", re.IGNORECASE)
 #: Cosine and half the share of words that a model's sentence has with what it was taken from.
 _BACKED = 0.75
+#: Kinds of things asked for that are no nouns.
+_NOUNS = {"when": "time", "who": "person", "where": "place", "why": "reason", "count": "number"}
 #: Parts of a prompt that may hold an answer.
 _READ = ("passage", "fact", "history")
 NOTED = "Noted."
@@ -104,8 +129,9 @@ def quotables(context: BuiltContext) -> list[Quotable]:
             if remembered is None:
                 continue
             body = remembered["said"] or remembered["answer"] or ""
-            if remembered["asked"] and not _ASKS.search(remembered["asked"]):
-                body = remembered["asked"]  # a statement, whatever was replied to it
+            asked = _POINTING.sub("", remembered["asked"] or "")
+            if asked and not _ASKS.search(asked):
+                body = asked  # a statement, whatever was replied to it
             source = f"memory of {remembered[1]}"
             if (
                 body == _UNANSWERED
@@ -113,12 +139,54 @@ def quotables(context: BuiltContext) -> list[Quotable]:
                 or "the user asked" in body
             ):
                 continue
-        for part in _SENTENCE.split(body):
+        for part in sentences(body):
             text = _MARK.sub("", part.strip()).strip()
             is_ours = piece.kind == "history" and text in (NOTED, NOTHING_FOUND)
             if len(text.split()) > 2 and not text.endswith("?") and not is_ours:
                 quotable.append(Quotable(text, "", source))
     return list({one.text: one for one in reversed(quotable)}.values())[::-1]
+
+
+def of_talk(question: str) -> str:
+    """Return what is left of a question about the talk itself, such as "Which lake?"; else ""."""
+    rest, found = _OF_TALK.subn(" ", question)
+    return " ".join(_WHICH_TALK.sub(" ", rest).split()) if found else ""
+
+
+def spoken(context: BuiltContext, question: str) -> list[Quotable]:
+    """Return what was said before: of "What did I ask ...?" what was asked, else answers, too.
+
+    The oldest comes first where ``question`` is about the first time, else the newest.
+    """
+    turns: list[tuple[str, str, str]] = []  # source, asked, answered
+    for piece in context.pieces:
+        if piece.kind == "fact" and (fact := _REMEMBERED.search(piece.text.strip())):
+            turns.append(
+                (f"memory of {fact[1]}", fact["asked"] or fact["said"], fact["answer"] or "")
+            )
+        elif piece.kind == "history" and (line := _SAID.search(piece.text)):
+            if line["who"] == "User":
+                turns.append(("this conversation", line["said"], ""))
+            elif turns:
+                turns[-1] = (*turns[-1][:2], line["said"])
+    turns.sort(key=itemgetter(0), reverse=not re.search(r"\bfirst\b", question, re.IGNORECASE))
+    is_of_asking = bool(_ASKED.search(question))
+    quotable: list[Quotable] = []
+    for source, asked, answer in turns:
+        bare = _POINTING.sub("", asked)
+        answer = _POINTING.sub("", "" if answer in (_UNANSWERED, NOTED, NOTHING_FOUND) else answer)
+        if of_talk(bare):
+            continue
+        if not is_asking(bare):
+            quotable += [] if is_of_asking else [Quotable(bare, "", source)]
+        else:
+            about = f" of {pointing[1]}" if (pointing := _POINTING.search(asked)) else ""
+            below = answer if is_of_asking else ""
+            quotable.append(Quotable(f'You asked{about}: "{bare}"', "", source, below))
+        if not is_of_asking:
+            parts = (part for part in sentences(answer) if len(part.split()) > 2)
+            quotable += [Quotable(part, "", source) for part in parts]
+    return list({one.text: one for one in quotable}.values())
 
 
 def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -139,7 +207,7 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
                 columns = cells
         else:
             columns = []
-            for part in _SENTENCE.split(_BULLET.sub("", block)):
+            for part in sentences(_BULLET.sub("", block)):
                 if len(part.split()) > (1 if ITEM.match(block) else 2):
                     yield part, heading
 
@@ -163,7 +231,7 @@ def backing(question: str, text: str, quotable: Sequence[Quotable], embedder: Em
     An answer is doubtful if most of its sentences have no source, or if nothing in it is of the kind
     that ``question`` asks for ("How long …" without any time): it is of the subject, and no answer.
     """
-    said = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+    said = [part for line in text.splitlines() for part in sentences(line)]
     near = embedder.embed(said) @ embedder.embed([one.whole for one in quotable]).T
     cited = []
     backed = 0
@@ -176,7 +244,8 @@ def backing(question: str, text: str, quotable: Sequence[Quotable], embedder: Em
     doubt = "" if 2 * backed >= len(said) else "most of it has no source"
     named = text if text.split()[0].lower() in FUNCTION_WORDS else f"said {text}"  # "Jo does."
     if asks_for_fact(question) and not holds(question, named):
-        doubt = doubt or f"it names no {kind_asked(question)[0]}"
+        kind = kind_asked(question)[0]
+        doubt = doubt or f"it names no {_NOUNS.get(kind, kind)}"
     return Backing(f"sentences from {'; '.join(cited)}", doubt)
 
 
@@ -185,20 +254,41 @@ _NAME = re.compile(r"(?<=[\w,] )[A-Z][\w'-]+")
 
 @dataclass(frozen=True)
 class Support:
-    """Each quotable's score for a question (as ranked), and the chance that the best one answers it."""
+    """What may be quoted, each one's score for a question, and the chance that the best one answers.
 
+    ``is_spoken``: the question is about the talk, and so is what may be quoted.
+    """
+
+    quotable: Sequence[Quotable]
     scores: Vector
     chance: float
     best: int
+    is_spoken: bool = False
 
 
 def support(
-    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, weight: float = 0.5
+    context: BuiltContext, question: str, embedder: Embedder, weight: float
+) -> Support | None:
+    """Judge how likely what ``context`` quotes answers; None where it quotes nothing."""
+    rest = of_talk(question)
+    if rest and (said := spoken(context, question)):
+        if not set(words(rest)) - {"which", "what"}:  # "What did I ask you last time?"
+            return Support(said, -np.arange(len(said), dtype=np.float32), 1.0, 0, True)
+        found = _support(rest, "", said, embedder, weight)
+        if found.chance >= _SPOKEN:
+            return replace(found, is_spoken=True)
+    quotable = quotables(context)
+    if not quotable:
+        return None
+    return _support(question, about_in(context), quotable, embedder, weight)
+
+
+def _support(
+    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, weight: float
 ) -> Support:
-    """Score ``quotable`` (not empty), and judge how likely the best one answers."""
     near, scores = scored(question, about, quotable, embedder, weight)
     rows = features(f"{about} {question}".strip(), quotable, near, scores)
-    return Support(scores, _chance(rows), int(scores.argmax()))
+    return Support(quotable, scores, _chance(rows), int(scores.argmax()))
 
 
 def scored(

@@ -1,4 +1,4 @@
-"""Files to documents: txt, md, html, pdf, articles in json and jsonl, read as text and nothing else.
+"""Files to documents: txt, md, html, pdf, e-mails, logs, articles in json and jsonl, read as text.
 
 What cannot be read is told with its reason and harms nothing else. Document text is data: nothing
 in it is ever run, rendered or followed.
@@ -20,7 +20,7 @@ from stores.workers import Crew, in_order
 
 MAX_BYTES = 20_000_000
 MAX_ARTICLES = 200_000  # in one file
-SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
+SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl", ".eml", ".log")
 
 
 @dataclass(frozen=True)
@@ -171,13 +171,14 @@ def from_bytes(
     ``charset`` is what came with them, such as a web server's word; it goes before the page's own.
     """
     try:
-        if suffix == ".pdf":
+        if suffix in (".pdf", ".eml"):
             own, text = reader.shared.read(raw, suffix)
         elif suffix in (".html", ".htm"):
             own, text = reader.shared.read(raw, suffix, charset)
         else:
             content = decode(raw, charset)
-            own, text = {".json": _json, ".md": _markdown}.get(suffix, _plain)(content)
+            readers = {".json": _json, ".md": _markdown, ".log": _log}
+            own, text = readers.get(suffix, _plain)(content)
     except Unreadable as problem:
         return Skipped(id_, str(problem))
     text = text.replace("\r\n", "\n").replace("\x00", "")
@@ -188,6 +189,10 @@ def from_bytes(
 
 def _plain(content: str) -> tuple[str, str]:
     return "", content
+
+
+def _log(content: str) -> tuple[str, str]:
+    return "", "\n\n".join(content.splitlines())  # each line stands for itself
 
 
 def _markdown(content: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import codecs
 import re
 from contextlib import suppress
+from typing import Any
 
 
 class Unreadable(Exception):
@@ -57,8 +58,56 @@ def html_text(raw: bytes, charset: str | None) -> tuple[str, str]:
         tag.decompose()
     title = soup.title.extract().get_text(" ", strip=True) if soup.title else ""
     body = soup.find("main") or soup.find("article") or soup.body or soup
-    lines = (" ".join(line.split()) for line in body.get_text("\n").splitlines())
-    return title, "\n".join(line for line in lines if line)
+    _mark_blocks(body)
+    lines = (" ".join(line.split()) for line in body.get_text("").splitlines())
+    return title, re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+#: What begins a line of its own.
+_BLOCKS = (
+    "address", "article", "aside", "blockquote", "caption", "dd", "details", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "form", "header", "hr", "main", "ol", "p", "pre", "section",
+    "summary", "table", "tbody", "thead", "ul",
+)  # fmt: skip
+
+
+def _mark_blocks(body: Any) -> None:
+    """Write headings, items of lists and rows of tables as Markdown does, each block on its lines."""
+    for text in body.find_all(string=re.compile(r"\s")):
+        if text.find_parent("pre") is None:
+            text.replace_with(type(text)(re.sub(r"\s+", " ", text)))
+    for tag in body.find_all("br"):
+        tag.replace_with("\n")
+    for row in body.find_all("tr"):
+        if row.find("table") is None:  # not one that only lays out the page
+            cells = (cell.get_text(" ", strip=True) for cell in row.find_all(["td", "th"]))
+            row.string = f"\n| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
+    for tag in body.find_all(re.compile(r"h[1-6]$")):
+        tag.string = f"\n\n{'#' * int(tag.name[1])} {' '.join(tag.get_text(' ').split())}\n\n"
+    for tag in body.find_all("li"):
+        tag.insert(0, "\n- ")
+    for tag in body.find_all(_BLOCKS):
+        if tag.find_parent("li") is None:
+            tag.insert_before("\n\n")
+            tag.insert_after("\n\n")
+
+
+def mail_text(raw: bytes) -> tuple[str, str]:
+    """Return subject and text of an e-mail: who wrote to whom and when, then what."""
+    from email import message_from_bytes, policy
+
+    try:
+        message = message_from_bytes(raw, policy=policy.default)
+        part = message.get_body(("plain", "html"))
+        text = "" if part is None else str(part.get_content())
+        if part is not None and part.get_content_type() == "text/html":
+            _, text = html_text(text.encode(), "utf-8")
+        heads = [f"{name}: {message[name]}" for name in ("From", "To", "Date") if message[name]]
+        title = str(message["Subject"] or "")
+    except Exception as error:  # broken parts, unknown charsets
+        raise Unreadable(f"a broken e-mail ({type(error).__name__})") from None
+    said = re.sub(r"^(?:> ?)+", "", text, flags=re.MULTILINE)
+    return title, "\n\n".join([*heads, said])
 
 
 def pdf_text(raw: bytes, most_pages: int, most_characters: int) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from stores.corpus.formats import Unreadable, html_text, pdf_text
+from stores.corpus.formats import Unreadable, html_text, mail_text, pdf_text
 from stores.errors import needs
 
 SECONDS, MEMORY, PAGES, CHARACTERS = 20.0, 2 << 30, 5_000, 20_000_000
@@ -117,6 +117,8 @@ def serve(settings: str) -> None:
         try:
             if suffix == ".pdf":
                 title, text = pdf_text(raw, limits.pages, limits.characters)
+            elif suffix == ".eml":
+                title, text = mail_text(raw)
             else:
                 title, text = html_text(raw, charset)
             if len(text) > limits.characters:

@@ -32,6 +32,8 @@ _PART = r"(?:[^,;:!?]|(?<=\d)[:,](?=\d))+?"
 _A, _B, _END = rf"(?P<old>{_PART})", rf"(?P<new>{_PART})", r" ?[.!]? ?$"
 _NOT = r"(?:,? (?:and )?not|,? instead of|,? rather than)"
 _BUT = r"(?:, (?:but )?| but )"
+#: "It is penicillin *that I am allergic to*, not latex".
+_CLEFT = r"(?: (?:(?:that|which|who|whom) |(?=(?:I|we|my|our)\b))[^,;:!?]+?)?"
 _MEANT = rf"{_ME} (?:really |actually )?(?:meant|mean) (?:to say )?"
 _LEAD = (
     r"^(?:(?:sorry|oops|no|wait|actually|well|ah|oh|hm+|rather|correction|and|but)\b[ ,.:!–—-]*)*"
@@ -44,8 +46,8 @@ _CORRECTED = tuple(
         rf"by {_A},? {_MEANT}{_B}",
         rf"{_MEANT}{_B}{_NOT} {_A}",
         rf"not {_A}{_BUT}{_B}",
-        rf"{_IT}{_IS} not {_A}{_BUT}{_B}",
-        rf"{_IT}{_IS} {_B}{_NOT} {_A}",
+        rf"{_IT}(?:{_IS} not| (?:is|are|was|were)n't) {_A}{_CLEFT}{_BUT}(?:{_IT}{_IS} )?{_B}",
+        rf"{_IT}{_IS} {_B}{_CLEFT}{_NOT} {_A}",
         rf"(?:make (?:that|it)|(?:that|it|this) should (?:be|read|have been)|read that as) {_B}",
     )
 )

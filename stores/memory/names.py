@@ -39,6 +39,10 @@ _AGENTS = re.compile(
     r"chief|head|captain|wife|husband|daughter|son|cousin|friend|king|queen|poet)$"
 )
 _WORKS = _WORDS["works"]
+_FIELDS = _WORDS["fields"]
+_FIELD = re.compile(
+    r"[a-z]{2,}(?:[ts]ions?|ments?|ness|ships?|isms?|ics|logy|graphy|nomy|tures?|stry|stries)$"
+)
 PLACE_PREPOSITIONS = _WORDS["place_prepositions"]
 _WORD = re.compile(r"[\w'’.&-]+|[,;:()\"“”]")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
@@ -162,7 +166,7 @@ def _end_of_name(words: Sequence[str], start: int) -> int:
             break
         if _is_capital(word) or (word.isdigit() and len(word) < 3 and end == start + 1):
             end += 1
-        elif (word in _JOINS or word == "v") and _is_capital(after[0]):
+        elif (word in _JOINS or word in ("v", "für")) and _is_capital(after[0]):
             if word == "of" and not _takes_of(words, start, end):
                 break
             end += 2
@@ -170,11 +174,59 @@ def _end_of_name(words: Sequence[str], start: int) -> int:
             if not _takes_of(words, start, end):
                 break
             end += 3
-        elif word == "and" and (shared := _end_of_pair(words, start, end)):
+        elif word == "und" and "für" in words[start:end] and _is_capital(after[0]):
+            end += 2
+        elif word == "for" and (shared := _end_of_purpose(words, end)):
+            end = shared
+        elif word in ("and", ",") and (
+            shared := _end_of_fields(words, start, end) or _end_of_pair(words, start, end)
+        ):
             return shared
         else:
             break
     return end
+
+
+def _is_field(word: str) -> bool:
+    low = word.lower()
+    return low in _FIELDS or bool(_FIELD.match(low))
+
+
+def _end_of_capitals(words: Sequence[str], start: int) -> int:
+    end = start
+    while end < len(words) and _is_capital(words[end]):
+        end += 1
+    return end
+
+
+def _end_of_fields(words: Sequence[str], start: int, end: int) -> int:
+    """Return where a name ends whose institution is of several fields, 0 where "and" joins two names.
+
+    "The Department of Health and Social Care" and "the Ministry of Food, Agriculture and Forestry" are
+    one; "the Department of Justice and Microsoft" and "the Bank of England and Deutsche Bank" two.
+    """
+    is_last = False
+    while {"of", "for"} & set(words[start:end]) and _is_field(words[end - 1]) and not is_last:
+        is_last = "and" in words[end : end + 2]
+        end += 1 + (words[end : end + 2] == [",", "and"])
+        after = _end_of_capitals(words, end)
+        if after == end or words[end - 1] not in ("and", ","):
+            return 0
+        end = after
+    return end if is_last and _is_field(words[end - 1]) else 0
+
+
+def _end_of_purpose(words: Sequence[str], end: int) -> int:
+    """Return where the name of an institution for a field ends, 0 if it is not called by that.
+
+    "The Office for National Statistics", "the Council for the Environment"; "the Council for Berlin"
+    not.
+    """
+    if words[end - 1].lower() not in _INSTITUTIONS | _GEOGRAPHY:
+        return 0
+    begin = end + 1 + (words[end + 1 : end + 2] == ["the"])
+    last = _end_of_capitals(words, begin)
+    return last if last > begin and _is_field(words[last - 1]) else 0
 
 
 def _end_of_pair(words: Sequence[str], start: int, end: int) -> int:
@@ -186,7 +238,12 @@ def _end_of_pair(words: Sequence[str], start: int, end: int) -> int:
     """
     first = start + (words[start] == "The")
     has_article = first > start or (start > 0 and words[start - 1].lower() == "the")
-    if not has_article or end != first + 1 or words[first].lower() in _INSTITUTIONS:
+    if (
+        words[end] != "and"
+        or not has_article
+        or end != first + 1
+        or words[first].lower() in _INSTITUTIONS
+    ):
         return 0
     last = end + 1
     while last < len(words) and _is_capital(words[last]):
@@ -322,14 +379,22 @@ def _read_surroundings(
         votes["person"] += 3
 
 
-_ABBREVIATION = re.compile(r"\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Rev|Sir|No|vs?|e\.g|i\.e)\.\s*$")
+_ABBREVIATION = re.compile(
+    r"\b(?:[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Rev|Sir|Jr|Sr|Gen|Col|Lt|Capt|Mt|No|Fig|vs?|ca|approx|e\.g|i\.e|"
+    r"[Tt]el|Fa|Hr|Fr|Nr|Str|Abs|bzw|inkl|evtl|ggf)\.\s*$"
+)
+_MONTHS = r"(?:Jan|Feb|M[aä]r|Apr|Ma[iy]|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])"
+_END = re.compile(
+    rf"(?:[!?]|(?<!\d)\.|\.(?!\s+{_MONTHS}))[\"”’')]*\s+(?=[\"“‘'(]?[^\W_a-zäöüß])"
+    r"|\n\s*\n|(?<=[.!?])\n"
+)
 
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of ``text``; a title, an initial or a wrapped line ends none."""
     ends = (
         match.end()
-        for match in re.finditer(r"[.!?][\"”’')]*\s+(?=[\"“‘'(]?[A-Z\d])|\n\s*\n|(?<=[.!?])\n", text)
+        for match in _END.finditer(text)
         if not _ABBREVIATION.search(text, max(0, match.end() - 12), match.end())
     )  # fmt: skip
     parts, start = [], 0

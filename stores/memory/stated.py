@@ -8,6 +8,7 @@ people take one back. The chat model's extractor (``nodes.retrieval.statements``
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from stores.memory.changes import ALIKE, CORRECTED, FORMER, Change, change_of, is_retirement, joined
 from stores.memory.names import FUNCTION_WORDS, LETTERS, sentences, word_list
@@ -83,6 +84,8 @@ _WITH_E = frozenset(word_list("verbs_in_e"))
 _LOOSE_ENDS = frozenset("on in at since and to for from of the a an until with by or as my".split())
 _VAGUE = frozenset("friend guess point goodness god word turn".split())
 _LONGEST = 14  # words of a value
+_LED = re.compile(r"(since|starting|as of|until|till)\b", re.IGNORECASE)
+_LEADING = re.compile(rf"\b{_LED.pattern} (?:the )?$", re.IGNORECASE)
 
 
 def stated(text: str, speaker: str, at: float) -> list[Statement]:
@@ -136,7 +139,7 @@ def _of_clauses(sentence: str, speaker: str, at: float) -> Iterator[Statement]:
 
 def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
     clause = _OPENING.sub("", clause)
-    when = spans(clause, at)
+    when = [_reaching(clause, span) for span in spans(clause, at)]
     bare = _AFTERTHOUGHT.sub("", clause)
     for span in when:
         bare = bare.replace(span.text, " ")
@@ -152,9 +155,14 @@ def _of_clause(clause: str, speaker: str, at: float) -> Iterator[Statement]:
         return
     end = _end_of_subject(tokens, start)
     subject = tokens[start:end]
+    if owned := _end_of_owned(tokens, end):
+        # "Zofia's school is ...": of Zofia what "my school is ..." is of the speaker.
+        own = subject[0].lower() in _OWN
+        speaker = f"{speaker}'s {' '.join(subject[1:])}" if own else " ".join(subject)
+        subject, end = ["my", *tokens[end + 2 : owned]], owned
     verb, place, denied, was_be = _verb(tokens, end)
-    if verb is None:
-        return
+    if verb is None or (not was_be and tokens[place - 1][0].isupper()):
+        return  # "My boss at Deutsche Bahn": no verb
     denied = denied or bool(re.search(r"\bno longer\b", clause, re.I))
     rest = tokens[place:]
     yield from _read(speaker, subject, verb, rest, was_be, denied, when)
@@ -197,6 +205,21 @@ def _end_of_subject(tokens: Sequence[str], start: int) -> int:
     return end
 
 
+def _end_of_owned(tokens: Sequence[str], end: int) -> int:
+    """Return where the noun ends that "'s" at ``end`` gives to the subject, 0 for "Zofia's ill"."""
+    if [t.lower() for t in tokens[end : end + 2]] not in (["'", "s"], ["’", "s"]):
+        return 0
+    for place in range(end + 2, min(end + 6, len(tokens))):
+        word = tokens[place].lower()
+        if place > end + 2 and (word in _BE | _AUXILIARY | _CONTRACTED or _looks_finite(word)):
+            return place
+        if word in FUNCTION_WORDS | _ADVERBS or not word[0].isalnum() or word.endswith("ing"):
+            return 0
+        if place == end + 2 and (word in _IRREGULAR or word.endswith("ed")):
+            return 0
+    return 0
+
+
 def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, bool]:
     """Return the verb behind the subject (base form), and where what follows it begins.
 
@@ -221,7 +244,9 @@ def _verb(tokens: Sequence[str], place: int) -> tuple[str | None, int, bool, boo
     if place >= len(tokens) or not tokens[place][0].isalnum():
         return ("be" if was_be else None), place, denied, was_be
     word = tokens[place].lower()
-    is_participle = word.endswith("ing") or word.endswith("ed") or word in _IRREGULAR
+    is_participle = tokens[place].islower() and (
+        word.endswith("ing") or word.endswith("ed") or word in _IRREGULAR
+    )
     if was_be and not is_participle:
         return "be", place, denied, True
     return base_of(word), place + 1, denied, was_be
@@ -329,9 +354,19 @@ def statement(
     is_state: bool = False,
 ) -> Statement:
     """Return a statement; of the times ``when`` that it was said with the first counts."""
-    start = when[0].start if when else None
-    end = None if is_state or negated or not when else when[0].end
-    return Statement(subject, relation, value, negated, is_state, start, end)
+    start, end = (when[0].start, when[0].end) if when else (-inf, inf)
+    is_open = end == inf or negated or (is_state and start > -inf)
+    since = None if start == -inf else start
+    return Statement(subject, relation, value, negated, is_state, since, None if is_open else end)
+
+
+def _reaching(clause: str, span: Span) -> Span:
+    """Return a time without an end behind "since", and without a beginning behind "until"."""
+    led = _LEADING.search(clause[: span.place]) or _LED.match(span.text)
+    if led is None:
+        return span
+    is_until = led[1].lower() in ("until", "till")
+    return replace(span, start=-inf) if is_until else replace(span, end=inf)
 
 
 def _value(text: str) -> str:

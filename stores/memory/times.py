@@ -257,8 +257,22 @@ def _in_month(match: re.Match[str], today: datetime) -> tuple[datetime, datetime
 
 
 def _iso(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "2024-02-29", "2024/2/29", "29.2.2024"; of "5/20/2024" what is above twelve is the day."""
     year, month, day = (int(match[name]) for name in ("year", "month", "day"))
+    if "/" in match[0] and match.start("day") < match.start("year"):
+        if month <= 12 and day <= 12 and month != day:
+            return None  # 5/6/2024 is in May or in June
+        month, day = min(month, day), max(month, day)
     return _days(datetime(year, month, day, tzinfo=UTC), 0)
+
+
+def _day_and_month(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
+    """Read "on 31.12.": the nearest one."""
+    near = (
+        datetime(today.year + i, int(match["month"]), int(match["day"]), tzinfo=UTC)
+        for i in (-1, 0, 1)
+    )
+    return _days(min(near, key=lambda date: abs(date - today)), 0)
 
 
 def _weekdays_ago(match: re.Match[str], today: datetime) -> tuple[datetime, datetime] | None:
@@ -354,7 +368,10 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     def of(pattern: str, rule: _Rule) -> tuple[re.Pattern[str], _Rule]:
         return re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), rule
 
-    yield of(rf"{_YEAR}-(?P<month>\d\d)-(?P<day>\d\d)", _iso)
+    yield of(rf"{_YEAR}(?P<sign>[-/])(?P<month>\d\d?)(?P=sign)(?P<day>\d\d?)", _iso)
+    yield of(rf"(?:on )?(?P<day>\d\d?)\.(?P<month>\d\d?)\.{_YEAR}", _iso)
+    yield of(r"(?<=on )(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?!\d)", _day_and_month)
+    yield of(rf"(?:on )?(?P<day>\d\d?)/(?P<month>\d\d?)/{_YEAR}", _iso)
     yield of(
         r"(?:at |in )?(?:the )?(?P<part>(?:beginning|start|middle|end)(?= of )|early|late|mid)"
         rf"(?: of| in)?[ -]{_MONTH}(?:,? {_YEAR})?", _part_of_month,

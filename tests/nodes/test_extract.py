@@ -7,7 +7,7 @@ from envs.protocols import ANSWER, answered
 from graph.config import load_config
 from nodes.act.answer import Extract
 from nodes.act.asked import holds
-from nodes.act.support import NOTED, NOTHING_FOUND, Quotable, backing, quotables
+from nodes.act.support import NOTED, NOTHING_FOUND, Quotable, backing, of_talk, quotables
 from nodes.protocols import BuiltContext, Piece
 from nodes.resources import Resources
 from nodes.retrieval.quoting import quote, unquoted_blocks
@@ -165,3 +165,45 @@ def test_a_number_that_begins_a_line_is_no_mark_of_a_list():
     context = BuiltContext((HumanMessage(text),), (Piece("p", "passage", text, (), 1, 1),), 1)
     told = [one.text for one in quotables(context)]
     assert told == ["3.5 metres is the depth here.", "-5 degrees was the coldest day."]
+
+
+@pytest.mark.parametrize(
+    ("question", "rest"),
+    [
+        ("Which ferry did I ask you about last time?", "Which ferry ?"),
+        ("Which ports have we talked about so far?", "Which ports ?"),
+        ("Do you remember what I asked first?", "what ?"),
+        ("What did Anna say about the trip?", ""),
+        ("How do you say boat in German?", ""),
+        ("Can you tell me about the ferry?", ""),
+    ],
+)
+def test_a_question_about_the_talk_is_told_from_one_about_something(question, rest):
+    assert of_talk(question) == rest
+
+
+def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
+    facts = [
+        'On 2026-05-01 the user asked: "When does the ferry to Langeoog leave?" Answer: At nine.',
+        'On 2026-05-02 the user asked: "How long is it? (about: crossing)" Answer: An hour long.',
+        'On 2026-05-03 the user asked: "I shall bring my dog Bo. (about: Langeoog)" Answer: Noted.',
+    ]
+    told = [("fact", f"{text}\n") for text in facts]
+
+    def reply(question):
+        return answered(decide(question, *told, sentences=1).action)
+
+    assert reply("Which ferry did I ask you about?") == (
+        'You asked: "When does the ferry to Langeoog leave?"'
+    )
+    assert reply("What was my last question?") == ('You asked of crossing: "How long is it?"')
+    assert reply("What did I ask first?") == 'You asked: "When does the ferry to Langeoog leave?"'
+    assert reply("Which elephant did I ask about?") == NOTHING_FOUND
+    assert reply("What did I tell you of Bo?") == "I shall bring my dog Bo."
+
+
+def test_an_abbreviation_or_a_day_of_a_month_ends_no_sentence():
+    text = "The engine was serviced by Fa. Petersen on 3. April, see Nr. 5. It runs well."
+    piece = Piece("p", "passage", quote(1, "", text), (), 1, 1)
+    told = [one.text for one in quotables(BuiltContext((HumanMessage(text),), (piece,), 1))]
+    assert told == [text.removesuffix(" It runs well."), "It runs well."]

@@ -31,6 +31,8 @@ def memory(tmp_path):
         ("I'm married to Tom.", "Tom and I got divorced.", "Am I married?"),
         ("I drive a Volvo.", "I sold the Volvo.", "Which Volvo?"),
         ("I am learning Spanish.", "I stopped learning Spanish.", "Am I learning Spanish?"),
+        ("I'm allergic to latex.", "It's not latex that I am allergic to, it's nickel.", "Allergic?"),
+        ("Zofia's school is Petri.", "Zofia's school is Lessing.", "Which school is Zofia's?"),
     ],
 )  # fmt: skip
 def test_what_is_taken_back_or_corrected_holds_until_then(memory, before, after, question):

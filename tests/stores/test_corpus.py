@@ -194,6 +194,32 @@ def test_a_page_with_one_broken_letter_keeps_the_others(tmp_path):
     assert read_file(tmp_path / "page.html", "page.html", "here").text == f"{RUSSIAN} \ufffd"
 
 
+def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
+    (tmp_path / "page.html").write_text(
+        "<h2>Ships</h2><p>The <b>Klara</b>\nis old.</p><table><tr><th>ship</th><th>crew</th></tr>"
+        "<tr><td>Klara</td><td>9</td></tr></table><ul><li>Dogs welcome</li><li>No prams</li></ul>"
+    )
+    text = read_file(tmp_path / "page.html", "page.html", "here").text
+    assert [line for line in text.splitlines() if line] == [
+        "## Ships", "The Klara is old.", "| ship | crew |", "| Klara | 9 |", "- Dogs welcome",
+        "- No prams",
+    ]  # fmt: skip
+
+
+def test_an_e_mail_and_a_log_are_read(tmp_path):
+    (tmp_path / "a.eml").write_bytes(
+        "Subject: Umzug\nFrom: Beate <b@x.org>\nContent-Type: text/plain; charset=utf-8\n\n"
+        "Am Dienstag.\n> Bei Frau Sørensen.\n".encode()
+    )
+    mail = read_file(tmp_path / "a.eml", "a.eml", "here")
+    assert mail.title == "Umzug"
+    assert mail.text.split("\n") == [
+        "From: Beate <b@x.org>", "", "Am Dienstag.", "Bei Frau Sørensen.", "",
+    ]  # fmt: skip
+    (tmp_path / "a.log").write_text("12:00 up\n12:05 down\n")
+    assert read_file(tmp_path / "a.log", "a.log", "here").text == "12:00 up\n\n12:05 down"
+
+
 def test_a_servers_charset_goes_before_the_pages_own():
     def fetch(url, query):
         raw = f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251")

@@ -134,6 +134,25 @@ def test_the_surroundings_of_a_name_say_what_it_names(name, text, kind):
         ("We met at the Victoria and Albert Museum.", ["Victoria and Albert Museum"]),
         ("The Town and Country Planning Act was passed.", ["Town and Country Planning Act"]),
         ("We saw the Louvre and the British Museum.", ["Louvre", "British Museum"]),
+        (
+            "She left the Department of Health and Social Care.",
+            ["Department of Health and Social Care"],
+        ),
+        (
+            "The Ministry of Food, Agriculture and Forestry and Siemens agreed.",
+            ["Ministry of Food, Agriculture and Forestry", "Siemens"],
+        ),
+        (
+            "The Department of Justice and Microsoft settled.",
+            ["Department of Justice", "Microsoft"],
+        ),
+        ("The Bank of England and Deutsche Bank met.", ["Bank of England", "Deutsche Bank"]),
+        ("The Office for National Statistics counts.", ["Office for National Statistics"]),
+        ("The Council for Berlin met.", ["Council", "Berlin"]),
+        (
+            "Das Bundesministerium für Arbeit und Soziales schrieb.",
+            ["Das Bundesministerium für Arbeit und Soziales"],
+        ),
         ("They stayed near the Tower and Hyde Park.", ["Tower", "Hyde Park"]),
         ("I heard that Ada Holt and Bern University won.", ["Ada Holt", "Bern University"]),
         ("He won the Nobel and Pulitzer Prizes.", ["Nobel", "Pulitzer Prizes"]),

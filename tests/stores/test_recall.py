@@ -31,7 +31,9 @@ def words(facts):
         ("last week", "2023-05-15 to 2023-05-21"), ("next month", "2023-06"), ("last year", "2022"),
         ("on 8 May, 2022", "2022-05-08"), ("May 8th", "2023-05-08"), ("since 2016", "2016"),
         ("a couple of days ago", "2023-05-23"), ("the day after tomorrow", "2023-05-27"),
-        ("2023-05-07", "2023-05-07"), ("next Tuesday", "2023-05-30"), ("in January", "2023-01"),
+        ("2023-05-07", "2023-05-07"), ("29.02.2024", "2024-02-29"), ("on 31.5.", "2023-05-31"),
+        ("2022/11/3", "2022-11-03"), ("5/20/2023", "2023-05-20"),
+        ("next Tuesday", "2023-05-30"), ("in January", "2023-01"),
     ],
 )  # fmt: skip
 def test_times_are_resolved_against_the_day_they_were_said(text, day):
@@ -40,7 +42,15 @@ def test_times_are_resolved_against_the_day_they_were_said(text, day):
 
 
 @pytest.mark.parametrize(
-    "text", ["She may come.", "I march on.", "the 31st of Juneau", "a second one"]
+    "text",
+    [
+        "She may come.",
+        "I march on.",
+        "the 31st of Juneau",
+        "a second one",
+        "5/6/2023",
+        "30.02.2024",
+    ],
 )
 def test_what_is_no_time_is_none(text):
     assert spans(text, SAID) == []
@@ -64,6 +74,13 @@ def test_statements_know_states_denials_and_times():
     assert denied.negated
     assert denied.value == "meat"
     assert stated("Do you live in Oslo?", "Ana", SAID) == []
+
+
+def test_what_holds_since_a_day_has_no_end_and_what_holds_until_one_no_beginning():
+    [since] = stated("Since last week I take ten drops a day.", "Ana", SAID)
+    [until] = stated("I am in Rome until 3 June.", "Ana", SAID)
+    assert (since.valid_from is not None, since.valid_to) == (True, None)
+    assert (until.valid_from, until.valid_to is not None) == (None, True)
 
 
 def test_a_newer_state_closes_the_older_one_and_loses_nothing(memory):

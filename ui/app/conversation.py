@@ -70,11 +70,17 @@ class Conversation(Turns):
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The recent end of the conversation, as role and content."""
+        """The recent end of the conversation, as role, content and the answer's reason."""
         values = Session(self.graph, self.thread).values
         said: Sequence[Any] = values.get("messages") or ()
         roles = {"human": "user", "ai": "assistant"}
-        return [{"role": roles.get(m.type, "user"), "content": str(m.text)} for m in said]
+        return [
+            {
+                "role": roles.get(m.type, "user"), "content": str(m.text),
+                "reason": str(m.response_metadata.get("reason", "")),
+            }
+            for m in said
+        ]  # fmt: skip
 
     def choose(self, **settings: Any) -> None:
         """Set corpus, context, actor or user; the conversation goes on."""

@@ -180,8 +180,9 @@ def load_model(session: "Session") -> None:
 
 
 def speak(session: "Session", question: str, out: Any) -> "StepResult":
-    """Put one question, print the answer while it is written, return the step."""
+    """Put one question, print the answer (on a terminal while it is written), return the step."""
     from graph.session import BROKEN
+    from nodes.act.support import WROTE
     from ui.memory import put_question
 
     written: list[str] = []
@@ -198,14 +199,18 @@ def speak(session: "Session", question: str, out: Any) -> "StepResult":
 
     quiet = nullcontext() if out.is_terminal else output.working("thinking")
     with thinking or nullcontext(), quiet:
-        result = put_question(session, question, show)
-    final = _answer_of(result)
-    if "".join(written).strip() != final:
-        out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
-    else:
+        # What may be taken back is nothing for another program to read.
+        result = put_question(session, question, show if out.is_terminal else None)
+    final, reason = _answer_of(result), result.decision.reason
+    if "".join(written).strip() == final:
         out.print()
-    if result.decision.reason:
-        out.print(f"({result.decision.reason})", style="dim", markup=False, soft_wrap=True)
+    else:
+        if written and WROTE in reason:  # the words stand above already
+            reason = reason.partition(WROTE)[0]
+            out.print("\n(this is taken back)", style="yellow", end="")
+        out.print(("\n" if written else "") + final, markup=False, soft_wrap=True)
+    if reason:
+        out.print(f"({reason})", style="dim", markup=False, soft_wrap=True)
     if result.decision.fallback:
         out.print(f"({result.decision.fallback})", style="yellow", markup=False)
     return result

@@ -203,6 +203,8 @@ class FakeModel:
                 self.send_header("connection", "close")
                 self.end_headers()
                 for part in re.findall(r"\S+\s*", text):
+                    if part.strip() == fake.halts_at:
+                        fake.goes_on.wait(120)
                     delta = {"index": 0, "delta": {"role": "assistant", "content": part}}
                     made = {
                         "id": "x",
@@ -213,19 +215,26 @@ class FakeModel:
                     row = json.dumps({**made, "choices": [{**delta, "finish_reason": None}]})
                     self.wfile.write(f"data: {row}\n\n".encode())
                     self.wfile.flush()
-                    time.sleep(fake.pace)
                 self.wfile.write(b"data: [DONE]\n\n")
 
             def log_message(self, *words):
                 pass
 
         self.requests = []
-        self.delay = self.pace = 0.0
+        self.delay = 0.0
+        #: The word of a stream before which it waits until a test has seen what it wants to see.
+        self.halts_at, self.goes_on = "", threading.Event()
         self.answer = lambda body: json.dumps({"thought": "", "action": "search[speaker]",
                                                "search": "speaker"})  # fmt: skip
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._handler, self._port = Handler, 0
+        self.start()
+
+    def start(self):
+        """Serve, after :meth:`stop` at the same address again."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), self._handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        self._port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self._port}/v1"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self):

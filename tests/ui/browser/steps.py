@@ -134,3 +134,16 @@ def fill(page, selector, text):
             return
         box.fill(text)
     raise AssertionError(f"{selector} does not keep what is written into it")
+
+
+def use_model(page, url):
+    """Let a chat model at ``url`` act, by the forms."""
+    tab(page, "Settings")
+    page.locator("#sg-slot-llm").wait_for()
+    choose(page, "#sg-slot-llm", "openai")
+    page.locator("#sg-field-llm-base_url").wait_for()
+    choose(page, "#sg-slot-actor", "chat")
+    page.locator("#sg-field-actor-thought").wait_for()
+    fill(page, "#sg-field-llm-base_url", url)
+    apply(page)
+    tab(page, "Episode")

@@ -15,6 +15,7 @@ from tests.ui.browser.steps import (
     stops,
     tab,
     task,
+    use_model,
     wait_for_stops,
 )
 
@@ -117,16 +118,29 @@ def test_own_words_a_search_and_a_random_task(new_tab):
     page.wait_for_function("!document.querySelector('.sg-wish').innerText.includes('hdmi')")
 
 
-def test_a_run_by_itself_pauses_goes_on_and_ends(new_tab):
+def test_a_run_by_itself_pauses_goes_on_and_ends(new_tab, fake_model):
     page = new_tab()
     task(page, 7)
+    use_model(page, fake_model.url)
+    reply = fake_model.answer
+
+    def second_waits(body):
+        if len(fake_model.requests) > 1:
+            fake_model.goes_on.wait(120)
+        return reply(body)
+
+    fake_model.answer = second_waits
     button(page, "Auto-run").click()
-    page.wait_for_function("document.querySelectorAll('#sg-trail .sg-stop').length >= 2")
+    wait_for_stops(page, 1)
     button(page, "Pause").click()
+    page.locator("#sg-status", has_text="pausing").wait_for()
+    fake_model.goes_on.set()
     page.wait_for_function("!document.querySelector('#sg-step').disabled")
     paused = stops(page)
     page.wait_for_timeout(1500)
     assert stops(page) == paused
+    radio(page, "#sg-actor-kind", "rule")
+    page.locator("#sg-pipeline", has_text=re.compile(r"act\s*rule")).wait_for()
     button(page, "Auto-run").click()
     page.locator(".sg-reward").wait_for()
     assert stops(page) > paused

@@ -20,6 +20,7 @@ from tests.ui.browser.steps import (
     stops,
     tab,
     task,
+    use_model,
     wait_for_stops,
 )
 
@@ -203,19 +204,6 @@ def test_a_strangers_plug_in_by_its_form_and_yaml_out_and_in(new_tab, tmp_path):
     page.locator("#sg-pipeline", has_text="window · 77").wait_for()
 
 
-def use_model(page, url):
-    """Let a chat model at ``url`` act, by the forms."""
-    tab(page, "Settings")
-    page.locator("#sg-slot-llm").wait_for()
-    choose(page, "#sg-slot-llm", "openai")
-    page.locator("#sg-field-llm-base_url").wait_for()
-    choose(page, "#sg-slot-actor", "chat")
-    page.locator("#sg-field-actor-thought").wait_for()
-    fill(page, "#sg-field-llm-base_url", url)
-    apply(page)
-    tab(page, "Episode")
-
-
 def test_a_dead_model_is_a_message_with_a_retry(new_tab, fake_model):
     page = new_tab()
     fake_model.stop()
@@ -224,8 +212,11 @@ def test_a_dead_model_is_a_message_with_a_retry(new_tab, fake_model):
     page.locator("#sg-status .sg-note-bad", has_text="does not answer").wait_for()
     assert button(page, "Retry").is_visible()
     assert page.locator("#sg-page .sg-page").count() == 1
+    fake_model.start()
     button(page, "Retry").click()
-    page.locator("#sg-status .sg-note-busy").wait_for()
+    wait_for_stops(page, 1)
+    fake_model.stop()
+    button(page, "Step").click()
     page.locator("#sg-status .sg-note-bad", has_text="does not answer").wait_for()
     radio(page, "#sg-actor-kind", "rule")
     page.wait_for_function("!document.querySelector('#sg-status .sg-note-bad')")

@@ -2,8 +2,10 @@
 
 import json
 import re
+from contextlib import suppress
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.ui.browser.steps import apply, button, choose, fill, radio, tab
 
@@ -21,10 +23,27 @@ def talk(new_tab):
     return page
 
 
+def put(page):
+    """Press Ask, again where the button was just drawn anew under the first click."""
+    box = page.locator("#sg-question").locator("textarea, input").first
+    for _ in range(3):
+        button(page, "Ask").click()
+        with suppress(AssertionError):
+            return expect(box).to_have_value("", timeout=25_000)
+    raise AssertionError("no question is put")
+
+
+def pick(page, actor):
+    """Choose the actor, and let the server know it before anything is asked."""
+    with page.expect_response(re.compile("queue/join")):
+        radio(page, "#sg-qa-actor", actor)
+    page.wait_for_timeout(500)
+
+
 def ask(page, question):
     said = page.locator("#sg-chat .bot .message, #sg-chat .message.bot").count()
     fill(page, "#sg-question", question)
-    button(page, "Ask").click()
+    put(page)
     page.wait_for_function(
         "said => document.querySelectorAll('#sg-chat .bot .message, #sg-chat .message.bot').length"
         " > said && !document.querySelector('#sg-ask').disabled",
@@ -88,36 +107,55 @@ def test_a_question_over_an_uploaded_file_and_what_is_remembered_of_it(talk, tmp
     assert page.locator(".sg-fact-card").count() == 1
 
 
-def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, fake_model):
-    page = talk
-    tab(page, "Settings")
-    page.locator("#sg-slot-llm").wait_for()
-    choose(page, "#sg-slot-llm", "openai")
-    fill(page, "#sg-field-llm-base_url", fake_model.url)
-    apply(page)
-    tab(page, "QA")
-    radio(page, "#sg-qa-actor", "answer")
-    page.wait_for_timeout(500)
-    fake_model.pace = 0.6
+@pytest.fixture
+def model(talk, fake_model):
+    """The fake model, which answers in this tab."""
+    tab(talk, "Settings")
+    talk.locator("#sg-slot-llm").wait_for()
+    choose(talk, "#sg-slot-llm", "openai")
+    fill(talk, "#sg-field-llm-base_url", fake_model.url)
+    apply(talk)
+    tab(talk, "QA")
+    pick(talk, "answer")
+    return fake_model
+
+
+def test_what_a_model_made_up_is_struck_through_and_stays(talk, model):
+    model.answer = lambda body: "Brinicles cost 312 <b>purple</b> tractors."
+    ask(talk, "Why does a brinicle grow?")
+    taken_back = talk.locator("#sg-chat del")
+    expect(taken_back).to_have_text("Brinicles cost 312 <b>purple</b> tractors.")
+    expect(talk.locator("#sg-chat")).to_contain_text("Nothing found.")
+    expect(talk.locator("#sg-chat")).to_contain_text("most of it has no source")
+    model.answer = lambda body: "Sea water freezes and squeezes out its salt as brine."
+    ask(talk, "Why does a brinicle grow downward?")
+    expect(taken_back).to_have_count(1)
+    talk.reload()
+    tab(talk, "QA")
+    expect(taken_back).to_have_count(1, timeout=60_000)
+
+
+def test_an_answer_is_streamed_and_a_dead_model_can_be_asked_again(talk, model):
+    page, fake_model = talk, model
+    fake_model.halts_at = "which"
     fake_model.answer = lambda body: (
         "Sea water freezes and squeezes out its salt as <b>brine</b> ![x](http://far.away/x.png), "
         "which leaks out through cracks and sinks."
     )
     fill(page, "#sg-question", "Why does a brinicle grow?")
-    button(page, "Ask").click()
+    put(page)
     page.locator("#sg-chat", has_text=re.compile("Sea water freezes")).wait_for()
     assert "sinks" not in page.locator("#sg-chat").inner_text(), "shown before it is whole"
+    fake_model.goes_on.set()
     page.wait_for_function("!document.querySelector('#sg-ask').disabled")
     assert "<b>brine</b>" in page.locator("#sg-chat").inner_text(), "a document's HTML is text"
     assert "and sinks." in page.locator("#sg-chat").inner_text()
-    fake_model.pace = 0.0
     fake_model.stop()
     fill(page, "#sg-question", "And then?")
-    button(page, "Ask").click()
+    put(page)
     page.locator("#sg-qa-status .sg-note-bad", has_text="does not answer").wait_for()
     assert page.locator("#sg-qa-retry").is_visible()
-    radio(page, "#sg-qa-actor", "extract")
-    page.wait_for_timeout(500)
+    pick(page, "extract")
     page.locator("#sg-qa-retry").click()
     page.wait_for_function("!document.querySelector('#sg-qa-status .sg-note-bad')")
     page.locator("#sg-sources .sg-context").wait_for()

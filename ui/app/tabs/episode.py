@@ -23,6 +23,7 @@ from ui.downloads import needed, to_fetch
 
 #: Seconds that Auto-run lets each step stand.
 PACE = 0.5
+_PAUSING = ("pausing after this step", "info")
 #: The task that a tab opens with, so that there is something to see.
 FIRST_TASK = 3
 #: Kinds that the quick choice leaves out: they need a person, a script, or questions to answer.
@@ -179,7 +180,8 @@ class EpisodeTab:
         try:
             while not (is_run and (workspace.running.done or workspace.pausing)):
                 for message in Watch(lambda: what(workspace), label, is_left):
-                    yield {self.status: message, **busy()}
+                    is_last = is_run and workspace.pausing
+                    yield {self.status: note(*_PAUSING) if is_last else message, **busy()}
                 if not is_run or is_left():
                     break
                 yield {**self.show(workspace), **busy()}
@@ -206,7 +208,7 @@ class EpisodeTab:
     def ask_to_pause(self, tab: str) -> Update:
         """Let the run end after the step that is being taken."""
         self.app.of(tab).pausing = True
-        return {self.status: note("pausing after this step", "info")}
+        return {self.status: note(*_PAUSING)}
 
     def halt(self, tab: str) -> Update:
         """Leave the step that is being taken, and the run."""

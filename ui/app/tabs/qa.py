@@ -6,6 +6,7 @@ from typing import Any
 
 import gradio as gr
 
+from nodes.act.support import WROTE
 from nodes.registry import registry
 from stores.corpus.corpus import corpus_names
 from stores.corpus.documents import SUFFIXES
@@ -24,9 +25,20 @@ _NAMED = 12  # files of an upload that its summary names
 _EXAMPLE = "Why does a brinicle grow?"
 
 
-def _escaped(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return messages as text: the chat draws whatever HTML a document put into an answer."""
-    return [{**said, "content": html.escape(said["content"], quote=False)} for said in messages]
+def _drawn(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return messages as text: the chat draws whatever HTML a document put into an answer.
+
+    What a model wrote and was taken back stays, struck through, with the reason.
+    """
+    drawn = []
+    for said in messages:
+        content = html.escape(said["content"], quote=False)
+        why, _, wrote = html.escape(said.get("reason", ""), quote=False).partition(WROTE)
+        if wrote:
+            doubt = why.removeprefix("nothing found: ")
+            content += f"<p>Taken back ({doubt}): <del>{wrote}</del></p>"
+        drawn.append({"role": said["role"], "content": content})
+    return drawn
 
 
 class QaTab:
@@ -89,7 +101,7 @@ class QaTab:
             dict.fromkeys(["sample", *seen(talk.owner, corpus_names()), talk.settings["corpus"]])
         )
         return {
-            self.chat: _escaped(talk.messages),
+            self.chat: _drawn(talk.messages),
             self.sources: self._sources(talk),
             self.status: "",
             self.corpus: gr.update(choices=names, value=talk.settings["corpus"]),
@@ -133,16 +145,16 @@ class QaTab:
             raise UserError("the question is empty: ask something")
         said = [m for m in talk.messages if m["content"]]
         asked = {"role": "user", "content": question}
-        if not said or said[-1] != asked:
+        if not said or (said[-1]["role"], said[-1]["content"]) != ("user", question):
             said.append(asked)
-        yield {self.chat: _escaped(said), self.question: "", self.asked: question, self.status: "",
+        yield {self.chat: _drawn(said), self.question: "", self.asked: question, self.status: "",
                **self._buttons(is_busy=True)}  # fmt: skip
         written: list[str] = []
         label = f"{talk.settings['actor']} is answering …"
         is_left = common.leaving(talk)
         for message in Watch(lambda: talk.ask(question, written.append), label, is_left):
             answer = [{"role": "assistant", "content": "".join(written)}] if written else []
-            yield {self.chat: _escaped([*said, *answer]), self.status: message}
+            yield {self.chat: _drawn([*said, *answer]), self.status: message}
         update = self.show(tab)
         if not is_left() and talk.last and talk.last.decision.fallback:
             update[self.status] = note(talk.last.decision.fallback, "warn")
