@@ -8,9 +8,10 @@ only (``envs.asking``), so what they learn holds for any world's words.
 """
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from envs.asking.meaning import reduced
+from envs.asking.meaning import SIZE, reduced
 from envs.asking.request import read_request
 from envs.asking.subject import subject_features
 from envs.asking.text import content
 from envs.asking.values import ask_choices, locate, value_features
 from envs.asking.weights import NONE, ROLES, SUBJECT, VALUE, WORD, install
-from envs.asking.words import around, word_features
+from envs.asking.words import word_rows
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
@@ -37,13 +38,17 @@ from envs.webshop.wordings.changes import CHANGES
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance
 from stores.text import stem
+from stores.tokens import encoding
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
 
-_HIDDEN = {"word": 16, "value": 16, "subject": 8}
+_HIDDEN = {"word": 48, "value": 16, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
+_SWAPPED = 0.4  # share of talk's words in the place of which others stand
+#: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
+_TRAINING, _DEVELOPING = ("train", "held-out", "unseen", "strange"), ("develop", "fresh")
 _OFTEN = ("negation", "amend")  # drawn twice as often: they have the most to tell apart
 _REWORDED = ("synonyms", "near-words")  # always said in the same other words
 
@@ -74,7 +79,7 @@ class Aligner(nn.Module):
     def __init__(self, meaning: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.meaning = meaning
-        self.word = _layers(5 * len(WORD), _HIDDEN["word"], len(ROLES))
+        self.word = _layers(5 * (len(WORD) + SIZE), _HIDDEN["word"], len(ROLES))
         self.value = _layers(len(VALUE), _HIDDEN["value"], 2)
         self.none = nn.Linear(len(NONE), 1)
         self.subject = _layers(len(SUBJECT), _HIDDEN["subject"], 1)
@@ -120,6 +125,14 @@ def _layers(size: int, hidden: int, out: int) -> Any:
 
 def words_of_goal(goal: Mapping[str, Any]) -> Words:
     """Return the words of a goal's instruction, with the role that the goal gives each."""
+    roles = _roles(goal)
+    rows = word_rows(read_request(goal["instruction_text"]))[[place for place, _ in roles]]
+    family = str(goal.get("wording", TEMPLATE))
+    return Words(rows, np.array([role for _, role in roles], dtype=np.int64), family)
+
+
+def _roles(goal: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Return the places and the roles of an instruction's words that are neither small nor of a limit."""
     request = read_request(goal["instruction_text"])
     # Names are told, so that of a word that is said twice the place beside its name is the value's.
     parts = {
@@ -136,12 +149,31 @@ def words_of_goal(goal: Mapping[str, Any]) -> Words:
             span = locate(request, said, name)
             for place in span.places if span.is_whole else ():
                 roles[place] = ROLES.index(role)
-    places = [
-        i for i, token in enumerate(request.tokens)
+    return [
+        (i, int(roles[i])) for i, token in enumerate(request.tokens)
         if not token.is_small and i not in request.in_limit
     ]  # fmt: skip
-    rows = around(word_features(request))[places]
-    return Words(rows, roles[places], str(goal.get("wording", TEMPLATE)))
+
+
+def other_talk(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Return ``goal`` with some words of its instruction's talk in the place of which others stand.
+
+    They are any words of English, so that talk is known by what it is not: patterns are a few hundred.
+    """
+    text = goal["instruction_text"]
+    tokens = read_request(text).tokens
+    for place, role in reversed(_roles(goal)):
+        token = tokens[place]
+        if ROLES[role] == "talk" and token.word.isalpha() and rng.random() < _SWAPPED:
+            text = text[: token.start] + rng.choice(_english_words()) + text[token.end :]
+    return {**goal, "instruction_text": text}
+
+
+@cache
+def _english_words() -> tuple[str, ...]:
+    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
+    texts = (encoding().decode([i]) for i in range(1000, 50_000))
+    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
 
 
 def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Choosing]:
@@ -263,7 +295,8 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     run = open_run(settings, facts)
     sides = [plan.training, plan.heldout + plan.made_heldout]
     fitted, held = ([plan.world.goals[i] for i in side] for side in sides)
-    names, develop = names_of("train"), names_of("develop")
+    names = [name for split in _TRAINING for name in names_of(split)]
+    develop = [name for split in _DEVELOPING for name in names_of(split)]
     said = [
         say(plan.world, fitted, names, settings.times, settings.seed),
         say(plan.world, held, names, 2, settings.seed + 1),
@@ -276,7 +309,9 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
     shown = partial(tqdm, disable=None)
     words = [[words_of_goal(one.goal) for one in part] for part in said]
-    _fit_words(model, settings, words[0], words[1])
+    rng = random.Random(settings.seed)
+    other = [words_of_goal(other_talk(one.goal, rng)) for one in shown(said[0], desc="other talk")]
+    _fit_words(model, settings, words[0] + other, words[1])
     install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
     choices = [
         [c for one in shown(part, desc="pages") for c in choosings(one.goal, one.pages)]
