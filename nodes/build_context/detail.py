@@ -172,6 +172,14 @@ def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
+def echo_ladder(piece: Piece, tier: int) -> Ladder:
+    """Take a step apart that wrote what is asked: what it was ("1. search[") stays, what it wrote can go."""
+    head, bracket, rest = piece.text.partition("[")
+    texts = [head + bracket, rest]
+    units = [Unit(i, t, _cost(x)) for i, (t, x) in enumerate(zip((tier, 3), texts, strict=True))]
+    return Ladder([_Part(text, unit=i) for i, text in enumerate(texts)], units)
+
+
 def _segments(
     chunk: Chunk, fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus,
     said: set[int], groups: int,
