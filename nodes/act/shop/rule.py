@@ -60,7 +60,7 @@ class Rule(ActorParams):
     patience: int = Field(default=12, ge=0, description="the step from which it settles")
     pages: int = Field(default=2, ge=1, description="how many results pages it looks at")
     threshold: float = Field(
-        default=0.85,
+        default=0.35,
         ge=0,
         le=1,
         description="share of the wanted attributes that the features must name; 0: never read them",
