@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _UNBOUNDED = 10**9
 _CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
-_DETAIL = 20  # tokens of detail that a page may have, however short
-_VERDICT = 40  # the same of a page about one thing, where it is taken or left
+_DETAIL = 40  # tokens of detail that a page may have, however short
+_VERDICT = 70  # the same of a page about one thing, where it is taken or left
 _WEIGHED, _LEAST = 64, 0.05  # parts of results that a learned allocator weighs; the others' weight
 _UNASKED = 3  # the tier of what nothing asks for
 _LAST = 2  # actions that an actor cannot do without
@@ -241,9 +241,7 @@ def _ladder(
     return plain_ladder(piece, *(-1 if x in settled else 2 for x in piece.text.splitlines()))
 
 
-def _age_tiers(
-    pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]
-) -> tuple[int, int]:
+def _age_tiers(pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]) -> tuple[int, int]:
     """Return the tiers of a line of history and of what is noted under it.
 
     Where entries compete, what others met is compared with them; elsewhere it can wait.

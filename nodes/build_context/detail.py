@@ -173,10 +173,11 @@ def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
 
 
 def echo_ladder(piece: Piece, tier: int) -> Ladder:
-    """Take a step apart that wrote what is asked: what it was ("1. search[") stays, what it wrote can go."""
-    head, bracket, rest = piece.text.partition("[")
-    texts = [head + bracket, rest]
-    units = [Unit(i, t, _cost(x)) for i, (t, x) in enumerate(zip((tier, 3), texts, strict=True))]
+    """Take a step apart that wrote what is asked: how it begins ("1. search[red") stays, the rest can go."""
+    number, words = piece.text.split(" ", 1)
+    head, *rest = _WORD.findall(words)
+    texts = [f"{number} {head}", *([words[len(head) :]] if rest else ())]
+    units = [Unit(i, 3 if i else tier, _cost(text)) for i, text in enumerate(texts)]
     return Ladder([_Part(text, unit=i) for i, text in enumerate(texts)], units)
 
 

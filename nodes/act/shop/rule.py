@@ -112,9 +112,7 @@ class RuleActor:
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
         known = [product for product in ranked if product.asin in trail.opened]
-        known.sort(
-            key=lambda p: (p.asin not in trail.read, -_met(page, trail, p.asin, p.title))
-        )
+        known.sort(key=lambda p: (p.asin not in trail.read, -_met(page, trail, p.asin, p.title)))
         again = known or [p for p in ranked if p.is_seen]
         if step >= self._params.patience and again:
             return again[0].action, "time to settle for what met most of those opened"
