@@ -132,7 +132,7 @@ def words_of_goal(goal: Mapping[str, Any]) -> Words:
 
 
 def _roles(goal: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Return the places and the roles of an instruction's words that are neither small nor of a limit."""
+    """Return the places and roles of an instruction's words that are neither small nor a limit's."""
     request = read_request(goal["instruction_text"])
     # Names are told, so that of a word that is said twice the place beside its name is the value's.
     parts = {
@@ -335,7 +335,7 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     meta = {
         "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
         "architecture": {
-            "word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
+            "word": [*WORD, "meaning"], "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
             **sizes,
         },
         "families": list(names), "epochs": epochs, **facts, **provenance(),
