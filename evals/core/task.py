@@ -60,6 +60,8 @@ class Attempt:
 Solver = Callable[[Sample, Attempt], None]
 #: Samples in a row that find the model's server away before a run stops.
 _OUTAGES = 3
+#: Seconds between lines where no bar is drawn.
+_EVERY = 30.0
 _crew: ContextVar[tuple[Crew, Callable[[], Any]] | None] = ContextVar("crew", default=None)
 _serving: ContextVar[Callable[[Callable[[Any], Any]], None] | None] = ContextVar(
     "serving", default=None
@@ -108,7 +110,7 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if done and left:
             run.note_resumption(args)
         start = len(todo) - len(left)
-        away = 0
+        away, told = 0, time.monotonic()
         with tqdm(total=len(todo), initial=start, unit=task.unit, disable=None) as bar:
             for identity, attempt in _attempts(players, left):
                 agent, sample = left[identity]
@@ -120,7 +122,11 @@ def run_task(task: Task, out: str, args: Mapping[str, Any]) -> dict[str, Any]:
                     )
                 if not attempt.outage:
                     _write(run, task.table, agent, sample, attempt)
+                    start += 1
                     bar.update()
+                if bar.disable and time.monotonic() - told > _EVERY:  # a log, where no bar is drawn
+                    told = time.monotonic()
+                    sys.stderr.write(f"{start} of {len(todo)} {task.unit}s\n")
         missing = len(known) - len(_clean(run, task.table, todo))
         if missing:
             raise UserError(

@@ -175,3 +175,10 @@ def test_official_games_are_measured_where_they_were_fetched_to(tmp_path, monkey
     assert done.exit_code == 0, done.output
     (row,) = json.loads((tmp_path / "run" / "summary.json").read_text())["rows"]
     assert row["n"] == 2
+
+
+def test_a_log_says_how_far_a_run_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("evals.core.task._EVERY", 0.0)
+    run_task(Doubling().task(range(2)), tmp_path, ARGS)
+    said = [line for line in capsys.readouterr().err.splitlines() if line.endswith("numbers")]
+    assert said == [f"{n} of 4 numbers" for n in (1, 2, 3, 4)]
