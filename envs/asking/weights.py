@@ -1,9 +1,9 @@
 """The aligner's weights: their columns, and where they come from.
 
 Three small networks with general features only (what a word means is one, no word is): of each word of
-an instruction what it is; of each of several exclusive values whether it is asked for or excluded; of what a page is
-about whether it can be what is asked. Trained on many wordings (``stategate train aligner``); they run
-without torch.
+an instruction what it is; of each of several exclusive values whether it is asked for or excluded; of
+what a page is about whether it can be what is asked. Trained on many wordings (``stategate train
+aligner``); they run without torch.
 """
 
 from collections.abc import Callable, Mapping

@@ -335,8 +335,8 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     meta = {
         "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
         "architecture": {
-            "word": [*WORD, "meaning"], "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
-            **sizes,
+            "word": [*WORD, "meaning"], "value": list(VALUE), "none": list(NONE),
+            "subject": list(SUBJECT), **sizes,
         },
         "families": list(names), "epochs": epochs, **facts, **provenance(),
     }  # fmt: skip
