@@ -46,7 +46,7 @@ from trainers.webshop.goals import load_shop, practice
 _HIDDEN = {"word": 48, "value": 16, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
-_SWAPPED = 0.4  # share of talk's words in the place of which others stand
+_SWAPPED = 0.25  # share of words in the place of which others stand
 #: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
 _TRAINING, _DEVELOPING = ("train", "held-out", "unseen", "strange"), ("develop", "fresh")
 _OFTEN = ("negation", "amend")  # drawn twice as often: they have the most to tell apart
@@ -155,18 +155,22 @@ def _roles(goal: Mapping[str, Any]) -> list[tuple[int, int]]:
     ]  # fmt: skip
 
 
-def other_talk(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
-    """Return ``goal`` with some words of its instruction's talk in the place of which others stand.
+def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
+    """Return the words of a goal's instruction, any English ones in the place of some, roles as they were.
 
-    They are any words of English, so that talk is known by what it is not: patterns are a few hundred.
+    So what a word means is no more than a hint: patterns and training products are a few hundred.
     """
-    text = goal["instruction_text"]
+    text, roles = goal["instruction_text"], _roles(goal)
     tokens = read_request(text).tokens
-    for place, role in reversed(_roles(goal)):
+    for place, _ in reversed(roles):
         token = tokens[place]
-        if ROLES[role] == "talk" and token.word.isalpha() and rng.random() < _SWAPPED:
+        if token.word.isalpha() and rng.random() < _SWAPPED:
             text = text[: token.start] + rng.choice(_english_words()) + text[token.end :]
-    return {**goal, "instruction_text": text}
+    if len(read_request(text).tokens) != len(tokens):
+        return words_of_goal(goal)
+    rows = word_rows(read_request(text))[[place for place, _ in roles]]
+    family = str(goal.get("wording", TEMPLATE))
+    return Words(rows, np.array([role for _, role in roles], dtype=np.int64), family)
 
 
 @cache
@@ -310,7 +314,7 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     shown = partial(tqdm, disable=None)
     words = [[words_of_goal(one.goal) for one in part] for part in said]
     rng = random.Random(settings.seed)
-    other = [words_of_goal(other_talk(one.goal, rng)) for one in shown(said[0], desc="other talk")]
+    other = [in_other_words(one.goal, rng) for one in shown(said[0], desc="other words")]
     _fit_words(model, settings, words[0] + other, words[1])
     install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
     choices = [
