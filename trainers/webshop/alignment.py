@@ -156,7 +156,7 @@ def _roles(goal: Mapping[str, Any]) -> list[tuple[int, int]]:
 
 
 def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
-    """Return the words of a goal's instruction, any English ones in the place of some, roles as they were.
+    """Return the words of a goal's instruction, some replaced by any English words, roles as they were.
 
     So what a word means is no more than a hint: patterns and training products are a few hundred.
     """
