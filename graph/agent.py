@@ -71,8 +71,9 @@ class Agent:
         runtime: Runtime[Any] = get_runtime()
         caller = caller_of(named)
         if caller is not None:
-            require_no_places(runtime.context)
-        thread, episode = named.get("thread_id"), named.get("episode_id")
+            require_no_places(runtime.context, self.config)
+        thread = named.get("thread_id")
+        episode = named.get("episode_id") if caller is None else None  # or it may be another's
         return self.bound(runtime.context, runtime, thread, episode, caller, owner_of(named))
 
     def bound(

@@ -1,6 +1,5 @@
 """Another agent's thread, read from an exported file or from the checkpoints where it lies."""
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from langchain_core.messages import (
 
 from graph.checkpoints import SqliteCheckpoints, open_saver
 from stores.errors import UNREADABLE, UserError, told_as
+from stores.files import json_of
 from stores.sqlite import is_sqlite
 
 _EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
@@ -43,11 +43,11 @@ def from_plain(values: Any, name: str = "the export") -> list[BaseMessage]:
     Read are lists of messages (OpenAI's chat and Responses forms, Anthropic's, LangChain's three), the
     same under "messages", a graph's state or ``get_state`` (also as a list), and LangSmith's runs.
     """
-    rows = _rows(values)
-    if not rows:
-        raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
     kinds = (*UNREADABLE, NotImplementedError)
     with told_as(f"'{name}' holds a message that nobody can read", kinds=kinds):
+        rows = _rows(values)
+        if not rows:
+            raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
         found = [message for row in rows for message in _messages(row)]
         return _joined(found) if any(row.get("type") in _ITEMS for row in rows) else found
 
@@ -147,7 +147,7 @@ def _of_item(row: Mapping[str, Any]) -> list[BaseMessage]:
     name = str(row["call_id"])
     if row["type"] == "function_call_output":
         return [ToolMessage(_texts(row["output"]), tool_call_id=name)]
-    args = json.loads(row.get("arguments") or "{}")
+    args = json_of(row.get("arguments") or "{}")
     return [AIMessage("", tool_calls=[{"name": row["name"], "args": args, "id": name}])]
 
 
@@ -214,11 +214,11 @@ def _listed(content: Any) -> list[Any]:
 def _loaded(text: str, place: str, which: str) -> Any:
     """Return the JSON of a file; of JSON lines the messages, or thread ``which`` (from 1)."""
     try:
-        return json.loads(text)
+        return json_of(text)
     except ValueError:
         pass
     try:
-        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+        lines = [json_of(line) for line in text.splitlines() if line.strip()]
     except ValueError:
         lines = []
     if not lines:

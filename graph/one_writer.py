@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from langgraph.graph.state import CompiledStateGraph
 
 from stores.errors import UserError
+from stores.text import storable
 
 #: Seconds that a run waits for another on its thread.
 PATIENCE = 120.0
@@ -119,7 +120,14 @@ class TurnGraph(CompiledStateGraph[Any, Any, Any, Any]):
         thread = ((config or {}).get("configurable") or {}).get("thread_id")
         if thread is None or not self.checkpointer or isinstance(self.checkpointer, bool):
             return None
-        return id(self.checkpointer), str(thread)
+        return id(self.checkpointer), thread_name(thread)
+
+
+def thread_name(thread: Any) -> str:
+    """Return a thread's id as text. Raises ``UserError`` where no store takes it."""
+    if storable(str(thread)) != str(thread):
+        raise UserError("a thread's name holds a NUL, or bytes that are no text: name another one")
+    return str(thread)
 
 
 def turn_of(saver: Any, thread: str) -> AbstractContextManager[None]:

@@ -17,6 +17,8 @@ from stores.errors import UserError
 
 #: The caller of a server without accounts: this machine's own user.
 LOCAL = "local"
+#: What a caller may name only as the server's config does: others' documents and experience.
+_SHARED = ("bank", "corpus", "questions")
 _LONGEST = 190  # letters of a thread's name that a user's has room for
 
 
@@ -29,9 +31,10 @@ def caller_of(configurable: Mapping[str, Any]) -> str | None:
 def owner_of(configurable: Mapping[str, Any]) -> str:
     """Return whose memory it is where the config names nobody: the ``user_id``'s, else the thread's.
 
-    So that two threads share nothing unless their caller says that they are one user's.
+    So that two threads share nothing unless their caller says that they are one user's. An account's
+    is its own, whoever it says it is.
     """
-    if user := configurable.get("user_id"):
+    if user := caller_of(configurable) or configurable.get("user_id"):
         return str(user)
     thread = str(configurable.get("thread_id") or "")
     if len(thread) > _LONGEST:
@@ -39,17 +42,28 @@ def owner_of(configurable: Mapping[str, Any]) -> str:
     return f"thread {thread}" if thread else ""
 
 
-def require_no_places(overrides: Any) -> None:
-    """Check what a caller swaps for one call. Raises ``UserError`` where it names a place."""
+def require_no_places(overrides: Any, config: Config) -> None:
+    """Check what a caller swaps for one call. Raises ``UserError`` where it is the server's to say.
+
+    That is where things lie, which documents and experience are read, and what is written down.
+    """
     if overrides is None:
         return
+    own = {str(value) for _, value in _named(config.model_dump())}
     for name, value in _named(overrides.model_dump(exclude_unset=True)):
         text = str(value)
         is_place = (
-            name == "base_url" or any(c in text for c in "/\\$") or text.startswith(("~", "."))
+            name == "base_url"
+            or any(c in text for c in "/\\$")
+            or text.startswith(("~", "."))
+            or (name in _SHARED and text not in own)
         )
         if value is not None and is_place:
             raise UserError(f"'{name}' is the server's to set, not a caller's")
+    kinds = {params.kind for params in config.memory}
+    for params in overrides.memory or ():
+        if params.kind not in kinds:
+            raise UserError(f"'memory: {params.kind}' is the server's to set, not a caller's")
 
 
 def for_user(config: Config, user: str) -> Config:

@@ -44,7 +44,8 @@ async def authenticate(headers: Mapping[bytes | str, bytes | str]) -> Auth.types
         user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         user = password = ""
-    if scheme.lower() != "basic" or not user or not await _is_known(path, user, password):
+    is_nobody = not user or user == LOCAL  # the name of who needs no account
+    if scheme.lower() != "basic" or is_nobody or not await _is_known(path, user, password):
         raise Auth.exceptions.HTTPException(
             status_code=401, detail="give an account and its password"
         )
@@ -56,7 +57,8 @@ async def own(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> dict[str, s
     """Give what is made to its maker, and show each what is its own."""
     identity = ctx.user.identity
     if ctx.resource == "store":
-        value["namespace"] = (identity, *(value.get("namespace") or ()))
+        label = identity.replace("%", "%25").replace(".", "%2E")  # labels have no periods
+        value["namespace"] = (label, *(value.get("namespace") or ()))
         return None
     if ctx.action in ("create", "create_run", "update"):
         if value.get("metadata") is None:

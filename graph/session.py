@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from envs.protocols import Observation, takes_text
 from graph.agent import Agent
 from graph.build import NODES, Graph
+from graph.one_writer import thread_name
 from graph.owners import owner_of
 from graph.state import State, overrides_of, validated
 from nodes.protocols import BuiltContext, Decision
@@ -123,7 +124,7 @@ class Session:
         if not graph.checkpointer:
             raise UserError("a Session needs a checkpointer: build_graph(config) brings one")
         self.graph = graph
-        self.thread_id = thread_id
+        self.thread_id = thread_name(thread_id)
         self.overrides = overrides_of(context)
         #: What is written into the metadata of every checkpoint from now on (see :attr:`kept`).
         self.metadata: dict[str, str] = {}

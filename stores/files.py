@@ -57,6 +57,14 @@ def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
     write_text(path, json.dumps(strict(value), indent=indent, ensure_ascii=False) + "\n")
 
 
+def json_of(text: str | bytes) -> Any:
+    """Return the value of a JSON text. Raises ``ValueError`` for any other, also for a deep one."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None
+
+
 def strict(value: Any) -> Any:
     """Return ``value`` with NaN and infinities as None: JSON has neither."""
     if isinstance(value, Mapping):

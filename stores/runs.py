@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError, told_as
-from stores.files import strict, write_bytes, write_json, write_text
+from stores.files import json_of, strict, write_bytes, write_json, write_text
 from stores.text import without_password
 
 _PACKAGES = (
@@ -53,7 +53,7 @@ class RunDirectory:
         self._args = self.folder / "args.json"
         with told_as(f"cannot keep a run in '{folder}'", "name a new folder"):
             if self._args.exists():
-                _same(json.loads(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
+                _same(json_of(self._args.read_text(encoding="utf-8")), dict(args), self.folder)
             elif self.folder.exists() and any(p.suffix != ".part" for p in self.folder.iterdir()):
                 raise UserError(f"'{folder}' holds something else: name a new folder for the run")
             else:
@@ -85,7 +85,7 @@ class RunDirectory:
 
     def note_resumption(self, args: Mapping[str, Any]) -> None:
         """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
-        old = json.loads(self._args.read_text(encoding="utf-8"))
+        old = json_of(self._args.read_text(encoding="utf-8"))
         now = {key: args.get(key) for key in ("command", "commit", "versions")}
         last = (old.get("resumed") or [old])[-1]
         if any(last.get(key) != now[key] for key in ("commit", "versions")):
@@ -149,7 +149,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
     # Only "\n" ends a row: splitlines() would split at U+2028 inside a page's text.
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].split(b"\n"), 1):
         try:
-            rows += [json.loads(line)] if line.strip() else []
+            rows += [json_of(line)] if line.strip() else []
         except (ValueError, RecursionError) as error:
             raise UserError(f"'{path}' line {number} is damaged ({error}): remove it") from None
     return rows

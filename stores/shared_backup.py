@@ -6,7 +6,6 @@ lines: what the collection is, then its rows.
 """
 
 import base64
-import json
 import os
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import numpy as np
 
 from stores.corpus.vectors import Vectors, collections, is_server
 from stores.errors import UserError, told_as
-from stores.files import write_lines
+from stores.files import json_of, write_lines
 from stores.text import without_password
 
 POSTGRES, CHROMA = "STATEGATE_POSTGRES", "STATEGATE_CHROMA"
@@ -86,9 +85,9 @@ def _rows(collection: Vectors) -> Iterator[dict[str, object]]:
 
 def _fill(url: str, path: Path) -> None:
     with path.open(encoding="utf-8") as file:
-        head = json.loads(next(file))
+        head = json_of(next(file))
         collection = Vectors(url, head["name"], head["embedder"], int(head["dimension"]))
-        while block := [json.loads(line) for _, line in zip(range(1000), file, strict=False)]:
+        while block := [json_of(line) for _, line in zip(range(1000), file, strict=False)]:
             vectors = [np.frombuffer(base64.b64decode(row["vector"]), "<f4") for row in block]
             collection.put(
                 [row["id"] for row in block], np.stack(vectors), [row["text"] for row in block],

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+#: What moves a terminal's cursor, paints, renames its window or turns a line around.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: A URL's password, a token in place of its user's name, a named secret, a key as providers write it.
 _SECRET = re.compile(
     r"(?<=://)[^/\s@:\0]*:(?P<url>[^/\s\0]*)@"
@@ -74,6 +76,11 @@ def storable(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def printable(text: str) -> str:
+    """Return ``text`` as a terminal may get it: what would steer it becomes a mark."""
+    return text if text.isascii() and text.isprintable() else _UNPRINTABLE.sub("\ufffd", text)
 
 
 def secrets_in(text: str) -> list[tuple[int, int]]:

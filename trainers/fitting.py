@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from tqdm import tqdm
 
 from stores.errors import UserError, said
-from stores.files import write_bytes, write_json
+from stores.files import json_of, write_bytes, write_json
 from stores.plots import new_plot, save_plot
 from stores.runs import mean
 from trainers.settings import Settings
@@ -151,7 +151,7 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
     try:
         with safe_open(last, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            history: History = json.loads((file.metadata() or {})[_HISTORY])
+            history: History = json_of((file.metadata() or {})[_HISTORY])
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise UserError(
             f"'{last}' is damaged ({said(error)}): remove the folder, the training begins anew"

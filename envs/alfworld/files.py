@@ -18,6 +18,7 @@ from typing import IO, Protocol
 
 from stores.assets.downloads import progress, sha256
 from stores.errors import UserError, told_as
+from stores.files import json_of
 from stores.sqlite import SqliteFile
 
 GAME = "game.tw-pddl"
@@ -244,7 +245,7 @@ def _from_archive(path: str, root: str, name: str) -> str:
 @lru_cache(maxsize=1)
 def _sample() -> dict[str, str]:
     packed = files("envs.alfworld.sample").joinpath("games.json.xz").read_bytes()
-    content = json.loads(lzma.decompress(packed))
+    content = json_of(lzma.decompress(packed))
     shared = {"pddl_domain": content["pddl_domain"]}
     return {
         name: json.dumps({**shared, **game})

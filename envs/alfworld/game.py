@@ -11,7 +11,6 @@ al., 2021):
 - Conditions of the grammar read facts, and of a fact that a step made false also ``not_fact``.
 """
 
-import json
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ from envs.alfworld.pddl import (
     read_problem,
 )
 from stores.errors import UserError, told_as
+from stores.files import json_of
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
@@ -330,7 +330,7 @@ class Game:
 def fields_of(text: str) -> dict[str, Any]:
     """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
     with told_as("the game file is no JSON"):
-        data = json.loads(text)
+        data = json_of(text)
     if not isinstance(data, dict):
         raise UserError("the game file is no JSON object")
     for name in _FIELDS:

@@ -13,7 +13,6 @@ those are a list with commas.
 """
 
 import ast
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any, TypeAlias
 
 from envs.alfworld.logic import State
 from stores.errors import UserError, told_as
+from stores.files import json_of
 
 NOT = "not_"  # before a predicate: the fact was true once, and a step made it false
 _DEPTH = 40  # rules within rules
@@ -286,7 +286,7 @@ def _skip(text: str, place: int) -> int:
 @lru_cache(maxsize=256)
 def _rules(text: str) -> dict[str, tuple[_Alternative, ...]]:
     with told_as("the game's grammar has rules that cannot be read"):
-        data = json.loads(text)
+        data = json_of(text)
         return {
             name: tuple(
                 _Alternative(_query(rule.get("condition") or ""), text_nodes(rule["rhs"]))

@@ -5,7 +5,6 @@ or {question, kind, expects, answer}: it is then scored, ``expects`` being what 
 (all of it; "a|b" is either of two wordings).
 """
 
-import json
 import re
 import string
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import Any
 import yaml
 
 from stores.errors import UNREADABLE, UserError, told_as
+from stores.files import json_of
 from stores.yaml_text import read_yaml
 
 
@@ -59,7 +59,7 @@ def read_list(source: str, what: str, form: str) -> list[Any]:
     kinds = (*UNREADABLE, yaml.YAMLError)
     with told_as(f"cannot read the {what} '{source}'", "give a file", kinds):
         text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if path.suffix == ".json" else read_yaml(text)
+        values = json_of(text) if path.suffix == ".json" else read_yaml(text)
     if not isinstance(values, list):
         raise UserError(f"'{source}' is no list of {{{form}}}")
     return values

@@ -1,7 +1,6 @@
 """The catalogue: official WebShop files in, products as the original engine sees them out."""
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.errors import UserError, fault, told_as
+from stores.files import json_of
 from stores.text import unbroken
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -94,7 +94,7 @@ def _read(path: Path, digest: Any) -> Any:
     with told_as(f"cannot read '{path}'", "fetch it again"):
         raw = path.read_bytes()
         digest.update(raw)
-        return json.loads(raw)
+        return json_of(raw)
 
 
 def _product(item: Mapping[str, Any], attributes: Mapping[str, Any]) -> Product:

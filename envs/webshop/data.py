@@ -5,7 +5,6 @@ arrives is checked: downloads against the official SHA-256, local copies by read
 does. ``manifest.json`` beside them records what was kept.
 """
 
-import json
 import shutil
 import tomllib
 from contextlib import suppress
@@ -15,7 +14,7 @@ from pathlib import Path
 from envs.webshop.catalogue import read_catalogue
 from stores.assets.downloads import fetch_published, sha256
 from stores.errors import UserError, told_as
-from stores.files import write_json
+from stores.files import json_of, write_json
 
 MANIFEST = "manifest.json"
 _ADDRESS = "https://drive.usercontent.google.com/download?id={id}&export=download&confirm=t"
@@ -87,7 +86,7 @@ def fetch(folder: Path, source: Path | None = None, *, full: bool = False) -> li
 def read_manifest(folder: Path) -> list[FileRecord]:
     """Return the records of an earlier :func:`fetch`, or an empty list."""
     try:
-        rows = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        rows = json_of((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         return [FileRecord(**row) for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -4,7 +4,6 @@ The shop's own server writes a log a session, JSON lines whose first row has the
 of the full catalogue; here it counts as served if some product has the full reward with some options.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
 from stores.errors import UserError, told_as
+from stores.files import json_of
 
 
 def session_goals(
@@ -29,7 +29,7 @@ def session_goals(
     for file in files:
         with told_as(f"'{file.name}' is no log of the shop's server"):
             with file.open(encoding="utf-8") as lines:
-                goal: dict[str, Any] = json.loads(next(lines, ""))["goal"]
+                goal: dict[str, Any] = json_of(next(lines, ""))["goal"]
             goal["goal_options"] = list(goal["goal_options"])
             served = next(_serving(goal, products.values(), prices), None)
         if served is not None:

@@ -1,6 +1,5 @@
 """Reading a run directory without changing a byte of it: rows, filters, pairs, and pages replayed."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, Literal
 
 from envs.protocols import Observation, World
 from stores.errors import UserError, told_as
+from stores.files import json_of
 from stores.runs import read_rows
 
 Outcome = Literal["all", "success", "partial", "failed", "errors"]
@@ -67,9 +67,9 @@ def read_run(folder: str | Path) -> Run:
     if not (path / _ARGS).is_file():
         raise UserError(f"'{folder}' is no run directory: it has no {_ARGS}")
     with told_as(f"cannot read the run '{folder}'"):
-        args = json.loads((path / _ARGS).read_text(encoding="utf-8"))
+        args = json_of((path / _ARGS).read_text(encoding="utf-8"))
         ended = (path / _SUMMARY).is_file()
-        summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
+        summary = json_of((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
         files = [*sorted(path.glob("*.jsonl.gz")), *sorted(path.glob("*.jsonl"))]
         # Files only: reading a pipe that somebody put there would wait for ever.
         tables = {file.name.partition(".")[0]: read_rows(file) for file in files if file.is_file()}

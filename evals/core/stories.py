@@ -3,7 +3,6 @@
 A story is ``{title, text, run, metric, agents}``; title and text are filled with the run's own figures.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +13,7 @@ import yaml
 
 from evals.core.run_directory import Run, read_run
 from stores.errors import UserError
+from stores.files import json_of
 
 _PAGE = "stories.yaml"
 
@@ -67,7 +67,7 @@ def search_runs(folders: Sequence[Path], words: str) -> list[tuple[Path, str]]:
 def _about(folder: Path) -> tuple[str, str]:
     """Return a run's command, and all words that it can be found by."""
     try:
-        args = json.loads((folder / "args.json").read_text(encoding="utf-8"))
+        args = json_of((folder / "args.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         args = {}
     args = args if isinstance(args, dict) else {}

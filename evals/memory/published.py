@@ -5,7 +5,6 @@ Users fetch the files themselves: ``locomo10.json`` (Maharana et al., 2024, CC B
 everything after this module knows one form.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from evals.memory.generated import FAMILIES, generated_text
 from stores.errors import UserError, told_as
+from stores.files import json_of
 
 #: LoCoMo's categories by the numbers of its file (the paper's prose counts otherwise); the sixth is of
 #: the generated conversations alone.
@@ -171,7 +171,7 @@ def text_of(path: str | Path) -> str:
 
 def _list(path: str | Path) -> Sequence[Any]:
     with told_as(f"cannot read '{path}'", "name the published JSON file"):
-        values = json.loads(text_of(path))
+        values = json_of(text_of(path))
     if not isinstance(values, list) or not values:
         raise UserError(f"'{path}' is no list of conversations: name the published JSON file")
     return values

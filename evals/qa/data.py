@@ -7,7 +7,6 @@ survives another chunking of the same corpus.
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from envs.qa.questions import Evidence, Question, load_questions, sample_folder
 from stores.corpus.chunking import Chunking, Passage, bears
 from stores.errors import UserError, told_as
+from stores.files import json_of
 from stores.runs import read_rows
 
 
@@ -46,7 +46,7 @@ def load_set(source: str) -> QuestionSet:
         f"'{source}' is no question set",
         "it needs corpus/, evaluation_dataset.json and reference_chunks_*.jsonl",
     ):
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows = json_of(path.read_text(encoding="utf-8"))
         sets = {
             file.stem.removeprefix("reference_chunks_"): {
                 r["id"]: r["text"] for r in read_rows(file)

@@ -6,7 +6,6 @@ Files ``NAME.dev.jsonl.gz`` (to tune on) and ``NAME.test.jsonl.gz`` (to report),
 
 import gzip
 import hashlib
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ import numpy as np
 from nodes.models.decoders.backend import Document
 from nodes.retrieval.ranking import bm25_over
 from stores.errors import UserError, told_as
+from stores.files import json_of
 
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 Split = Literal["dev", "test"]
@@ -69,7 +69,7 @@ def load_questions(
             raise UserError(f"no file {path.name} in '{folder.name}': known are {DATASETS}")
         with told_as(f"{path.name} is damaged", "fetch it again"):
             with gzip.open(path, "rt", encoding="utf-8") as lines:
-                rows = [json.loads(line) for line in lines][:limit]
+                rows = [json_of(line) for line in lines][:limit]
             columns.append(
                 [
                     Question(

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from stores.errors import ModelUnavailable, UserError, fault
-from stores.text import without_password
+from stores.text import one_line, without_password
 
 #: Seconds that a server's "come back later" is waited for in all, and how often it is asked again.
 PATIENCE, TRIES = 60.0, 4
@@ -78,10 +78,13 @@ def _pause_after(model: Any, error: Exception, attempt: int, waited: float) -> f
 
 
 def _said(error: BaseException) -> str:
-    cause = error.__cause__
-    said = " ".join(str(error).split())
-    if cause is not None and str(cause) and str(cause) not in said:
-        said = f"{said} {' '.join(str(cause).split())}"
+    said = one_line(str(error))
+    cause: BaseException | None = error
+    while (
+        cause is not None and (cause := cause.__cause__) is not None
+    ):  # clients wrap the reason, some of them twice
+        if str(cause) and (reason := one_line(str(cause))) not in said:
+            said = f"{said} {reason}"
     return without_password(said)[:160] or type(error).__name__
 
 

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from stores.answers import within
+
 #: Bytes that an answer may have.
 MOST = 32 << 20
 
@@ -151,6 +153,7 @@ def limited_client(seconds: float, *, trust_env: bool, is_async: bool = False) -
         "trust_env": trust_env,
         "follow_redirects": False,
         "timeout": seconds,
+        **within(MOST, is_async=is_async),
     }
     client: Any = (AsyncLimited if is_async else Limited)(**settings)
     for transport in (client._transport, *client._mounts.values()):

@@ -40,6 +40,9 @@ _LOOKS = str.maketrans(
     "aeopcyxijsdqwhlrtmkhbABEKMHOPCTYXIJSoaivptukxceABEZHIKMNOPTYXagiiabcdefghijklmnoprstuvwy::::::",
 )
 _TELLING = re.compile("[:<]|page|user", re.IGNORECASE)
+#: Scripts whose capitals look like ASCII's; a word that mixes others with ASCII's is no word.
+_ALIKE = re.compile("[\u13a0-\u13ff\ua4d0-\ua4ff\uab70-\uabbf\u2c80-\u2cff\U000118a0-\U000118ff]")
+_COMMON = ("LATIN", "GREEK", "CYRILLIC", "CJK", "HIRAGANA", "KATAKANA", "HANGUL")
 _UNSEEN = ("Cf", "Mn", "Me", "Cc")
 _HEAD = 200  # characters of a line that are looked at
 
@@ -108,12 +111,31 @@ def is_frame(line: str) -> bool:
     begin = blank.end() if blank else 0
     head = line[begin : begin + _HEAD]
     if not head.isascii():
-        head = unicodedata.normalize("NFKC", head.translate(_LOOKS))
+        head = unicodedata.normalize("NFKD", head.translate(_LOOKS))
         if not _TELLING.search(head):
             return False
+        if _is_disguised(head):
+            return True
         head = "".join(c for c in head if c.isspace() or unicodedata.category(c) not in _UNSEEN)
     bullet = _BULLET.match(head)
     return _FRAME.match(" ".join(head[bullet.end() if bullet else 0 :].split())) is not None
+
+
+def _is_disguised(head: str) -> bool:
+    """Say whether the words before a line's colon are of letters that only look like ASCII's."""
+    name, colon, _ = head.partition(":")
+    words = name.split()
+    if not colon or len(words) > 5:  # the frame's own have fewer
+        return False
+    return _ALIKE.search(name) is not None or any(
+        any(c.isascii() and c.isalpha() for c in word)
+        and any(
+            not unicodedata.name(c, "").startswith(_COMMON)
+            for c in word
+            if c.isalpha() and not c.isascii()
+        )
+        for word in words
+    )
 
 
 def led(line: str) -> str:

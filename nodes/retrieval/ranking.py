@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.webshop.bm25 import stem
+from nodes.models.transport import limited_client
 from nodes.protocols import Embedder
 from stores.corpus.lexical import Lexical, stop_words
 from stores.errors import ModelUnavailable, UserError, needs, told_as
@@ -147,7 +148,7 @@ def rerank_at(url: str, model: str, query: str, documents: Sequence[str]) -> lis
     body = {"model": model, "query": query, "documents": list(documents)}
     try:
         # A proxy named in the environment must not see what is meant for this machine.
-        with httpx2.Client(timeout=20.0, trust_env=not on_loopback(url)) as client:
+        with limited_client(20.0, trust_env=not on_loopback(url)) as client:
             answer = client.post(url, json=body)
             answer.raise_for_status()
             results = answer.json()["results"]
@@ -155,7 +156,7 @@ def rerank_at(url: str, model: str, query: str, documents: Sequence[str]) -> lis
         return [scores[i] for i in range(len(documents))]
     except httpx2.HTTPError as error:
         raise ModelUnavailable(f"the reranker at {url} does not answer ({error})") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"the reranker at {url} answers in another form ({error!r})") from None
 
 

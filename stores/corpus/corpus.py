@@ -23,7 +23,7 @@ from stores.corpus.chunking import Chunking, Passage, cut
 from stores.corpus.documents import Document, Skipped
 from stores.corpus.lexical import Lexical
 from stores.errors import UserError
-from stores.files import replacing
+from stores.files import json_of, replacing
 from stores.home import home
 from stores.tables import is_database, open_tables, split_place
 
@@ -244,7 +244,7 @@ def titled(passage: Passage) -> str:
 def _load(place: Path) -> tuple[list[Passage], Lexical] | None:
     try:
         lines = (place / _PASSAGES).read_text(encoding="utf-8").splitlines()
-        passages = [Passage(*json.loads(line)) for line in lines]
+        passages = [Passage(*json_of(line)) for line in lines]
         lexical = Lexical.load(place / _WORDS)
     except (OSError, ValueError, TypeError, KeyError, EOFError):
         return None

@@ -14,10 +14,12 @@ from typing import Any
 from stores.corpus import reader
 from stores.corpus.formats import Unreadable, decode
 from stores.errors import UserError
+from stores.files import json_of
 from stores.text import unbroken
 from stores.workers import Crew, in_order
 
 MAX_BYTES = 20_000_000
+MAX_ARTICLES = 200_000  # in one file
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".jsonl")
 
 
@@ -72,7 +74,7 @@ def read_folder(
     root = folder.resolve()
     jobs: list[tuple[Path, str, str, int]] = []
     for path in files_in(folder):
-        id_ = unbroken(path.relative_to(base).as_posix())
+        id_ = _id_of(path.relative_to(base).as_posix())
         if folder.is_dir() and not path.resolve().is_relative_to(root):
             yield Skipped(id_, "a link that leads out of the folder")
         else:
@@ -83,6 +85,15 @@ def read_folder(
         return
     for documents in in_order(_serve, jobs, crew, "read"):
         yield from documents
+
+
+def _id_of(name: str) -> str:
+    """Return a document's id from its file's name: one line of text, and no other file's."""
+    broken = name.encode("utf-8", "surrogateescape")
+    return "".join(
+        c if unbroken(c) == c else ascii(c)[1:-1]
+        for c in broken.decode("utf-8", "backslashreplace")
+    )
 
 
 def _serve(serve: Callable[[Any], None]) -> None:
@@ -97,6 +108,8 @@ def read_documents(
     Those are JSON lines, a JSON list, and ``{"documents": [...]}``; ids are such as ``notes.jsonl#2``.
     """
     articles = _articles_in(path, max_bytes)
+    if len(articles) > MAX_ARTICLES:
+        return [Skipped(id_, f"more than {MAX_ARTICLES} articles in one file: split it")]
     if path.suffix.lower() == ".jsonl" and not articles:
         return [Skipped(id_, 'no JSON lines: write {"title": …, "text": …}, one a line')]
     if not articles:
@@ -117,9 +130,9 @@ def _articles_in(path: Path, max_bytes: int) -> list[Any]:
         content = path.read_text("utf-8-sig")
         articles: Any
         if suffix == ".jsonl":
-            articles = [json.loads(line) for line in content.split("\n") if line.strip()]
+            articles = [json_of(line) for line in content.split("\n") if line.strip()]
         else:
-            value = json.loads(content)
+            value = json_of(content)
             articles = value.get("documents") if isinstance(value, dict) else value
         return [{"text": item} if isinstance(item, str) else item for item in articles]
     except (OSError, ValueError, TypeError, RecursionError):
@@ -186,7 +199,7 @@ def _markdown(content: str) -> tuple[str, str]:
 
 def _json(content: str) -> tuple[str, str]:
     try:
-        value: Any = json.loads(content)
+        value: Any = json_of(content)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"broken JSON ({error})") from None
     article = value if isinstance(value, dict) else {}

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.errors import needs
+from stores.files import json_of
 
 Tokenise = Callable[[str], list[str]]
 _SIZE = "size.json"
@@ -77,7 +78,7 @@ class Lexical:
         with needs("qa"):
             import bm25s
 
-        size = json.loads((folder / _SIZE).read_text())
+        size = json_of((folder / _SIZE).read_text())
         lexical = cls(())
         lexical.size = int(size["texts"])
         if size["words"]:

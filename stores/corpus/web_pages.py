@@ -1,7 +1,6 @@
 """Pages from the web and Wikipedia articles (through its API), each kept once fetched."""
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable
@@ -9,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
+from stores.answers import within
 from stores.corpus.documents import MAX_BYTES, Document, Skipped, from_bytes
 from stores.errors import said
-from stores.files import write_json
+from stores.files import json_of, write_json
 from stores.home import cache
 from stores.loopback import on_loopback
 
@@ -19,6 +19,7 @@ from stores.loopback import on_loopback
 API_VARIABLE, API = "STATEGATE_WIKIPEDIA", "https://en.wikipedia.org/w/api.php"
 _AGENT = "stategate (a research agent; it keeps the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_PATIENCE = 120.0  # seconds that a page may take to come
 Fetch = Callable[[str, dict[str, str]], tuple[str, bytes]]
 
 
@@ -37,7 +38,7 @@ def read_web(
     get = fetch or _fetch
     cached = _cache_file(name)
     if cached.exists() and not fresh:
-        page = json.loads(cached.read_text("utf-8"))
+        page = json_of(cached.read_text("utf-8"))
         return Document(name, name, page["title"], page["text"], page["url"])
     try:
         read = _wikipedia if name.lower().startswith("wikipedia:") else _page
@@ -75,7 +76,7 @@ def _wikipedia(name: str, get: Fetch) -> Document | Skipped:
     }  # fmt: skip
     _, raw = get(_api(), query)
     try:
-        pages: list[dict[str, Any]] = json.loads(raw)["query"]["pages"]
+        pages: list[dict[str, Any]] = json_of(raw)["query"]["pages"]
     except (ValueError, KeyError, TypeError):
         return Skipped(name, "Wikipedia's API gave no answer that can be read")
     page = pages[0] if pages else {}
@@ -99,17 +100,13 @@ def _fetch(url: str, query: dict[str, str]) -> tuple[str, bytes]:
     import httpx2
 
     try:
-        with httpx2.stream(
-            "GET", url, params=query or None, follow_redirects=True, timeout=30,
-            headers={"User-Agent": _AGENT}, trust_env=not on_loopback(url),
-        ) as answer:  # fmt: skip
+        with httpx2.Client(
+            follow_redirects=True, timeout=30, trust_env=not on_loopback(url),
+            **within(MAX_BYTES, seconds=_PATIENCE),
+        ) as client:  # fmt: skip
+            answer = client.get(url, params=query or None, headers={"User-Agent": _AGENT})
             answer.raise_for_status()
-            content = b""
-            for part in answer.iter_bytes(1 << 20):
-                content += part
-                if len(content) > MAX_BYTES:
-                    raise OSError(f"more than {MAX_BYTES / 1e6:.0f} MB")
-            return answer.headers.get("content-type", ""), content
+            return answer.headers.get("content-type", ""), answer.content
     except httpx2.HTTPStatusError as error:
         code = error.response.status_code
         raise OSError(

@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from stores.errors import UserError, told_as
-from stores.files import write_lines
+from stores.files import json_of, write_lines
 from stores.home import home
 from stores.memory import database as tables
 from stores.memory.database import Database, bump, key_of, within
@@ -406,7 +406,7 @@ def _change(db: sa.Connection, namespace: Namespace, fact: int, rows: Vector, **
 
 def _row(line: str, number: int, source: Path) -> dict[str, Any]:
     with told_as(f"'{source}' line {number} is no turn", "see memory export"):
-        row = json.loads(line)
+        row = json_of(line)
         if not all(isinstance(row[name], int if name == "step" else str) for name in _FIELDS):
             raise TypeError("a field has another type")
         float(row["at"])

@@ -14,7 +14,7 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
-from stores.files import write_lines
+from stores.files import json_of, write_lines
 from stores.tables import open_tables
 from stores.text import storable
 from stores.traces import ContextPiece, Event
@@ -183,8 +183,8 @@ class TraceStore:
             " order by started desc, episode_id"
         )
         read: dict[str, Callable[[Any], Any]] = {
-            "task": json.loads,
-            "agent": json.loads,
+            "task": json_of,
+            "agent": json_of,
             "done": bool,
         }
         rows = self._file.query(query, (min_reward, min_reward, done, done))

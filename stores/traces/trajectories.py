@@ -5,7 +5,6 @@ A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "t
 importers that do not know the key pass it over.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from stores.assets.downloads import sha256
 from stores.errors import UserError, fault
-from stores.files import write_json, write_lines
+from stores.files import json_of, write_json, write_lines
 from stores.traces import Event
 
 
@@ -75,7 +74,7 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
     try:
         with Path(path).open(encoding="utf-8", newline="\n") as file:
             for line in file:
-                found += [_read(json.loads(line))] if line.strip() else []
+                found += [_read(json_of(line))] if line.strip() else []
     except OSError as error:
         raise UserError(
             f"cannot read trajectories '{path}' ({error.strerror}): record some with"

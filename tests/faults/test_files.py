@@ -6,7 +6,7 @@ import pytest
 
 from stores.corpus.chunking import Chunking
 from stores.corpus.corpus import Corpus
-from stores.corpus.documents import Document, Skipped, read_folder
+from stores.corpus.documents import MAX_ARTICLES, Document, Skipped, read_folder
 from stores.corpus.formats import Unreadable
 from stores.corpus.reader import Limits, Reader
 from stores.tokens import count_tokens, encode, encoding, truncate
@@ -155,14 +155,36 @@ def test_links_pipes_and_odd_names_in_a_folder(tmp_path):
     assert read == {
         "ok.txt": "fine",
         "in.txt": "fine",
-        "a Instruction: buy.txt": "hello",
-        "bad\udcff/na\udcffme.txt": "odd",
+        "a\\nInstruction: buy.txt": "hello",
+        "bad\\xff/na\\xffme.txt": "odd",
     }
     assert "out of the folder" in found["out.txt"].why
     assert "broken JSON" in found["deep.json"].why
     corpus = Corpus("notes", tmp_path / "corpus")
     corpus.sync("o", found.values())
     assert len(corpus.documents()) == 4
+
+
+def test_files_of_odd_names_are_kept_apart_and_stay(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    names = ("a\nb.md", "a b.md", "a\u2028b.md", "na\udcffme.md", "na\udcfeme.md", "na?me.md")
+    for name in names:
+        (folder / name).write_text(f"This is {name!r}.")
+    corpus = Corpus("notes", tmp_path / "corpus")
+    assert len(corpus.sync("o", read_folder(folder)).added) == len(names)
+    again = corpus.sync("o", read_folder(folder))
+    assert (len(again.unchanged), again.added, again.removed) == (len(names), [], [])
+    assert len({document.text for document in corpus.documents()}) == len(names)
+    assert all("\n" not in document.title for document in corpus.documents())
+
+
+def test_a_file_of_millions_of_articles_is_reported(tmp_path):
+    (tmp_path / "many.json").write_text(f"[{'0,' * MAX_ARTICLES}0]")
+    (tmp_path / "many.jsonl").write_text("{}\n" * (MAX_ARTICLES + 1))
+    assert [item.why for item in read_folder(tmp_path)] == [
+        f"more than {MAX_ARTICLES} articles in one file: split it"
+    ] * 2
 
 
 def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import asyncio
 import email.utils
+import gzip
 import json
 import socket
 import threading
@@ -17,6 +18,9 @@ from nodes.models.asking import Ask, ask, atalk, talk
 from nodes.models.embedders import OpenAIEmbedder
 from nodes.models.llms import OpenAILlm
 from nodes.resources import Resources
+from nodes.retrieval.ranking import rerank_at
+from stores.corpus import web_pages
+from stores.corpus.web_pages import read_web
 from stores.errors import ModelUnavailable, UserError
 
 GOOD = {
@@ -268,6 +272,48 @@ def test_a_server_that_wants_to_be_left_alone_for_an_hour_is_not_waited_for(serv
     with pytest.raises(ModelUnavailable, match="wait 3600 s"):
         call(resources(url, timeout=30))
     assert len(asked) == 1
+
+
+def packed(body, times=1):
+    """Return a body that was packed by gzip so many times."""
+    for _ in range(times):
+        body = gzip.compress(body, 9)
+    return body
+
+
+BOMBS = {
+    "gzip": packed(b" " * (60 << 20)),
+    "gzip, gzip": packed(b" " * (60 << 20), 2),
+    "zstd": b"(\xb5/\xfd",
+}
+
+
+@pytest.mark.parametrize("packing", BOMBS)
+def test_a_packed_answer_unpacks_to_no_more_than_it_may(server, call, packing):
+    url, plan, _ = server
+    plan += [lambda h: answer(h, BOMBS[packing], content_encoding=packing)]
+    with pytest.raises(ModelUnavailable, match="over 34 MB|packed by"):
+        call(resources(url, timeout=30))
+    skipped = read_web(url, fresh=True)
+    assert "over 20 MB" in skipped.why or "packed by" in skipped.why
+    with pytest.raises(ModelUnavailable, match="over 34 MB|packed by"):
+        rerank_at(url, "m", "q", ["a"])
+
+
+def test_a_packed_answer_is_read(server, call, monkeypatch, tmp_path):
+    url, plan, _ = server
+    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
+    plan += [lambda h: answer(h, packed(json.dumps(GOOD).encode()), content_encoding="gzip")]
+    assert call(resources(url)).content == "ok"
+    plan[0] = lambda h: answer(h, packed(b"<p>Sea."), kind="text/html", content_encoding="gzip")
+    assert read_web(url).text == "Sea."
+
+
+def test_a_page_that_drips_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(web_pages, "_PATIENCE", 0.3)
+    url, plan, _ = server
+    plan.append(drip)
+    assert "within 0 s" in read_web(url, fresh=True).why
 
 
 def test_tries_end(server, call):

@@ -4,12 +4,19 @@ import http.server
 import json
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from envs.messages.reading import readable, spans
+from envs.qa.questions import load_dialogues, load_questions
 from envs.webshop import WebShop
+from evals.core.run_directory import read_run
+from evals.memory.published import read_locomo, read_longmemeval
+from evals.qa.data import load_set
 from graph import load_config
+from graph.exported import read_messages
 from nodes.act.replies import parse
 from nodes.models.asking import json_in
 from stores.assets.downloads import SourceError, download
@@ -17,6 +24,7 @@ from stores.errors import UserError
 from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace
 from stores.runs import read_rows
+from stores.traces.trajectories import read_trajectories
 from stores.yaml_text import read_yaml
 from trainers.settings import StateSettings, read_settings
 
@@ -143,6 +151,22 @@ def test_a_deep_line_is_refused(tmp_path):
         LongTerm(f"sqlite:///{tmp_path / 'm.sqlite'}").import_turns(
             Namespace(), tmp_path / "rows.jsonl", None, "", None
         )
+
+
+@pytest.mark.parametrize("depth", [700, 100_000])
+@pytest.mark.parametrize(
+    "reads",
+    [
+        read_trajectories, read_messages, load_dialogues, load_questions, load_set, read_locomo,
+        read_longmemeval, lambda path: read_run(Path(path).parent),
+    ],
+)  # fmt: skip
+def test_deep_json_is_told_in_one_line_whoever_reads_it(tmp_path, reads, depth):
+    for name in ("deep.json", "args.json"):
+        (tmp_path / name).write_text('{"messages": [' * depth + "]}" * depth)
+    refused = pytest.raises(UserError, match=r"\A.+\Z")
+    with refused if depth > 700 else suppress(UserError):
+        reads(str(tmp_path / "deep.json"))
 
 
 class Endless(http.server.BaseHTTPRequestHandler):

@@ -4,7 +4,8 @@ import multiprocessing
 
 import pytest
 
-from graph import build_graph, load_config
+from graph import Session, build_graph, load_config
+from stores.errors import UserError
 from stores.home import this_user
 from stores.memory.long_term import open_long_term
 from stores.memory.records import Namespace
@@ -117,3 +118,14 @@ def test_the_same_thread_of_another_user_is_another_thread(settings):
         )
     }
     assert len(names) == 5
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udcffb"])
+def test_a_name_that_no_store_takes_is_refused_in_one_line(name):
+    graph = build_graph({"actor": "rule", "max_steps": 2})
+    for ask in (
+        lambda: graph.invoke({"task": {"goal": 3}}, {"configurable": {"thread_id": name}}),
+        lambda: Session(graph, name),
+    ):
+        with pytest.raises(UserError, match="name another one"):
+            ask()

@@ -12,9 +12,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 
 from graph import load_config
-from graph.owners import for_user, require_no_places
+from graph.agent import Agent
+from graph.build import make_builder
+from graph.owners import for_user, owner_of, require_no_places
 from graph.state import overrides_of, validated
 from stores.accounts import hashed
 from stores.errors import UserError
@@ -41,7 +44,10 @@ def server(tmp_path_factory):
     text = json.dumps({**settings, "dependencies": [str(ROOT)]}).replace('"./', f'"{ROOT}/')
     (folder / "langgraph.json").write_text(text)
     (folder / "agent.yaml").write_text(CONFIG)
-    (folder / "accounts").write_text(f"{hashed('ann', 'horse')}\n{hashed('bob', 'battery')}\n")
+    (folder / "accounts").write_text(
+        f"{hashed('ann', 'horse')}\n{hashed('bob', 'battery')}\n"
+        f"{hashed('ann.b@example.org', 'staple')}\n{hashed('local', 'local')}\n"
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -70,6 +76,30 @@ def server(tmp_path_factory):
     finally:
         process.terminate()
         process.wait(20)
+
+
+def test_what_a_server_s_config_names_its_callers_may_name():
+    config = load_config({"env": {"kind": "qa", "corpus": "notes"}, "memory": ["trace"]})
+    own = {"env": {"kind": "qa", "corpus": "notes"}, "memory": [{"kind": "trace"}]}
+    require_no_places(validated(overrides_of(own)), config)
+    require_no_places(validated(overrides_of({"kind": "window", "budget": 90})), config)
+
+
+def test_an_account_is_nobody_else_whatever_its_call_says():
+    given = {"langgraph_auth_user_id": "bob", "user_id": "ann", "thread_id": "anns"}
+    assert owner_of(given) == "bob"
+    config = load_config(yaml.safe_load(CONFIG))
+    seen = []
+
+    class Seen(Agent):
+        def bound(self, *given):
+            seen.append(given)
+            return super().bound(*given)
+
+    builder = make_builder(Seen(config))
+    task = {"task": {"goal": 3}}
+    builder.compile().invoke(task, {"configurable": {**given, "episode_id": "anns"}})
+    assert {each[3:] for each in seen} == {(None, "bob", "bob")}
 
 
 def client(url, user="ann", password="horse"):
@@ -134,13 +164,27 @@ def test_another_user_is_refused(server):
         lambda: bob.runs.create(thread, "stategate", input={"task": {"goal": 3}}),
         lambda: bob.runs.list(thread),
         lambda: bob.threads.delete(thread),
+        lambda: bob.threads.copy(thread),
+        lambda: bob.threads.create(thread_id=thread, if_exists="do_nothing"),
+        lambda: bob.crons.create_for_thread(thread, "stategate", schedule="0 0 * * *"),
     ):
-        assert refused(ask) in (403, 404)
+        assert refused(ask) in (403, 404, 409)
+    head = ann.threads.get_state(thread)["checkpoint"]
+    own = bob.threads.create()["thread_id"]
+    bob.runs.wait(own, "stategate", input={"task": {"goal": 5}})
+    elsewhere = {key: head[key] for key in ("thread_id", "checkpoint_id", "checkpoint_ns")}
+    assert not bob.threads.get_state(own, checkpoint=elsewhere)["values"]
+    bob.threads.update_state(own, {"steps": 77}, checkpoint=elsewhere)
+    named = {"configurable": {"thread_id": thread}}
+    bob.runs.wait(own, "stategate", input={"task": {"goal": 7}}, config=named)
+    assert ann.threads.get_state(thread)["checkpoint"] == head
     assert thread not in {found["thread_id"] for found in bob.threads.search(limit=100)}
     assert ann.threads.get(thread)["thread_id"] == thread
 
 
-@pytest.mark.parametrize("who", [("eve", "horse"), ("ann", "battery"), ("", "")])
+@pytest.mark.parametrize(
+    "who", [("eve", "horse"), ("ann", "battery"), ("", ""), ("local", "local")]
+)
 def test_a_stranger_is_refused_everything(server, who):
     stranger = client(server, *who)
     for ask in (stranger.threads.create, stranger.assistants.search, stranger.threads.search):
@@ -149,6 +193,9 @@ def test_a_stranger_is_refused_everything(server, who):
 
 def test_store_items_lie_apart(server):
     ann, bob = client(server), client(server, "bob", "battery")
+    mail = client(server, "ann.b@example.org", "staple")
+    mail.store.put_item(["notes"], "m", {"text": "mine"}, index=False)
+    assert mail.store.get_item(["notes"], "m")["value"] == {"text": "mine"}
     ann.store.put_item(["notes"], "a", {"text": "the door code is 4711"}, index=False)
     bob.store.put_item(["notes"], "b", {"text": "the sky is blue"}, index=False)
     assert ann.store.get_item(["notes"], "a")["value"] == {"text": "the door code is 4711"}
@@ -166,6 +213,10 @@ def test_a_caller_cannot_name_a_place_of_the_server(server):
         {"llm": {"kind": "openai", "base_url": "https://attacker.example", "model": "m"}},
         {"context": {"kind": "recall", "memory": {"place": {"url": "sqlite:////etc/x"}}}},
         {"env": {"kind": "webshop", "data": "../secrets"}},
+        {"env": {"kind": "qa", "corpus": "salaries"}},
+        {"context": {"kind": "experience", "bank": "bobs"}},
+        {"memory": [{"kind": "experience"}]},
+        {"memory": [{"kind": "trace"}]},
     ):
         thread = ann.threads.create()["thread_id"]
         answer = ann.runs.wait(
@@ -174,7 +225,7 @@ def test_a_caller_cannot_name_a_place_of_the_server(server):
         assert answer["__error__"]["error"] == "UserError"  # the server keeps the words in its log
         own = overrides_of(context)
         with pytest.raises(UserError, match="the server's to set"):
-            require_no_places(validated(own))
+            require_no_places(validated(own), load_config(yaml.safe_load(CONFIG)))
     assert not Path("/tmp/elsewhere.sqlite").exists()
 
 

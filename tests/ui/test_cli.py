@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -412,3 +413,34 @@ def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(mon
     assert "warning: 0.0.0.0 lets other machines in" in result.stderr
     assert (seen["auth"], seen["port"]) == (("me", "secret"), 8123)
     assert "without a password" in call("ui", "--host", "0.0.0.0").stderr
+
+
+def test_what_steers_a_terminal_is_not_printed(tmp_path, agent):
+    """Names of files, texts of pages and an error's own words: shown, and harmless."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a\x1b[2J\x1b]0;mine\x07.pdf").write_bytes(b"%PDF nothing")
+    (folder / "b.md").write_text("Snailfish live deep.")
+    done = call("ingest", folder, "--corpus", "notes", "--embedder", "hashing")
+    assert done.exit_code == 0, done.output
+    shown = [done.output, refused("run", agent, "--set", "actor.x\x1b]0;mine\x07\u202e=1")]
+    shown.append(call("run", agent, "--thread", "t\x1b[31m[red]").output)
+    shown.append(call("checkpoints", "list").output)
+    for text in shown:
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), text
+    assert "a\ufffd[2J\ufffd]0;mine" in shown[0]
+    assert "[red]" in shown[3]
+
+
+def test_a_fault_s_traceback_tells_no_key(monkeypatch, agent):
+    key = "a-key-of-no-known-form-0123"
+    monkeypatch.setenv("STRANGERS_API_KEY", key)
+
+    def fail(*_):
+        raise ZeroDivisionError(f"401 for {key}")
+
+    monkeypatch.setattr("graph.session.Session.step", fail)
+    done = call("run", agent)
+    assert done.exit_code == 1
+    assert "ZeroDivisionError: 401 for ***" in done.stderr
+    assert key not in done.output

@@ -178,6 +178,8 @@ def test_places_in_a_config_stay_inside(monkeypatch, tmp_path):
         {"context": {"bank": "/srv/../etc/banks"}},
         {"context": {"memory": {"place": {"url": "sqlite:////etc/x.sqlite"}}}},
         {"env": {"corpus": "/proc/self"}},
+        {"memory": [{"path": "/etc/x://y.sqlite"}]},
+        {"memory": [{"path": "https://../../../../../../../../etc/x.sqlite"}]},
     ):
         with pytest.raises(UserError, match="outside of this app's folders"):
             bounds.require_config(bad)

@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage
 
 from nodes.experience.episode import Episode
 from nodes.models.asking import ask, asking_problems
-from stores.files import write_json
+from stores.files import json_of, write_json
 from stores.home import home
 from stores.text import one_line
 
@@ -57,7 +57,7 @@ class Captions:
 
     def _known(self) -> dict[str, str]:
         try:
-            return dict(json.loads(self._path.read_text(encoding="utf-8")))
+            return dict(json_of(self._path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return {}
 

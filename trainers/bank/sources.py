@@ -11,6 +11,7 @@ from typing import Any
 
 from nodes.experience.episode import Episode, Step, from_events, parse_action, task_name
 from stores.errors import UserError, told_as
+from stores.files import json_of
 from stores.sqlite import is_sqlite
 from stores.traces.store import TraceStore
 from stores.traces.trajectories import events_of
@@ -77,12 +78,12 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 def _records(text: str) -> Iterator[tuple[str, Any]]:
     """Yield (place, record) of a JSON document (one record or a list) or of JSON lines."""
     try:
-        whole = json.loads(text)
+        whole = json_of(text)
     except ValueError:
         for number, line in enumerate(text.split("\n"), 1):  # "\n" alone: text may hold U+2028
             if line.strip():
                 try:
-                    yield f"line {number}", json.loads(line)
+                    yield f"line {number}", json_of(line)
                 except ValueError:
                     yield f"line {number}", ValueError("no JSON (half-written?)")
         return

@@ -5,7 +5,6 @@ logs of WebShop's own server, which name pages and choices but hold no product t
 alone, and only the goal's own product has its title.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any
 
 from envs.webshop.pages import SEARCH
 from stores.errors import UserError, told_as
+from stores.files import json_of
 from stores.traces import Event
 from stores.traces.trajectories import Trajectory
 
@@ -144,7 +144,7 @@ def _human_action(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     with told_as(f"cannot read JSON lines from '{path}'"):
-        return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
+        return [json_of(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
 
 
 def convert(form: str, source: Path) -> list[Trajectory]:

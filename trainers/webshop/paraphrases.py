@@ -7,7 +7,6 @@ other number or slot may, so whatever a goal fills it with, no value is lost or 
 is counted by its reason. (Asked to keep phrases instead of slots, a 1.5B model lost one in 24 of 24.)
 """
 
-import json
 import random
 import re
 from collections import Counter
@@ -18,7 +17,7 @@ from typing import Any
 import yaml
 
 from envs.webshop.wordings import families, names_of
-from stores.files import write_lines, write_text
+from stores.files import json_of, write_lines, write_text
 from stores.text import one_line
 
 _SLOTS = ("kind", "attributes", "values", "limit")
@@ -56,7 +55,7 @@ def paraphrase(ask: Callable[[str], str], n: int, seed: int = 0) -> tuple[list[s
 def resumed(ask: Callable[[str], str], path: Path) -> Callable[[str], str]:
     """Return ``ask`` with what it answered kept in ``path``, JSON lines: a stopped run goes on."""
     lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    known = {row["prompt"]: str(row["reply"]) for row in map(json.loads, lines)}
+    known = {row["prompt"]: str(row["reply"]) for row in map(json_of, lines)}
 
     def answer(prompt: str) -> str:
         if prompt not in known:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import ipaddress
 import os
+import re
 import secrets
 import socket
 import tempfile
@@ -28,6 +29,7 @@ COOKIE = "stategate-browser"
 HOSTS, ROOTS = "STATEGATE_HOSTS", "STATEGATE_ROOTS"
 _LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 _OWN = "web-"
+_URL = re.compile(r"(?:https?|postgres(?:ql)?)://")
 Scope = MutableMapping[str, Any]
 
 
@@ -75,7 +77,8 @@ class Bounds:
                 self.require_config(value, key)
         elif isinstance(values, str) and key in PLACES:
             place = values.removeprefix("sqlite:///")
-            if ("/" in place or place.startswith(("~", "."))) and "://" not in place:
+            is_url = _URL.match(place) and ".." not in place.split("/")
+            if ("/" in place or place.startswith(("~", "."))) and not is_url:
                 self.require_inside(place)
 
 

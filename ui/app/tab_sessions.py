@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from stores.errors import UserError
+from stores.files import json_of
 from stores.tables import is_database, open_tables
 
 #: Tabs that nobody came back to are removed after so many days.
@@ -39,7 +40,7 @@ class TabSessions:
         """Return what was kept for ``tab``, None if nothing was, or nothing that can be read."""
         rows = self._tables.query("select body from tabs where id = ?", (_id(tab),))
         try:
-            kept = json.loads(rows[0]["body"])
+            kept = json_of(rows[0]["body"])
         except (LookupError, ValueError, TypeError):
             return None
         return kept if isinstance(kept, dict) else None

@@ -49,10 +49,8 @@ class Commands(TyperGroup):
             code = 130
         except Exception as error:
             message = problem(error)
-            if message is None:
-                raise
-            typer.echo(f"stategate: {message}", err=True)
-            code = 2
+            code = 1 if message is None else 2
+            typer.echo(_fault() if message is None else f"stategate: {message}", err=True)
         sys.exit(code)
 
 
@@ -61,22 +59,31 @@ def problem(error: BaseException) -> str | None:
     from pydantic import ValidationError
 
     from stores.errors import UserError, missing
-    from stores.text import one_line
+    from stores.text import one_line, printable
 
     error = missing(error) or error
     message = getattr(error, "format_message", None)  # a usage error of typer's
     if message is not None:
-        return f"{one_line(message())} (see --help)"
+        return f"{printable(one_line(message()))} (see --help)"
     if isinstance(error, UserError):
-        return one_line(str(error))
+        return printable(one_line(str(error)))
     if isinstance(error, OSError) and _is_of_home(error):
         why = f"cannot write '{error.filename}' ({error.strerror})"
         return f"{why}: set STATEGATE_HOME to a folder that you may write to"
     if isinstance(error, ValidationError):
         from nodes.registry import first_problem
 
-        return one_line(first_problem(error))
+        return printable(one_line(first_problem(error)))
     return None
+
+
+def _fault() -> str:
+    """Return the traceback of a fault of the program's, or a plug-in's: without secrets."""
+    import traceback
+
+    from stores.text import without_password
+
+    return without_password(traceback.format_exc().rstrip())
 
 
 def _is_of_home(error: OSError) -> bool:

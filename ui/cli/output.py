@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -15,6 +16,7 @@ import typer
 
 from stores import files
 from stores.errors import UserError, told_as
+from stores.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,10 +69,23 @@ def examples(*lines: str) -> str:
     return "\n".join(["[bold]Examples[/bold]", *(f"  {line}" for line in plain)])
 
 
+@cache
+def _consoles() -> "type[Console]":
+    """Return rich's console, but for text from outside that would steer the terminal."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Printable(Console):
+        def render(self, *args: Any, **extra: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*args, **extra):
+                yield Segment(text if control else printable(text), style, control)
+
+    return Printable
+
+
 def console(*, stderr: bool = False) -> "Console":
     """Return a console for the terminal; 80 columns where there is none."""
-    from rich.console import Console
-
+    Console = _consoles()  # noqa: N806 - a class
     plain = Console(stderr=stderr, highlight=False)
     if plain.is_terminal or os.environ.get("COLUMNS", "").isdigit():
         return plain

@@ -1,6 +1,5 @@
 """The Messages tab: any agent's thread, and what each builder would have shown call by call."""
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +8,7 @@ import gradio as gr
 from evals.agents.replay import NOTHING, Replay, calls_in, replay
 from graph.exported import from_plain, read_messages
 from stores.errors import UserError
+from stores.files import json_of
 from ui.app.render.html import empty
 from ui.app.render.messages import render_call, render_summary
 from ui.app.tabs.common import QUIET, App, Update, button, telling
@@ -114,7 +114,7 @@ class MessagesTab:
 
 def _pasted(text: str | None) -> list[Any]:
     try:
-        values = json.loads(text or "")
+        values = json_of(text or "")
     except ValueError:
         raise UserError("what was pasted is no JSON: paste a list of messages") from None
     return from_plain(values, "what was pasted")
