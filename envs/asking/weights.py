@@ -1,9 +1,9 @@
 """The aligner's weights: their columns, and where they come from.
 
-Three small networks with general features only (what a word means is one, no word is): of each word of
-an instruction what it is; of each of several exclusive values whether it is asked for or excluded; of
-what a page is about whether it can be what is asked. Trained on many wordings (``stategate train
-aligner``); they run without torch.
+Three small networks with general features only (no word is a feature): of each word of an instruction
+what it is; of each of several exclusive values whether it is asked for or excluded; of what a page is
+about whether it can be what is asked. Trained on many wordings (``stategate train aligner``); they run
+without torch.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ def _shipped() -> dict[str, Floats]:
 
     arrays, meta = load_arrays(CHECKPOINT, "aligner")
     columns: dict[str, Any] = meta["architecture"]
-    known = {"word": (*WORD, "meaning"), "value": VALUE, "none": NONE, "subject": SUBJECT}
+    known = {"word": WORD, "value": VALUE, "none": NONE, "subject": SUBJECT}
     if any(tuple(columns.get(name, ())) != names for name, names in known.items()):
         from stores.errors import UserError
 

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.asking.meaning import SIZE, meaning_of
 from envs.asking.request import Request
 from envs.asking.text import Token, english
 from envs.asking.weights import ROLES, WORD, Floats, network, on_install
@@ -80,16 +79,8 @@ def _is_taken_back(request: Request, i: int) -> bool:
     return any(not token.is_small for token in request.tokens[cue + 1 : cue + 1 + _REPAIR])
 
 
-def word_rows(request: Request) -> Floats:
-    """Return each word's features and meaning beside those of the words around it.
-
-    (tokens, 5 (len(WORD) + SIZE)). What a word means tells talk ("committee", "select") from what shops
-    sell, also where nobody said it while this was learned; no word itself is a feature.
-    """
-    meanings = [meaning_of(token.key) for token in request.tokens]
-    rows = np.concatenate(
-        [word_features(request), np.asarray(meanings).reshape(-1, SIZE)], axis=1, dtype=np.float32
-    )
+def around(rows: Floats) -> Floats:
+    """Return each word's features beside those of the words around it: (n, 5 len(WORD))."""
     padded = np.pad(rows, ((_AROUND, _AROUND), (0, 0)))
     return np.concatenate([padded[i : i + len(rows)] for i in range(2 * _AROUND + 1)], axis=1)
 
@@ -100,7 +91,7 @@ def word_roles(request: Request) -> Floats:
     net = network("word")
     if not request.tokens:
         return np.zeros((0, len(ROLES)), dtype=np.float32)
-    hidden = np.tanh(word_rows(request) @ net["w1"] + net["b1"])
+    hidden = np.tanh(around(word_features(request)) @ net["w1"] + net["b1"])
     logits = hidden @ net["w2"] + net["b2"]
     chances = np.exp(logits - logits.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)

@@ -12,10 +12,9 @@ from envs.webshop.expert import play
 from envs.webshop.view import WebShopView
 from nodes.build_context.assemble import assemble
 from nodes.build_context.compress import Compress
-from nodes.build_context.detail import echo_ladder
 from nodes.conformance import check_context
 from nodes.models.embedders import Hashing
-from nodes.protocols import BuiltContext, ContextRequest, Piece
+from nodes.protocols import BuiltContext, ContextRequest
 from nodes.registry import registry
 from nodes.resources import Resources
 from nodes.retrieval.align import clarity, focus_on, parts_of, title_of, wish_of
@@ -215,12 +214,3 @@ def test_running_text_keeps_a_clause_for_each_asked_word():
     named = sorted(stretch.strip() for stretch in asked.telling)
     assert named == ["Cotton is good,", "easy to wash."]  # the shorter of two that say cotton
     assert asked.stretch_tier(" says Ann.") == 3
-
-
-def test_an_old_search_shortens_to_its_first_word():
-    text = "1. search[red shoes for men]\n"
-    cost = count_tokens(text)
-    ladder = echo_ladder(Piece("0", "history", text, (), cost, cost), 0)
-    assert [unit.tier for unit in ladder.units] == [0, 3]
-    assert "".join(f.text for f in ladder.show({0})) == "1. search[red\n"
-    assert "".join(f.text for f in ladder.show({0, 1})) == text

@@ -8,10 +8,9 @@ only (``envs.asking``), so what they learn holds for any world's words.
 """
 
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from envs.asking.meaning import SIZE, reduced
+from envs.asking.meaning import reduced
 from envs.asking.request import read_request
 from envs.asking.subject import subject_features
 from envs.asking.text import content
 from envs.asking.values import ask_choices, locate, value_features
 from envs.asking.weights import NONE, ROLES, SUBJECT, VALUE, WORD, install
-from envs.asking.words import word_rows
+from envs.asking.words import around, word_features
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
@@ -38,17 +37,13 @@ from envs.webshop.wordings.changes import CHANGES
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance
 from stores.text import stem
-from stores.tokens import encoding
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
 
-_HIDDEN = {"word": 48, "value": 16, "subject": 8}
+_HIDDEN = {"word": 16, "value": 16, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
-_SWAPPED = 0.25  # share of words in the place of which others stand
-#: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
-_TRAINING, _DEVELOPING = ("train", "held-out", "unseen", "strange"), ("develop", "fresh")
 _OFTEN = ("negation", "amend")  # drawn twice as often: they have the most to tell apart
 _REWORDED = ("synonyms", "near-words")  # always said in the same other words
 
@@ -79,7 +74,7 @@ class Aligner(nn.Module):
     def __init__(self, meaning: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.meaning = meaning
-        self.word = _layers(5 * (len(WORD) + SIZE), _HIDDEN["word"], len(ROLES))
+        self.word = _layers(5 * len(WORD), _HIDDEN["word"], len(ROLES))
         self.value = _layers(len(VALUE), _HIDDEN["value"], 2)
         self.none = nn.Linear(len(NONE), 1)
         self.subject = _layers(len(SUBJECT), _HIDDEN["subject"], 1)
@@ -125,14 +120,6 @@ def _layers(size: int, hidden: int, out: int) -> Any:
 
 def words_of_goal(goal: Mapping[str, Any]) -> Words:
     """Return the words of a goal's instruction, with the role that the goal gives each."""
-    roles = _roles(goal)
-    rows = word_rows(read_request(goal["instruction_text"]))[[place for place, _ in roles]]
-    family = str(goal.get("wording", TEMPLATE))
-    return Words(rows, np.array([role for _, role in roles], dtype=np.int64), family)
-
-
-def _roles(goal: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Return the places and roles of an instruction's words that are neither small nor a limit's."""
     request = read_request(goal["instruction_text"])
     # Names are told, so that of a word that is said twice the place beside its name is the value's.
     parts = {
@@ -149,35 +136,12 @@ def _roles(goal: Mapping[str, Any]) -> list[tuple[int, int]]:
             span = locate(request, said, name)
             for place in span.places if span.is_whole else ():
                 roles[place] = ROLES.index(role)
-    return [
-        (i, int(roles[i])) for i, token in enumerate(request.tokens)
+    places = [
+        i for i, token in enumerate(request.tokens)
         if not token.is_small and i not in request.in_limit
     ]  # fmt: skip
-
-
-def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
-    """Return the words of a goal's instruction, some replaced by any English words, roles as they were.
-
-    So what a word means is no more than a hint: patterns and training products are a few hundred.
-    """
-    text, roles = goal["instruction_text"], _roles(goal)
-    tokens = read_request(text).tokens
-    for place, _ in reversed(roles):
-        token = tokens[place]
-        if token.word.isalpha() and rng.random() < _SWAPPED:
-            text = text[: token.start] + rng.choice(_english_words()) + text[token.end :]
-    if len(read_request(text).tokens) != len(tokens):
-        return words_of_goal(goal)
-    rows = word_rows(read_request(text))[[place for place, _ in roles]]
-    family = str(goal.get("wording", TEMPLATE))
-    return Words(rows, np.array([role for _, role in roles], dtype=np.int64), family)
-
-
-@cache
-def _english_words() -> tuple[str, ...]:
-    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
-    texts = (encoding().decode([i]) for i in range(1000, 50_000))
-    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
+    rows = around(word_features(request))[places]
+    return Words(rows, roles[places], str(goal.get("wording", TEMPLATE)))
 
 
 def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Choosing]:
@@ -299,8 +263,7 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     run = open_run(settings, facts)
     sides = [plan.training, plan.heldout + plan.made_heldout]
     fitted, held = ([plan.world.goals[i] for i in side] for side in sides)
-    names = [name for split in _TRAINING for name in names_of(split)]
-    develop = [name for split in _DEVELOPING for name in names_of(split)]
+    names, develop = names_of("train"), names_of("develop")
     said = [
         say(plan.world, fitted, names, settings.times, settings.seed),
         say(plan.world, held, names, 2, settings.seed + 1),
@@ -313,9 +276,7 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
     shown = partial(tqdm, disable=None)
     words = [[words_of_goal(one.goal) for one in part] for part in said]
-    rng = random.Random(settings.seed)
-    other = [in_other_words(one.goal, rng) for one in shown(said[0], desc="other words")]
-    _fit_words(model, settings, words[0] + other, words[1])
+    _fit_words(model, settings, words[0], words[1])
     install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
     choices = [
         [c for one in shown(part, desc="pages") for c in choosings(one.goal, one.pages)]
@@ -339,8 +300,8 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     meta = {
         "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
         "architecture": {
-            "word": [*WORD, "meaning"], "value": list(VALUE), "none": list(NONE),
-            "subject": list(SUBJECT), **sizes,
+            "word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
+            **sizes,
         },
         "families": list(names), "epochs": epochs, **facts, **provenance(),
     }  # fmt: skip
