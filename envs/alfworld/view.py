@@ -1,13 +1,16 @@
 """How an agent reads ALFWorld: what stands here, where one can go, what is in hand, what is asked."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from envs.alfworld.actions import AlfWorldActions
-from envs.alfworld.expert import knowledge_of
+from envs.alfworld.expert import Knowledge, delivered, knowledge_of
 from envs.alfworld.reading import (
     STATES,
+    Command,
+    Goal,
     command_of,
     goal_of,
     held_by,
@@ -21,6 +24,7 @@ from envs.protocols import (
     Clause,
     Fragment,
     Observation,
+    Offer,
     StateInput,
     StatusLine,
     View,
@@ -31,11 +35,20 @@ from stores.traces import Event
 
 _BANNER = re.compile(r"\A\s*-=.*?=-\s*", re.DOTALL)
 _TASK = re.compile(r"\s*Your task is to: [^\n]*\s*\Z")
+#: In a built context: earlier steps with their answers, places by kind and those marked as done.
+_STEP = re.compile(r"^\d+\. (.+?)(?: => (.*))?$", re.MULTILINE)
+_ROW = re.compile(r"^Go to ([a-z -]+?) (\d+.*)$", re.MULTILINE)
+_MARKED = re.compile(r"(\d+)\*")
+_ASKED = re.compile(r"^Instruction: (.+)$", re.MULTILINE)
 _SEEN = 8  # things of a page that a state model reads one by one
-_BRIEF = """You are in a room and see it in text. Do what the instruction asks: find the thing (go \
-to places, open what is closed), take it, clean, heat or cool it if that is asked, and put it where it \
-is to go; under a lamp, hold the thing where the lamp is and use the lamp. You carry one thing at a \
-time. Answer with one JSON action, one of the commands that are listed, word for word."""
+_BRIEF = """You are in a room and see it in text. Do what the instruction asks, step by step:
+1. Find the thing: go to places where you have not been, and open what is closed.
+2. Take it. You carry one thing at a time.
+3. If it is to be clean, hot or cool: go to a sinkbasin, microwave or fridge, and do that there.
+4. Go to where it is to end up, open that if it is closed, and put it there. If it is to be looked at \
+under a lamp: go to the lamp and use it. For two things, fetch the second after the first.
+Doing again what was done before brings nothing. Answer with one JSON action, one of the commands that \
+are listed, word for word: {"action": "go to shelf 2"}"""
 
 
 class AlfWorldView(View):
@@ -142,6 +155,49 @@ class AlfWorldView(View):
         empty = ("nothing", "closed", "not seen")
         return [(place, "holds", what) for place, what in rows if what not in empty]
 
+    def offer(self, prompt: str, actions: Sequence[str]) -> Offer:
+        """Withhold what the prompt itself shows to be pointless, and say what comes next.
+
+        Small models look around for ever, walk past what they look for, take what nobody asked for and
+        carry it back. Where something can be opened, taken, changed or put that serves what is asked,
+        that is offered. Else places: those where it was seen; or one of each kind that was searched
+        least, none that was searched (with full hands: where one has been with it).
+        """
+        asked = _ASKED.search(prompt)
+        goal = goal_of(asked[1] if asked else "")
+        if not goal.thing:
+            return super().offer(prompt, actions)
+        steps = _STEP.findall(prompt)
+        page = prompt[prompt.rfind(steps[-1][0]) :] if steps else prompt
+        known = knowledge_of(steps, page.partition("\nHere:")[0], actions)
+        marked = {f"{kind} {n}" for kind, row in _ROW.findall(prompt) for n in _MARKED.findall(row)}
+        done = delivered(goal, known)
+        free = not known.hand
+        wanted = {p for thing, p in known.where(goal.thing) if free and thing not in done}
+
+        def serves(command: Command) -> bool:
+            if command.verb == "take":
+                return kind_of(command.thing) == goal.thing and command.thing not in done
+            if command.verb == "put":
+                is_there = kind_of(command.place) == goal.target and _is_ready(goal, known)
+                return is_there or kind_of(command.thing) != goal.thing
+            if command.verb == "open":
+                return command.place not in known.seen
+            if command.verb == "use":
+                return kind_of(known.hand) == goal.thing and kind_of(command.thing) == goal.target
+            return command.verb == goal.state
+
+        here = tuple(a for a in actions if serves(command_of(a)))
+        searched = {*known.seen, *marked} - wanted if free else known.been
+        ways = {command_of(a).place: a for a in actions if command_of(a).verb == "go"}
+        looked = Counter(kind_of(place) for place in searched)
+        open_ = [place for place in ways if place not in searched]
+        least = min((looked[kind_of(place)] for place in open_), default=0)
+        near = {kind_of(p): p for p in reversed(open_) if looked[kind_of(p)] == least}
+        places = wanted.intersection(open_) or near.values()
+        left = here or tuple(ways[place] for place in sorted(places)) or tuple(actions)
+        return Offer(left, asks=_next(goal, known, done))
+
     def gist(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line, without banner and task."""
         return one_line(_TASK.sub("", _BANNER.sub("", page)))
@@ -173,6 +229,25 @@ def _group(action: str, held: str) -> tuple[str, str]:
     if command.verb == "look":
         return "self", ""
     return ("other", "") if command.verb == "other" else ("here", "")
+
+
+def _is_ready(goal: Goal, known: Knowledge) -> bool:
+    """Say whether what is in hand is in the state that is asked for."""
+    return goal.state in ("", *known.states.get(known.hand, ()))
+
+
+def _next(goal: Goal, known: Knowledge, done: Collection[str]) -> str:
+    """Say in a line what comes next, and where what that takes was seen."""
+    if not known.hand:
+        seen, what = known.where(goal.thing), f"Take a {goal.thing}"
+        seen = [(thing, place) for thing, place in seen if thing not in done]
+    elif not _is_ready(goal, known):
+        seen, what = [], f"{goal.state.capitalize()} {known.hand}"
+    else:
+        seen = known.where(goal.target)
+        what = f"{'Use' if goal.is_light else f'Put {known.hand} in or on'} a {goal.target}"
+    where = "; ".join(f"{thing} is at {place}" for thing, place in seen)
+    return f"Next: {what}. {where or 'Where is one likely?'}\n"
 
 
 @lru_cache(maxsize=1024)

@@ -106,9 +106,9 @@ def arms_of(names: Sequence[str], lingua: str = "") -> list[str]:
     """Check the names of arms. Raises ``UserError``, also for a compressor that cannot be had."""
     for name in names:
         if name == LINGUA:
-            from evals.agents.lingua import WEIGHTS, compressor
+            from evals.agents.lingua import compressor
 
-            compressor(lingua or WEIGHTS)
+            compressor(lingua)
         elif name not in ARMS:
             raise UserError(f"no arm '{name}': there are {', '.join([*ARMS, LINGUA])}")
     return list(names)
@@ -117,9 +117,9 @@ def arms_of(names: Sequence[str], lingua: str = "") -> list[str]:
 def middleware_of(
     arm: str, budget: int, bill: Bill, lingua: str = ""
 ) -> Sequence[AgentMiddleware[Any, Any, Any]]:
-    """Return the middleware of one run; ``lingua`` names the weights of LLMLingua-2."""
+    """Return the middleware of one run; ``lingua`` names the weights of LLMLingua."""
     if arm == LINGUA:
-        from evals.agents.lingua import WEIGHTS, Lingua
+        from evals.agents.lingua import Lingua
 
-        return [Lingua(budget, lingua or WEIGHTS)]
+        return [Lingua(budget, lingua)]
     return ARMS[arm](budget, bill)

@@ -13,10 +13,12 @@ from pydantic import Field
 
 from envs.protocols import Offer, takes_text, verb_of
 from nodes.act.replies import parse, schema, thought_of
+from nodes.act.simple import vain_actions
 from nodes.act.talking import TalkingActor
 from nodes.models.asking import Ask, Talk, cached_of, cost_of, response_format, usage_of
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from nodes.resources import Resources
+from stores.text import one_line
 
 #: Words by which servers say that it is the response format that they refuse.
 _FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
@@ -52,7 +54,9 @@ class ChatActor(TalkingActor):
     def _choose(self, context: BuiltContext) -> Talk[Decision]:
         offer = Offer(context.actions)
         if self._params.guide:
-            offer = self._view.offer(context.text, context.actions)
+            vain = vain_actions(context, self._view)
+            fresh = tuple(a for a in context.actions if one_line(a) not in vain)
+            offer = self._view.offer(context.text, fresh or context.actions)
         legal = offer.actions
         if not legal:
             action = self._view.actions.safe((), _instruction(context))

@@ -25,9 +25,9 @@ import numpy as np
 from envs.asking.request import read_request
 from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
 from nodes.act.encoding import Encoded, most_alike
-from nodes.act.simple import ASKED
+from nodes.act.simple import ASKED, marked_in
 from nodes.protocols import FRAME, BuiltContext, Vector
-from nodes.retrieval.past import DONE, told_steps
+from nodes.retrieval.past import told_steps
 from stores.text import one_line, stem, words_of
 
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
@@ -199,7 +199,7 @@ class _Reading:
         self._candidates: list[tuple[str, str, bool]] = []  # action, the text beside it, is marked
         for piece in context.pieces:
             beside = one_line(piece.text) if len(piece.actions) == 1 else ""
-            marked = _marked(piece.text, piece.actions, view)
+            marked = marked_in(piece, view)
             for action in piece.actions:
                 if takes_text(action):
                     texts = _texts(self._asked)
@@ -424,21 +424,6 @@ def _steps_of(context: BuiltContext) -> list[_Step]:
         _Step(action, answer, len(pairs) - i, names_of(target_of(action)), names_of(answer))
         for i, (action, answer) in enumerate(pairs)
     ]
-
-
-def _marked(text: str, actions: Sequence[str], view: View) -> set[str]:
-    """Return the actions that a prompt line marks as done before."""
-    if DONE not in text:
-        return set()
-    found, place, low = set(), 0, text.lower()
-    for action in actions:
-        label = one_line(view.actions.label(action)).lower()
-        at = low.find(label, place)
-        if at >= 0:
-            place = at + len(label)
-            if low[place : place + len(DONE)] == DONE:
-                found.add(action)
-    return found
 
 
 def _texts(asked: _Asked) -> list[str]:

@@ -14,11 +14,12 @@ from pydantic import Field
 
 from envs.protocols import UNKNOWN, View, fill, takes_text
 from nodes.act.encoding import Encoder, encoder
-from nodes.act.simple import ASKED
+from nodes.act.simple import ASKED, vain_actions
 from nodes.models.small import load_trained, small_inference
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from nodes.resources import Resources
 from stores.errors import UserError
+from stores.text import one_line
 
 if TYPE_CHECKING:
     from torch import nn
@@ -137,6 +138,10 @@ class PolicyActor:
             absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
             logits = self._scorer(rows, torch.from_numpy(seen.page).unsqueeze(0), absent)[0]
         values = logits.double().numpy()
+        vain = vain_actions(context, self._view)
+        is_vain = np.asarray([one_line(action) in vain for action in seen.actions])
+        if not is_vain.all():
+            values[is_vain] = -np.inf
         heat = self._temperature or 1.0
         chances = np.exp((values - values.max()) / heat)
         chances /= chances.sum()

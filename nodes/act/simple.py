@@ -10,10 +10,11 @@ from typing import ClassVar, Literal
 from langgraph.types import interrupt
 from pydantic import Field
 
-from envs.protocols import fill, takes_text
-from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
+from envs.protocols import View, fill, takes_text
+from nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams, Piece
 from nodes.registry import InnerActor
 from nodes.resources import Resources
+from nodes.retrieval.past import DONE, told_steps
 from stores.text import one_line, overlap, words_of
 
 ASKED = re.compile(r"^(?:Instruction|Question): (.+)$", re.MULTILINE)
@@ -128,3 +129,36 @@ class Slips(ActorParams):
             return replace(decision, action=rng.choice(others), reason="a slip, on purpose")
 
         return act
+
+
+def vain_actions(context: BuiltContext, view: View) -> frozenset[str]:
+    """Return what was done before, on one line each, where the last step was done again for nothing.
+
+    It goes by the lines of earlier steps that say what came of them, as far as a builder left that, and
+    by the marks at commands.
+    """
+    answers: dict[str, str] = {}
+    is_again = False
+    for action, answer in told_steps([p for p in context.pieces if p.kind == "event"]):
+        before = answers.get(action)
+        is_again = before is not None and (answer.startswith(before) or before.startswith(answer))
+        answers[action] = answer or before or ""
+    if not is_again:
+        return frozenset()
+    marked = (action for piece in context.pieces for action in marked_in(piece, view))
+    return frozenset((*answers, *map(one_line, marked)))
+
+
+def marked_in(piece: Piece, view: View) -> set[str]:
+    """Return the actions that a prompt line marks as done before."""
+    if DONE not in piece.text:
+        return set()
+    found, place, low = set(), 0, piece.text.lower()
+    for action in piece.actions:
+        label = one_line(view.actions.label(action)).lower()
+        at = low.find(label, place)
+        if at >= 0:
+            place = at + len(label)
+            if low[place : place + len(DONE)] == DONE:
+                found.add(action)
+    return found

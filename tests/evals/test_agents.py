@@ -75,24 +75,31 @@ def test_arms_play_the_same_tasks(tmp_path: Path) -> None:
         run_agents(str(tmp_path / "other"), "dev", 1, ("other",))
 
 
-def test_llmlingua_compresses_results_with_any_weights_of_its_kind(tmp_path: Path) -> None:
-    """The code path with a tiny model of random weights: what it keeps means nothing."""
+@pytest.mark.parametrize("is_second", [False, True])
+def test_llmlingua_compresses_results_with_any_weights_of_its_kind(
+    tmp_path: Path, is_second: bool
+) -> None:
+    """Either method's code path with a tiny model of random weights: what it keeps means nothing."""
     pytest.importorskip("llmlingua")
-    from transformers import BertConfig, BertForTokenClassification, BertTokenizerFast
+    import transformers as hf
 
     from evals.agents.lingua import Lingua
 
-    weights = tmp_path / "bert-base-multilingual-cased-tiny"
+    weights = tmp_path / ("bert-base-multilingual-cased-tiny" if is_second else "causal-tiny")
     words = [*"abcdefghijklmnopqrstuvwxyz", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *".,:;()\"'"]
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *(f"##{w}" for w in words)]
     weights.mkdir()
     (weights / "vocab.txt").write_text("\n".join(vocabulary))
-    BertTokenizerFast(vocab=str(weights / "vocab.txt"), do_lower_case=False).save_pretrained(
+    hf.BertTokenizerFast(vocab=str(weights / "vocab.txt"), do_lower_case=False).save_pretrained(
         weights
     )
     shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = BertConfig(vocab_size=len(vocabulary), intermediate_size=64, num_labels=2, **shape)
-    BertForTokenClassification(config).save_pretrained(weights)
+    shape |= {"vocab_size": len(vocabulary), "intermediate_size": 64}
+    if is_second:
+        hf.BertForTokenClassification(hf.BertConfig(num_labels=2, **shape)).save_pretrained(weights)
+    else:
+        causal = hf.LlamaConfig(pad_token_id=0, eos_token_id=3, **shape)
+        hf.LlamaForCausalLM(causal).save_pretrained(weights)
     result = "\n".join(f"Line {i} of it says that the gate is A{i}." for i in range(90))
     messages = [
         HumanMessage("Read."), AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}]),
@@ -105,7 +112,7 @@ def test_llmlingua_compresses_results_with_any_weights_of_its_kind(tmp_path: Pat
     assert 0 < len(shown[-1].text) < 0.6 * len(result)
     assert arm.read(messages) == shown  # what was compressed is not compressed anew
     for gone in (f"{weights}-gone", str(tmp_path)):
-        with pytest.raises(UserError, match="LLMLingua-2"):
+        with pytest.raises(UserError, match="no (weights|model)"):
             arms_of(["llmlingua"], gone)
 
 

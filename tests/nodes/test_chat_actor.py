@@ -1,20 +1,28 @@
 """The chat actor: schema, parsing, repair, fallback, dead servers."""
 
 import json
+import random
 
 import pytest
 from langchain_core.messages import HumanMessage
 
+from envs.alfworld import AlfWorld
+from envs.alfworld.view import AlfWorldView
 from envs.protocols import Offer
 from envs.webshop.pages import SEARCH
 from envs.webshop.view import WebShopView
 from nodes.act.chat import Chat
 from nodes.act.replies import parse, schema
+from nodes.build_context.baselines import Full
+from nodes.models.embedders import Hashing
 from nodes.models.llms import FakeLlm, OpenAILlm
 from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import BuiltContext, Piece
+from nodes.protocols import BuiltContext, ContextRequest, Piece
 from nodes.resources import Resources
+from nodes.retrieval.page import PageSource
+from nodes.retrieval.past import WithPast, past_chunks
 from stores.errors import ModelUnavailable, UserError
+from stores.traces import Event
 
 ACTIONS = ("click[< prev]", "click[dark blue]", 'click[28" x 28"]', "click[buy now]")
 
@@ -170,3 +178,44 @@ def test_actions_that_differ_in_case_or_space_alone_are_told_apart(action):
     legal = ("press A", "press a", "go [x](y)", "[", "[]", "say  it", "say it")
     assert parse(json.dumps({"action": action}), legal) == action
     assert parse(action, legal) == action
+
+
+def test_what_brought_nothing_new_is_withheld_until_something_new_came():
+    lines = ["1. look => A room.", "2. look => A room."]
+    replies = '{"action": "look"}', '{"action": "go north"}'
+
+    def chosen(*lines):
+        events = [Piece(str(i), "event", line + "\n", (), 9, 9) for i, line in enumerate(lines)]
+        page = Piece("page", "line", "A room.\n", ("look", "go north"), 9, 9)
+        built = BuiltContext((HumanMessage("So far"),), (*events, page), 1)
+        return actor(*replies)(built, 0).action
+
+    assert chosen(*lines[:1]) == "look"
+    assert chosen(*lines) == "go north"
+    assert chosen(*lines, "3. go north => A wood.") == "look"
+
+
+def played(seed, guided):
+    """Return how many of ten invented games are won by taking any command, or any that is offered."""
+    world, view, build = AlfWorld.load("sample"), AlfWorldView(), Full().build(Resources())
+    rng, won = random.Random(seed), 0
+    for game in range(10):
+        session, seen = world.reset({"game": game})
+        asked, events = world.instruction(session), []
+        for t in range(40):
+            source = WithPast(PageSource(view, seen, Hashing), past_chunks(events), view, Hashing)
+            request = ContextRequest(asked, seen, source, tuple(events), 3000, None, view)
+            offered = view.offer(build(request).text, seen.actions).actions
+            assert set(offered) <= set(seen.actions)
+            action = rng.choice(offered if guided else seen.actions)
+            events += [Event("OBS", view.gist(seen.text), t), Event("ACT", action, t)]
+            session, seen = world.step(session, action)
+            if seen.done:
+                won += 1
+                break
+    return won
+
+
+def test_a_guide_of_rooms_leaves_what_wins_and_little_else():
+    assert played(0, guided=False) == 0
+    assert played(0, guided=True) >= 4

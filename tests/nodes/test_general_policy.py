@@ -9,12 +9,13 @@ from graph import build_graph, load_config
 from nodes.act.encoding import encoder
 from nodes.act.general import GENERAL, PAGE_FEATURES, ROW_FEATURES
 from nodes.act.policy import Policy, make_scorer
+from nodes.act.simple import vain_actions
 from nodes.build_context.baselines import Full, Window
 from nodes.build_context.compress import Compress
 from nodes.conformance import check_actor
 from nodes.models.embedders import Hashing
 from nodes.observe.webshop import WebShopEnv
-from nodes.protocols import ContextRequest
+from nodes.protocols import BuiltContext, ContextRequest, Piece
 from nodes.resources import Resources
 from nodes.retrieval.page import PageSource
 from nodes.retrieval.past import WithPast, past_chunks
@@ -112,3 +113,16 @@ def test_the_shipped_policy_plays_invented_rooms_that_it_never_saw():
     thread = {"configurable": {"thread_id": "t"}}
     out = [graph.invoke({"task": {"game": i}}, thread) for i in range(6)]
     assert sum(one["reward"] for one in out) >= 4
+
+
+def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
+    def vain(*lines):
+        events = [Piece(str(i), "event", line + "\n", (), 9, 9) for i, line in enumerate(lines)]
+        page = Piece("p", "places", "Go to bed 1 | 2*\n", ("go to bed 1", "go to bed 2"), 9, 9)
+        return vain_actions(BuiltContext((), (*events, page), 9), VIEW)
+
+    assert vain("1. open it => A box.", "2. look => A room.") == frozenset()
+    again = vain("1. open it => A box.", "2. look => A room.", "3. open it => A box.")
+    assert again == {"open it", "look", "go to bed 2"}
+    assert vain("1. look => A room, a bed.", "2. look => A room") == {"look", "go to bed 2"}
+    assert vain("1. look => A room.", "2. look => A wood.") == frozenset()

@@ -30,7 +30,7 @@ def load_backend(
     or a hub repository such as ``AntonV/mamba2-130m-hf``. ``projection`` is for Mamba-2.
     Raises ``UserError``.
     """
-    folder, fingerprint = _folder(model)
+    folder, fingerprint = model_folder(model)
     network, tokenizer = _load(str(folder), model)
     common = (network, tokenizer, model, fingerprint, max_tokens, loss, layers)
     if getattr(network.config, "model_type", "") == "mamba2":
@@ -60,7 +60,7 @@ def shared_backend(
 _shared = lru_cache(maxsize=4)(load_backend)
 
 
-def _folder(model: str) -> tuple[Path | str, str]:
+def model_folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
     from stores.assets.fetch import ASSETS, asset_path
 
