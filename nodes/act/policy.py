@@ -59,7 +59,7 @@ class Policy(ActorParams):
             return ""
         return (
             f"checkpoint '{self.weights}' of actor.kind=policy was trained for {world}, not for "
-            f"{env.kind}: set actor.checkpoint to one that was (configs/{env.kind}.yaml)"
+            f"{env.kind}: set actor.checkpoint to one that was"
         )
 
     def build(self, resources: Resources) -> Actor:

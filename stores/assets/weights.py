@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stores.errors import UserError, needs
+from stores.errors import UserError, needs, told_as
 from stores.files import json_of, write_bytes, write_json
 from stores.home import home
 
@@ -100,7 +100,12 @@ def _read(
         raise UserError(
             f"checkpoint '{name}' is damaged or not the one its JSON describes: fetch or train it again"
         )
-    return load(data), meta
+    from safetensors import SafetensorError
+
+    with told_as(
+        f"checkpoint '{name}' holds no tensors", "fetch or train it again", SafetensorError
+    ):
+        return load(data), meta
 
 
 def require_match(name: str, meta: Mapping[str, Any], key: str, have: Any, fix: str) -> None:

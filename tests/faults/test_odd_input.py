@@ -1,5 +1,6 @@
 """Input made to stall, fill or crash what reads it: replies, actions, YAML, imports, downloads."""
 
+import hashlib
 import http.server
 import json
 import threading
@@ -20,6 +21,7 @@ from graph.exported import read_messages
 from nodes.act.replies import parse
 from nodes.models.asking import json_in
 from stores.assets.downloads import SourceError, download
+from stores.assets.weights import load_arrays
 from stores.errors import UserError
 from stores.memory.long_term import LongTerm
 from stores.memory.records import Namespace
@@ -202,3 +204,21 @@ def test_a_download_ends_where_the_file_should(tmp_path, path):
         server.shutdown()
     assert not (tmp_path / "x").exists()
     assert Endless.sent < 100 << 20
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        (2 << 30).to_bytes(8, "little") + b"{", b"\xff" * 8 + b"{}", b"\1",
+        (100_000).to_bytes(8, "little") + b"[" * 100_000,
+        (71).to_bytes(8, "little")
+        + b'{"x":{"dtype":"F32","shape":[1000000000],"data_offsets":[0,4000000000]}',
+    ],
+)  # fmt: skip
+def test_weights_with_a_false_head_are_told_in_one_line(tmp_path, head):
+    """Their hash is right: whoever made them made the JSON, too."""
+    meta = {"kind": "x", "architecture": {}, "sha256": hashlib.sha256(head).hexdigest()}
+    (tmp_path / "w.json").write_text(json.dumps(meta))
+    (tmp_path / "w.safetensors").write_bytes(head)
+    with pytest.raises(UserError, match="holds no tensors"):
+        load_arrays(str(tmp_path / "w"), "x")

@@ -13,7 +13,7 @@ import pytest
 
 from stores.assets import downloads
 from stores.assets import fetch as assets
-from stores.assets.fetch import ASSETS, Asset, Hub, Wheels
+from stores.assets.fetch import ASSETS, Asset, Hub, Release, Wheels
 from stores.errors import UserError
 
 PARTS = [b"first " * 1000, b"second " * 1000, b"third"]
@@ -325,3 +325,21 @@ def test_the_table_is_complete() -> None:
     (parts,) = [s for s in ASSETS["qwen2.5-coder-1.5b"].sources if isinstance(s, Wheels)]
     assert [member[-14:] for _, member in parts.parts[:2]] == ["ata/part01.bin", "ata/part02.bin"]
     assert len(parts.parts) == 22
+
+
+def test_a_release_that_was_exchanged_is_not_unpacked(
+    tmp_path: Path, known: dict[str, Asset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of its files differ by publisher and have no hash: the wheel's own is what protects them."""
+    (tmp_path / "index").mkdir()
+    right = make_wheel(tmp_path / "index", "sg-kit", KIT_FILES)
+    digest = sha(right.read_bytes())
+    wrong = make_wheel(tmp_path / "index", "sg-kit", dict.fromkeys(KIT_FILES, b"evil"))
+    monkeypatch.setattr(
+        "stores.assets.fetch.download",
+        lambda url, target, most: target.write_bytes(wrong.read_bytes()),
+    )
+    release = Release("https://example.org/kit.whl", digest, "sg_kit/model/")
+    known["kit"] = Asset("kit", "a model", dict.fromkeys(KIT_FILES, ""), 99, (release,))
+    with pytest.raises(UserError, match="the wheel's SHA-256 is wrong"):
+        assets.asset_path("kit")

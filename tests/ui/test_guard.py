@@ -1,6 +1,7 @@
 """The app's door: hosts, origins, browsers, accounts, folders; and whose memories are whose."""
 
 import asyncio
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -207,9 +208,42 @@ def test_accounts_are_hashes_in_a_file(tmp_path):
 
 
 def test_answers_are_drawn_as_text():
-    pytest.importorskip("gradio")
-    from ui.app.tabs.qa import _escaped
+    gr = pytest.importorskip("gradio")
+    from ui.app.tabs.qa import QaTab
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'
-    (drawn,) = _escaped([{"role": "assistant", "content": evil}])
-    assert "<" not in drawn["content"]
+    settings = {"corpus": "sample", "context": "recall", "actor": "extract", "user": "ann"}
+
+    def answer(question, on_text):
+        on_text(evil)
+
+    talk = SimpleNamespace(
+        messages=[{"role": "assistant", "content": evil}], settings=settings, last=None, owner="",
+        ask=answer, epoch=0,
+    )  # fmt: skip
+    with gr.Blocks():
+        tab = QaTab(SimpleNamespace(), SimpleNamespace(of=lambda name: talk))
+    drawn = [
+        update[tab.chat] for update in (tab.show("t"), *tab.ask("t", evil)) if tab.chat in update
+    ]
+    said = [message["content"] for messages in drawn for message in messages]
+    assert len(said) >= 4
+    assert not any("<" in text for text in said)
+
+
+def test_every_answer_of_the_app_forbids_other_hosts():
+    pytest.importorskip("gradio")
+    from ui.app.web import ContentPolicy
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "headers": [(b"a", b"b")]})
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(ContentPolicy(app)({"type": "http"}, None, send))
+    policy = dict(sent[0]["headers"])[b"content-security-policy"].decode()
+    assert "default-src 'self'" in policy
+    assert not re.search(r"https?:|\*", policy)
