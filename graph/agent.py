@@ -29,6 +29,7 @@ from nodes.retrieval.memory import owned_by
 from nodes.retrieval.page import PageSource
 from nodes.retrieval.past import candidates
 from nodes.update_state import packed, unpacked
+from stores.assets.weights import find_weights
 from stores.errors import MissingExtra, UserError, warn_once
 from stores.text import storable
 from stores.traces import Event
@@ -310,7 +311,13 @@ class BoundAgent:
 
 
 def require_fit(config: Config) -> None:
-    """Check that every node can work in the configured world. Raises ``UserError`` naming the fix."""
+    """Check that every node can work in the configured world, and that named weights are there.
+
+    Raises ``UserError`` naming the fix.
+    """
+    for params in (config.updater, config.actor):
+        for name in params.checkpoints(config.updater.kind):
+            find_weights(name)
     for params in (config.updater, config.context, config.actor, *config.memory):
         if problem := params.misfit(config.env):
             name, kinds = config.env.view().name, registry().kinds(params.slot)

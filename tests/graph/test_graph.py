@@ -166,3 +166,10 @@ def test_an_illegal_action_changes_nothing_and_is_counted():
     graph = build_graph(scripted("click[nowhere]", "search[lamp]", max_steps=2))
     out = graph.invoke(TASK, config=thread())
     assert (out["steps"], out["fallbacks"]) == (2, 1)
+
+
+@pytest.mark.parametrize("slot", ["updater", "actor"])
+def test_weights_that_are_not_there_are_refused_when_the_agent_is_built(slot):
+    kind = {"updater": "gru", "actor": "policy"}[slot]
+    with pytest.raises(UserError, match="no checkpoint 'gone'"):
+        build_graph({"actor": "rule", slot: {"kind": kind, "checkpoint": "gone"}})
