@@ -315,9 +315,9 @@ def require_fit(config: Config) -> None:
 
     Raises ``UserError`` naming the fix.
     """
-    for params in (config.updater, config.actor):
-        for name in params.checkpoints(config.updater.kind):
-            find_weights(name)
+    kind = config.updater.kind
+    for name in (*config.updater.checkpoints(kind), *config.actor.checkpoints(kind)):
+        find_weights(name)
     for params in (config.updater, config.context, config.actor, *config.memory):
         if problem := params.misfit(config.env):
             name, kinds = config.env.view().name, registry().kinds(params.slot)
