@@ -208,4 +208,6 @@ def test_gates_and_the_state_that_learns_with_them_fit_each_other(tmp_path):
     resources = Resources(None, Hashing(dimension=64), updater, AlfWorldEnv())
     params = Compress(allocator="uniform", gates=str(tmp_path / "gates"))
     assert params.build(resources)
-    assert read_meta(str(tmp_path / "gates"))["state_sha256"] == updater.build(resources).fingerprint
+    assert (
+        read_meta(str(tmp_path / "gates"))["state_sha256"] == updater.build(resources).fingerprint
+    )

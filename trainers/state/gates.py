@@ -117,7 +117,9 @@ def train(settings: GatesSettings) -> dict[str, Any]:
     d_state = model.d_state if model is not None else 8
     sizes = {"d_state": d_state, "d_text": embedder.dimension, "facts": len(FACTS)}
     network = make_gates(**sizes).to(device)
-    learning = nn.ModuleList([network, model] if settings.tuned else [network])
+    learning = nn.ModuleList([network])
+    if settings.tuned and model is not None:
+        learning.append(model)
     weight = ((known == 0).float().sum() / (known > 0).float().sum()).sqrt()
 
     def states_of(batch: Batch) -> Tensor | None:
@@ -196,9 +198,8 @@ def train(settings: GatesSettings) -> dict[str, Any]:
     history = fit(learning, settings, "average_precision", train_epoch, validate)
     pool = torch.cat([part.readouts for part in parts_of(sets[0])])
     generator = Generator().manual_seed(settings.seed)
-    network.others.copy_(
-        pool[torch.randint(len(pool), (len(network.others),), generator=generator)]
-    )  # type: ignore[operator,arg-type]
+    others: Tensor = network.others  # type: ignore[assignment]
+    others.copy_(pool[torch.randint(len(pool), (len(others),), generator=generator)])
     reported = sets[2] or sets[1]
     found = judged(reported)
     row: dict[str, Any] = {"agent": "gates", "n": len(reported), "decisions": len(found["needed"])}
