@@ -127,6 +127,11 @@ class DaggerSettings(Settings, ReaderSettings):
 
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
     course: str = Field(description="the module that names tasks, those held out, and the teacher")
+    also: list[str] = Field(
+        default=[],
+        description="settings (as --config takes them) whose worlds are played beside, each with its "
+        "own data, course, games, max_steps and builders",
+    )
     start: str = Field(default="", description="a checkpoint to go on from; '' for none")
     encoder: str = Field(default="general", description="what turns contexts into numbers")
     embedder: Named = Field(default="hashing", description="that of the builders")
