@@ -78,7 +78,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
     reading = encoder(settings.encoder)
-    others = [read_settings(DaggerSettings, name) for name in settings.also]
+    others = [read_settings(DaggerSettings, *one) for one in settings.also.items()]
     schools = [_School(one, reading, device) for one in (settings, *others)]
     names = [school.resources.view.name for school in schools]
     hashes = [school.course.fingerprint for school in schools]
