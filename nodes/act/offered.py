@@ -36,7 +36,7 @@ _ENTRY = (
     "is entry", "score", "behind the best", "behind the best fresh", "rank", "fresh rank",
     *(f"title {name}" for name in _AGREES), "best thing", "within limit", "beyond limit", "amount",
     "share of limit", "place", "first", "tried", "times opened", "last opened", "title known",
-    "ahead of the next fresh", "is met", "met", *(f"met {name}" for name in _AGREES), "ahead of other met",
+    "ahead of the next fresh", "fresh above", "behind the best above", "is met", "met", *(f"met {name}" for name in _AGREES), "ahead of other met",
 )  # fmt: skip
 _VALUE = (
     "is value", "asked", "excluded", "none asked", "against none", "best of choice", "is asked",
@@ -206,6 +206,7 @@ class Offered:
             told = f"{title}; {met}"
             own = self._met_share(told) if met else 0.0
             since = [a for one in self._opened if one.action == action for a in one.since]
+            above = [scores[j] for j in range(i) if fresh[j]]
             opened = sum(one.action == action for one in self._opened)
             rows[piece.actions[0]] = [
                 1.0, scores[i], best - scores[i], best_fresh - scores[i], ranks[i] / 5,
@@ -215,6 +216,7 @@ class Offered:
                 min(opened, 3) / 2, float(bool(self._opened) and self._opened[-1].action == action),
                 float(bool(title)),
                 scores[i] - (second if scores[i] >= best_fresh else best_fresh),
+                min(len(above), 10) / 5, max(above, default=0.0) - scores[i] if above else 0.0,
                 float(bool(met)), own, *(self._agreement(told) if met else [0.0] * len(_AGREES)),
                 own - max(self._others(action), default=0.0) if met else 0.0,
                 *self._coded(since), *[0.0] * len(_VALUE),
