@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class Wanted:
     @classmethod
     def of(
         cls, instruction: str, choices: Sequence[tuple[str, tuple[str, ...]]] = (), title: str = ""
-    ) -> "Wanted":
+    ) -> Self:
         """Align ``instruction`` with the (name, values) of a page about ``title``."""
         asked = ask_choices(instruction, tuple(choices), title) if choices else ()
         return cls(read_request(instruction), asked, title)
@@ -112,7 +113,7 @@ class Wanted:
         return [float(score) for score in cover @ weights / whole]
 
     def meets(self) -> float:
-        """Return the probability that what the page is about can be what is asked, as far as it shows."""
+        """Return how likely what the page is about can be what is asked, as far as it shows."""
         return meets(self.request, self.choices, self.title)
 
 

@@ -380,7 +380,7 @@ class _Reading:
         return np.asarray(numbers, dtype=np.float32)
 
     def _telling(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Return ``words`` where they tell what is likely; where pages tell all, they only look alike."""
+        """Return ``words`` where they tell what is likely; none where pages tell all that counts."""
         return words if self._view.recalls else ()
 
 

@@ -36,7 +36,8 @@ _ENTRY = (
     "is entry", "score", "behind the best", "behind the best fresh", "rank", "fresh rank",
     *(f"title {name}" for name in _AGREES), "best thing", "within limit", "beyond limit", "amount",
     "share of limit", "place", "first", "tried", "times opened", "last opened", "title known",
-    "ahead of the next fresh", "fresh above", "behind the best above", "is met", "met", *(f"met {name}" for name in _AGREES), "ahead of other met",
+    "ahead of the next fresh", "fresh above", "behind the best above", "is met", "met",
+    *(f"met {name}" for name in _AGREES), "ahead of other met",
 )  # fmt: skip
 _VALUE = (
     "is value", "asked", "excluded", "none asked", "against none", "best of choice", "is asked",
@@ -99,7 +100,7 @@ class Offered:
         history = [p.text for p in context.pieces if p.kind == "history"]
         self._walk(history)
         status = context.part("status")
-        self._chosen = dict(_CHOSEN.findall(status))
+        self._chosen: dict[str, str] = dict(_CHOSEN.findall(status))
         self._read_entries()
         self._rows = {**self._entry_rows(), **self._value_rows()}
 
@@ -267,9 +268,9 @@ class Offered:
             "nothing described": not wanted.phrases("property", "thing"),
             "amount limited": wanted.limit is not None,
             "opened": min(len(opened), 6) / 3, "texts written": min(self._written, 4) / 2,
-            "times this one": here and min(sum(o.action == here.action for o in self._opened) - 1, 3) / 2
-            or 0.0,
-            "since opening": here and min(len(here.since), 6) / 3 or 0.0,
+            "times this one": min(sum(o.action == here.action for o in self._opened) - 1, 3) / 2
+            if here else 0.0,
+            "since opening": min(len(here.since), 6) / 3 if here else 0.0,
             "best met": max(self._others(""), default=0.0),
         }  # fmt: skip
 
@@ -279,10 +280,11 @@ class Offered:
         fits = [s for s, is_fresh in zip(self._scores, self._is_fresh, strict=True) if is_fresh]
         best, second = _best_two(fits)
         opened = [one_line(p.actions[0]) in self._met for p in self._entries]
+        known = (s for s, o in zip(self._scores, opened, strict=True) if o)
         return {
             "entries": len(self._entries) / 10, "fresh": opened.count(False) / 10,
             "fresh fits": len(fits) / 10, "best fresh": best, "lead of the best": best - second,
-            "best opened": max((s for s, o in zip(self._scores, opened, strict=True) if o), default=0.0),
+            "best opened": max(known, default=0.0),
             "close to the best": sum(s > best - _CLOSE for s in fits) / 5,
         }  # fmt: skip
 
@@ -319,7 +321,7 @@ class Offered:
         return known
 
     def _pending(self) -> tuple[int, int, int]:
-        """Count choices whose asked value is not taken, those without one, those with one only alike."""
+        """Count choices whose asked value is open, those without one, those with one only alike."""
         waiting = open_ = unlike = 0
         for piece, asked in zip(self._choices, self._wanted.choices, strict=True):
             best = asked.best
