@@ -210,7 +210,7 @@ def _cue(
 
 
 def _in_pounds(text: str, found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> bool:
-    """Say whether the unit of token ``i`` is money's pound ("price under 30 pounds")."""
+    """Say whether the unit of token ``i`` is money's pound ("spend 30 pounds")."""
     is_pound = text[found[i].start : found[i].end].lower().rstrip("s").endswith("pound")
     near = range(max(0, i - _NEAR), i)
     return is_pound and any(clause[j] == clause[i] and _is(found[j].word, "money") for j in near)
