@@ -137,6 +137,11 @@ class DaggerSettings(Settings, ReaderSettings):
 
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
     course: str = Field(description="the module that names tasks, those held out, and the teacher")
+    also: dict[str, list[str]] = Field(
+        default={},
+        description="settings of further worlds that are played beside, as --config takes them, each "
+        "with what of data, course, builders, games, exam and max_steps is set otherwise (FIELD=VALUE)",
+    )
     start: str = Field(default="", description="a checkpoint to go on from; '' for none")
     encoder: str = Field(default="general", description="what turns contexts into numbers")
     embedder: Named = Field(default="hashing", description="that of the builders")
