@@ -30,7 +30,7 @@ class Piece:
     readable there, ``tokens_before`` the chunk's size when shown whole, ``tokens_after`` the size
     of ``text``. ``score`` is the builder's own (None if it does not score), ``reason`` why it was
     left out, where its source says so. ``role`` is the chunk's, ``choice`` the name of the choice that
-    its actions settle.
+    its actions settle, ``is_visited`` marks an entry that was opened before.
     """
 
     id: str
@@ -44,6 +44,7 @@ class Piece:
     reason: str = ""
     role: str = ""
     choice: str = ""
+    is_visited: bool = False
 
 
 #: Kinds of pieces that are a context's own frame, not the world's text.

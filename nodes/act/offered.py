@@ -136,9 +136,12 @@ class Offered:
         self._titles = [_title(p) for p in self._entries]
         self._amounts = [_amount(p.text) for p in self._entries]
         self._scores = wanted.scores(self._titles)
+        self._is_tried = [
+            p.is_visited or one_line(p.actions[0]) in self._met for p in self._entries
+        ]
         self._is_fresh = [
-            one_line(p.actions[0]) not in self._met and not is_excluded(wanted, amount)
-            for p, amount in zip(self._entries, self._amounts, strict=True)
+            not is_tried and not is_excluded(wanted, amount)
+            for is_tried, amount in zip(self._is_tried, self._amounts, strict=True)
         ]
 
     def row(self, action: str) -> list[float]:
@@ -213,7 +216,7 @@ class Offered:
                 1.0, scores[i], best - scores[i], best_fresh - scores[i], ranks[i] / 5,
                 fresh_ranks.get(i, 10) / 5, *self._agreement(title),
                 max(self._wanted.phrase_shares(title, "thing"), default=0.0),
-                *self._limited(self._amounts[i]), i / 5, float(i == 0), float(action in self._met),
+                *self._limited(self._amounts[i]), i / 5, float(i == 0), float(self._is_tried[i]),
                 min(opened, 3) / 2, float(bool(self._opened) and self._opened[-1].action == action),
                 float(bool(title)),
                 scores[i] - (second if scores[i] >= best_fresh else best_fresh),
@@ -279,10 +282,9 @@ class Offered:
             return {}
         fits = [s for s, is_fresh in zip(self._scores, self._is_fresh, strict=True) if is_fresh]
         best, second = _best_two(fits)
-        opened = [one_line(p.actions[0]) in self._met for p in self._entries]
-        known = (s for s, o in zip(self._scores, opened, strict=True) if o)
+        known = (s for s, o in zip(self._scores, self._is_tried, strict=True) if o)
         return {
-            "entries": len(self._entries) / 10, "fresh": opened.count(False) / 10,
+            "entries": len(self._entries) / 10, "fresh": self._is_tried.count(False) / 10,
             "fresh fits": len(fits) / 10, "best fresh": best, "lead of the best": best - second,
             "best opened": max(known, default=0.0),
             "close to the best": sum(s > best - _CLOSE for s in fits) / 5,

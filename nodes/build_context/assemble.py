@@ -181,6 +181,7 @@ def page_piece(
         dropped_actions=tuple(a for a in dict.fromkeys(chunk.actions) if a not in actions),
         role=chunk.role,
         choice=chunk.choice.name if chunk.choice is not None else "",
+        is_visited=chunk.is_visited,
     )
 
 

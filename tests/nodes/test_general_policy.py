@@ -107,12 +107,21 @@ def test_numbered_things_are_followed_from_step_to_step(resources):
     assert (facts["open things"], facts["settled things"]) == pytest.approx((1 / 3, 1 / 3))
 
 
-def test_the_shipped_policy_plays_invented_rooms_that_it_never_saw():
-    choose = ["actor.kind=policy", "actor.checkpoint=policy-alfworld", "memory=[short_term]"]
-    graph = build_graph(load_config("alfworld", choose), checkpointer=False)
+@pytest.mark.parametrize(
+    ("checkpoint", "world", "task"),
+    [
+        ("policy-alfworld", "alfworld", "game"),
+        ("policy-joint", "alfworld", "game"),
+        ("policy-joint", "webshop", "goal"),
+    ],
+)
+def test_shipped_policies_play_worlds_whose_words_they_never_saw(checkpoint, world, task):
+    choose = ["actor.kind=policy", f"actor.checkpoint={checkpoint}", "memory=[short_term]"]
+    choose.append("updater.kind=none")
+    graph = build_graph(load_config(world, choose), checkpointer=False)
     thread = {"configurable": {"thread_id": "t"}}
-    out = [graph.invoke({"task": {"game": i}}, thread) for i in range(6)]
-    assert sum(one["reward"] for one in out) >= 4
+    out = [graph.invoke({"task": {task: i}}, thread) for i in range(6)]
+    assert sum(one["reward"] == 1 for one in out) >= 4
 
 
 def test_what_was_done_is_left_alone_where_the_last_step_brought_nothing_new():
