@@ -8,9 +8,11 @@ only (``envs.asking``), so what they learn holds for any world's words.
 """
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from envs.asking.meaning import reduced
+from envs.asking.meaning import SIZE, reduced
 from envs.asking.request import read_request
 from envs.asking.subject import subject_features
 from envs.asking.text import content
 from envs.asking.values import ask_choices, locate, value_features
 from envs.asking.weights import NONE, ROLES, SUBJECT, VALUE, WORD, install
-from envs.asking.words import around, word_features
+from envs.asking.words import AROUND, word_rows
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
@@ -37,14 +39,22 @@ from envs.webshop.wordings.changes import CHANGES
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance
 from stores.text import stem
+from stores.tokens import encoding
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
 
-_HIDDEN = {"word": 16, "value": 16, "subject": 8}
+_HIDDEN = {"word": 48, "roles": 32, "value": 24, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
-_OFTEN = ("negation", "amend")  # drawn twice as often: they have the most to tell apart
+_SWAPPED = 0.25  # share of words in the place of which others stand
+_THINNED = 0.35  # share of wordings that ask for less than the goal
+_MASKED = 0.3  # share of words whose meaning is not told, of some instructions all
+#: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
+_TRAINING = ("train", "held-out", "unseen", "strange", "fresh", "untried")
+_DEVELOPING = ("develop", "paraphrased")
+#: Drawn twice as often: they have the most to tell apart.
+_OFTEN = ("negation", "amend", "bare")
 _REWORDED = ("synonyms", "near-words")  # always said in the same other words
 
 
@@ -61,11 +71,38 @@ class Choosing:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of one instruction that are no small words, and the place of each one's role."""
+    """The words of an instruction: features, sentences, the place of each one's role (-1: none)."""
 
     rows: NDArray[np.float32]
+    sentences: NDArray[np.int64]
     roles: NDArray[np.int64]
     family: str
+
+
+class RoleNetwork(nn.Module):
+    """What ``envs.asking.words.word_roles`` does, for many instructions at once."""
+
+    def __init__(self, size: int, near: int, hidden: int) -> None:
+        super().__init__()
+        around = 2 * AROUND + 1
+        self.near = nn.Linear(around * size, near)
+        self.whole = nn.Linear((around + 1) * near, hidden)
+        self.out = nn.Linear(hidden, len(ROLES))
+
+    def forward(self, rows: Tensor, sentences: Tensor) -> Tensor:
+        """Return logits (B, n, roles) of ``rows`` (B, n, size); padding is of sentence -1."""
+        there = (sentences >= 0).unsqueeze(-1).float()
+        near = torch.tanh(self.near(_around(rows))) * there
+        same = (sentences.unsqueeze(2) == sentences.unsqueeze(1)).float()
+        whole = same @ near / same.sum(2, keepdim=True)
+        logits: Tensor = self.out(torch.tanh(self.whole(torch.cat([_around(near), whole], dim=-1))))
+        return logits
+
+
+def _around(rows: Tensor) -> Tensor:
+    padded = nn.functional.pad(rows, (0, 0, AROUND, AROUND))
+    n = rows.shape[1]
+    return torch.cat([padded[:, i : i + n] for i in range(2 * AROUND + 1)], dim=-1)
 
 
 class Aligner(nn.Module):
@@ -74,7 +111,7 @@ class Aligner(nn.Module):
     def __init__(self, meaning: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.meaning = meaning
-        self.word = _layers(5 * len(WORD), _HIDDEN["word"], len(ROLES))
+        self.word = RoleNetwork(len(WORD) + SIZE, _HIDDEN["word"], _HIDDEN["roles"])
         self.value = _layers(len(VALUE), _HIDDEN["value"], 2)
         self.none = nn.Linear(len(NONE), 1)
         self.subject = _layers(len(SUBJECT), _HIDDEN["subject"], 1)
@@ -82,12 +119,14 @@ class Aligner(nn.Module):
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``envs.asking`` reads them."""
         found: dict[str, Tensor] = {}
-        for part in ("word", "value", "subject"):
-            layers = getattr(self, part)
-            first, last = layers[0], layers[2]
-            named = {"w1": first.weight.T, "b1": first.bias, "w2": last.weight.T, "b2": last.bias}
-            found |= {f"{part}/{name}": tensor for name, tensor in named.items()}
-        found |= {"value/w3": self.none.weight.T, "value/b3": self.none.bias}
+        layers = {
+            "word": (self.word.near, self.word.whole, self.word.out),
+            "value": (self.value[0], self.value[2], self.none),
+            "subject": (self.subject[0], self.subject[2]),
+        }
+        for part, own in layers.items():
+            for i, layer in enumerate(own, 1):
+                found |= {f"{part}/w{i}": layer.weight.T, f"{part}/b{i}": layer.bias}
         return {**found, **self.meaning}
 
 
@@ -120,6 +159,16 @@ def _layers(size: int, hidden: int, out: int) -> Any:
 
 def words_of_goal(goal: Mapping[str, Any]) -> Words:
     """Return the words of a goal's instruction, with the role that the goal gives each."""
+    return _with_roles(goal["instruction_text"], _roles(goal), str(goal.get("wording", TEMPLATE)))
+
+
+def _with_roles(text: str, roles: NDArray[np.int64], family: str) -> Words:
+    request = read_request(text)
+    return Words(word_rows(request), np.asarray(request.sentence, dtype=np.int64), roles, family)
+
+
+def _roles(goal: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the place of each word's role, -1 of small words and a limit's."""
     request = read_request(goal["instruction_text"])
     # Names are told, so that of a word that is said twice the place beside its name is the value's.
     parts = {
@@ -136,12 +185,33 @@ def words_of_goal(goal: Mapping[str, Any]) -> Words:
             span = locate(request, said, name)
             for place in span.places if span.is_whole else ():
                 roles[place] = ROLES.index(role)
-    places = [
-        i for i, token in enumerate(request.tokens)
-        if not token.is_small and i not in request.in_limit
-    ]  # fmt: skip
-    rows = around(word_features(request))[places]
-    return Words(rows, roles[places], str(goal.get("wording", TEMPLATE)))
+    for i, token in enumerate(request.tokens):
+        if token.is_small or i in request.in_limit:
+            roles[i] = -1
+    return roles
+
+
+def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
+    """Return the words of a goal's instruction, any English ones in the place of some, roles as before.
+
+    So what a word means is no more than a hint: patterns and training products are a few hundred.
+    """
+    text, roles = goal["instruction_text"], _roles(goal)
+    tokens = read_request(text).tokens
+    for place in range(len(tokens) - 1, -1, -1):
+        token = tokens[place]
+        if roles[place] >= 0 and token.word.isalpha() and rng.random() < _SWAPPED:
+            text = text[: token.start] + rng.choice(_english_words()) + text[token.end :]
+    if len(read_request(text).tokens) != len(tokens):
+        return words_of_goal(goal)
+    return _with_roles(text, roles, str(goal.get("wording", TEMPLATE)))
+
+
+@cache
+def _english_words() -> tuple[str, ...]:
+    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
+    texts = (encoding().decode([i]) for i in range(1000, 50_000))
+    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
 
 
 def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Choosing]:
@@ -239,8 +309,9 @@ def say(
     families: Sequence[str],
     times: int,
     seed: int,
+    is_thinned: bool = False,
 ) -> list[Said]:
-    """Say each goal in ``times`` wordings, the template's among them."""
+    """Say each goal in ``times`` wordings, the template's among them; some goals ask for less."""
     rng = random.Random(seed)
     said: list[Said] = []
     for i, goal in enumerate(goals):
@@ -251,9 +322,20 @@ def say(
             family = rng.choice([*families, *_OFTEN, TEMPLATE])
             words = dict(goal)
             if family != TEMPLATE:
-                words = reword(goal, own, family, f"{seed} {i} {lap}")
+                asked = _thinned(goal, rng) if is_thinned and rng.random() < _THINNED else goal
+                words = reword(asked, own, family, f"{seed} {i} {lap}")
             said.append(Said(words, (own, *rng.sample(others, min(2, len(others))))))
     return said
+
+
+def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Return a goal that asks for little: people say less than the shop's goals do."""
+    few = min(len(goal["attributes"]), rng.randint(1, 2))
+    options = {name: value for name, value in goal["goal_options"].items() if rng.random() < 0.5}
+    return {
+        **goal, "attributes": rng.sample(list(goal["attributes"]), few), "goal_options": options,
+        "price_upper": rng.choice((goal["price_upper"], 1_000_000.0)),
+    }  # fmt: skip
 
 
 def train(settings: AlignerSettings) -> dict[str, Any]:
@@ -263,45 +345,66 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     run = open_run(settings, facts)
     sides = [plan.training, plan.heldout + plan.made_heldout]
     fitted, held = ([plan.world.goals[i] for i in side] for side in sides)
-    names, develop = names_of("train"), names_of("develop")
-    said = [
-        say(plan.world, fitted, names, settings.times, settings.seed),
-        say(plan.world, held, names, 2, settings.seed + 1),
-        say(plan.world, held, develop, 4, settings.seed + 2),
-    ]
+    names = [name for split in _TRAINING for name in names_of(split)]
+    develop = [name for split in _DEVELOPING for name in names_of(split)]
+    said = say(plan.world, fitted, names, settings.times, settings.seed, is_thinned=True)
+    held_said = say(plan.world, held, develop, 4, settings.seed + 1)
     torch.manual_seed(settings.seed)
     model = Aligner(meanings(settings))
     # Where words stand is told from the goals' parts alone: nothing is known of roles yet.
     nothing = {name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()}
     install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
     shown = partial(tqdm, disable=None)
-    words = [[words_of_goal(one.goal) for one in part] for part in said]
-    _fit_words(model, settings, words[0], words[1])
-    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
-    choices = [
-        [c for one in shown(part, desc="pages") for c in choosings(one.goal, one.pages)]
-        for part in said
+    rng = random.Random(settings.seed)
+    words = [
+        (words_of_goal(one.goal), in_other_words(one.goal, rng))
+        for one in shown(said, desc="words")
     ]
-    epochs = _fit_values(model, settings, choices[0], choices[1])
-    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
-    subjects = [
-        [s for one in shown(part, desc="subjects") for s in subjects_of(plan.world, one)]
-        for part in said
-    ]
-    _fit_subjects(model, settings, subjects[0], subjects[1])
+    held_words = [words_of_goal(one.goal) for one in held_said]
+    # The other networks read roles as they come in families that nobody has heard: of each half of the
+    # families by a network that learned from the other half.
+    folds = [names.index(one.goal.get("wording", names[0])) % 2 for one in said]
+    readers = []
+    for fold in (0, 1):
+        reader = Aligner(model.meaning)
+        heard = [pair for pair, own in zip(words, folds, strict=True) if own != fold]
+        _fit_words(reader, settings, f"half-{fold}", list(chain(*heard)), held_words)
+        readers.append(reader)
+    _fit_words(model, settings, "words", list(chain(*words)), held_words)
+
+    def read_by_strangers(see: Callable[["Said"], Iterator[Any]], desc: str) -> list[Any]:
+        found: list[Any] = []
+        for fold, reader in enumerate(readers):
+            reader.value, reader.none = model.value, model.none
+            _install(reader)
+            own = [one for one, half in zip(said, folds, strict=True) if half == fold]
+            found += [x for one in shown(own, desc=desc) for x in see(one)]
+        _install(model)
+        return found
+
+    def choices_of(one: Said) -> Iterator[Choosing]:
+        return choosings(one.goal, one.pages)
+
+    choices = read_by_strangers(choices_of, "pages")
+    held_choices = [c for one in shown(held_said, desc="pages") for c in choices_of(one)]
+    epochs = _fit_values(model, settings, choices, held_choices)
+    about = partial(subjects_of, plan.world)
+    subjects = read_by_strangers(about, "subjects")
+    held_subjects = [s for one in shown(held_said, desc="subjects") for s in about(one)]
+    _fit_subjects(model, settings, subjects, held_subjects)
     rows: list[dict[str, Any]] = []
     for name in ("all", TEMPLATE, *develop):
-        own = [c for c in choices[2] if name in ("all", c.family)]
-        mine = [w for w in words[2] if name in ("all", w.family)]
-        about = [s for s in subjects[2] if name in ("all", s.family)]
-        figures = measure(model, own) | _words_right(model, mine) | _subjects_right(model, about)
+        own = [c for c in held_choices if name in ("all", c.family)]
+        mine = [w for w in held_words if name in ("all", w.family)]
+        pages = [s for s in held_subjects if name in ("all", s.family)]
+        figures = measure(model, own) | _words_right(model, mine) | _subjects_right(model, pages)
         rows.append({"agent": name, "n": len(own), **figures})
     sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
     meta = {
         "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
         "architecture": {
-            "word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
-            **sizes,
+            "word": [*WORD, "meaning"], "value": list(VALUE), "none": list(NONE),
+            "subject": list(SUBJECT), **sizes,
         },
         "families": list(names), "epochs": epochs, **facts, **provenance(),
     }  # fmt: skip
@@ -309,15 +412,39 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     return run.summarise(rows, [])
 
 
+def _install(model: Aligner) -> None:
+    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
+
+
 def _fit_words(
-    model: Aligner, settings: AlignerSettings, fitted: Sequence[Words], held: Sequence[Words]
-) -> None:
-    rows = torch.from_numpy(np.concatenate([w.rows for w in fitted]))
-    roles = torch.from_numpy(np.concatenate([w.roles for w in fitted]))
+    model: Aligner, settings: AlignerSettings, name: str, fitted: Sequence[Words],
+    held: Sequence[Words],
+) -> None:  # fmt: skip
+    def loss(part: Tensor) -> Tensor:
+        rows, sentences, roles = _padded([fitted[i] for i in part.tolist()])
+        # Words are told by their place, too: without their own meaning, others', or any at all.
+        hidden = torch.rand(*sentences.shape, 1) < _MASKED
+        hidden |= torch.rand(len(rows), 1, 1) < _MASKED
+        rows[..., len(WORD) :] *= ~hidden
+        logits = model.word(rows, sentences).flatten(0, 1)
+        return cross_entropy(logits, roles.flatten(), ignore_index=-1)
+
     _fit(
-        model, settings, "words", len(rows),
-        lambda part: cross_entropy(model.word(rows[part]), roles[part]),
-        "roles_right", lambda: _words_right(model, held), batch=8 * settings.batch,
+        model, settings, name, len(fitted), loss, "roles_right",
+        lambda: _words_right(model, held), batch=settings.batch // 2,
+    )  # fmt: skip
+
+
+def _padded(words: Sequence[Words]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows (B, n, features), sentences and roles (B, n), -1 where an instruction has ended."""
+    from torch.nn.utils.rnn import pad_sequence
+
+    def padded(parts: list[Any], value: float) -> Tensor:
+        return pad_sequence([torch.from_numpy(p) for p in parts], True, value)
+
+    return (
+        padded([w.rows for w in words], 0.0), padded([w.sentences for w in words], -1),
+        padded([w.roles for w in words], -1),
     )  # fmt: skip
 
 
@@ -332,7 +459,7 @@ def _fit_values(
     def validate() -> dict[str, float]:
         return {f"validation_{name}": value for name, value in measure(model, held).items()}
 
-    return _fit(model, settings, "values", len(fitted), loss, "validation_right", validate)
+    return _fit(model, settings, "values", len(fitted), loss, "validation_fair", validate)
 
 
 def _fit(
@@ -355,15 +482,13 @@ def _words_right(model: Aligner, words: Sequence[Words]) -> dict[str, float]:
     """Return how often a word's role is right, and whether it is talk."""
     if not words:
         return {}
-    roles = np.concatenate([w.roles for w in words])
+    rows, sentences, roles = _padded(words)
     with torch.inference_mode():
-        told = (
-            model.word(torch.from_numpy(np.concatenate([w.rows for w in words]))).argmax(-1).numpy()
-        )
-    talk = ROLES.index("talk")
+        best = model.word(rows, sentences).argmax(-1)[roles >= 0]
+    roles, talk = roles[roles >= 0], ROLES.index("talk")
     return {
-        "roles_right": float((told == roles).mean()),
-        "talk_right": float(((told == talk) == (roles == talk)).mean()),
+        "roles_right": float((best == roles).float().mean()),
+        "talk_right": float(((best == talk) == (roles == talk)).float().mean()),
     }
 
 
@@ -410,6 +535,7 @@ def measure(model: Aligner, choices: Sequence[Choosing]) -> dict[str, float]:
             ruled_out += ((ruled > 0) & present)[excluded > 0].float().tolist()
     return {
         "right": mean(right), "right_offered": mean(offered), "right_none": mean(none),
+        "fair": (mean(offered) + mean(none)) / 2,
         "excluded_found": mean(ruled_out), "calibration_error": _calibration(sure, right),
     }  # fmt: skip
 
