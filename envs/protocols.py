@@ -226,6 +226,10 @@ class ActionVocabulary:
         """Say whether the page after ``action`` tells what it was, so that history need not."""
         return False
 
+    def opens(self, action: str) -> bool:
+        """Say whether the action opens one of several things that compete: here none is known to."""
+        return False
+
     def move_of(self, instruction: str, action: str) -> str:
         """Return the kind of move that ``action`` is for this instruction: it without numbers.
 

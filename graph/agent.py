@@ -201,6 +201,11 @@ class BoundAgent:
         return await asyncio.to_thread(self._chosen, state, context, decision)
 
     def _chosen(self, state: State, context: BuiltContext, decision: Decision) -> dict[str, Any]:
+        if not isinstance(decision, Decision) or not isinstance(decision.action, str):
+            kind = self.config.actor.kind
+            raise UserError(
+                f"actor {kind}: it returned {decision!r:.80}, not a Decision with an action (a text)"
+            )
         legal = self.accepts(decision.action, self.observation(state))
         if decision.fallback is None and not legal:
             decision = replace(decision, fallback="illegal action: nothing happened")

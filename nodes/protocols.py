@@ -29,7 +29,8 @@ class Piece:
     ``text`` is exactly what stands in the prompt ("" if dropped), ``actions`` the affordances still
     readable there, ``tokens_before`` the chunk's size when shown whole, ``tokens_after`` the size
     of ``text``. ``score`` is the builder's own (None if it does not score), ``reason`` why it was
-    left out, where its source says so.
+    left out, where its source says so. ``role`` is the chunk's, ``choice`` the name of the choice that
+    its actions settle.
     """
 
     id: str
@@ -41,6 +42,8 @@ class Piece:
     score: float | None = None
     dropped_actions: tuple[str, ...] = ()
     reason: str = ""
+    role: str = ""
+    choice: str = ""
 
 
 #: Kinds of pieces that are a context's own frame, not the world's text.

@@ -87,7 +87,17 @@ class GatesSettings(RecordedSettings):
     """Which earlier steps a decision needs, learned from what an actor does without them."""
 
     state: str = Field(
-        default="", description="the state model's checkpoint; '' for gates without a state"
+        default="", description="a state model's checkpoint, which stays as it is; '' for none"
+    )
+    tuned: str = Field(
+        default="",
+        description="where a new state model goes, which learns along with the gates; '' for none",
+    )
+    d_state: int = Field(default=256, ge=8, description="of the new state model")
+    d_event: int = Field(default=192, ge=8)
+    drop_inputs: float = Field(default=0.1, ge=0, lt=1, description="share of input numbers zeroed")
+    foresee: float = Field(
+        default=0.3, ge=0, description="weight of the next action's class beside what is needed"
     )
     actor: Named = Field(description="whose decisions tell what was needed")
     memory: dict[str, int] = Field(
@@ -127,6 +137,11 @@ class DaggerSettings(Settings, ReaderSettings):
 
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
     course: str = Field(description="the module that names tasks, those held out, and the teacher")
+    also: dict[str, list[str]] = Field(
+        default={},
+        description="settings of further worlds that are played beside, as --config takes them, each "
+        "with what of data, course, builders, games, exam and max_steps is set otherwise (FIELD=VALUE)",
+    )
     start: str = Field(default="", description="a checkpoint to go on from; '' for none")
     encoder: str = Field(default="general", description="what turns contexts into numbers")
     embedder: Named = Field(default="hashing", description="that of the builders")

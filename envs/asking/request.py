@@ -11,15 +11,16 @@ from functools import lru_cache
 from envs.asking.text import Token, english, tokens
 
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|\s+[-–/|>]+\s+|(?<=\w): ")
-_CLAUSE = re.compile(r"[,.;:!?()\n|/\"<>]|\s-\s")
+_CLAUSE = re.compile(r"[,;:!?()\n|/\"<>]|(?<!\bmax)(?<!\bmin)\.|\s-\s")
 _MARKS = 2  # punctuation marks between an amount and a word of money ("Money? - 70")
 _NEAR = 6  # words between an amount and what says that it is a limit
+_FAR = 9  # words around an amount among which beyond it is refused
 _RANGE = re.compile(r"^\s*(?:dollars?|bucks?|usd)?\s*(?:-|–|to|and|or)\s*[$€£]?\s*$")
 #: What behind an amount makes it an upper end ("70 at most"), or a lower one ("20 or more").
 _BOUND = re.compile(
-    r"^\W*(?:dollars?|bucks?|usd|euros?)?\W*(?:or\s+(?:less|under|below|cheaper|(?P<lower>more|over))"
-    r"|at\s+(?:the\s+)?(?:very\s+)?(?:most|outside|maximum)|tops|max(?:imum)?"
-    r"|(?:is|as)\s+(?:my|the|our)\s+(?:limit|ceiling|maximum|cap))\b"
+    r"^\W*(?:dollars?|bucks?|usd|euros?)?\W*(?:(?:or|and)\s+(?:less|under|below|cheaper|(?P<lower>more|over|above|up(?:wards?)?))"
+    r"|(?P<least>at\s+least|minimum|upwards?|up(?=\s*(?:[,.;!?)]|$)))|at\s+(?:the\s+)?(?:very\s+)?(?:most|outside|maximum)|tops|max(?:imum)?"
+    r"|(?:is|as)\s+(?:my|the|our)\s+(?:limit|ceiling|maximum|cap))\b(?!\W*\d)"
 )
 
 
@@ -136,20 +137,32 @@ def _limit(
     What names a currency counts before what only compares; of equals the last, as people correct
     themselves. An amount of another unit is none.
     """
-    best: tuple[Limit, frozenset[int]] | None = None
-    strongest = -1
-    amounts = [i for i, t in enumerate(found) if t.value is not None and not t.unit]
-    for i in amounts:
-        cue = _cue(text, found, clause, i)
-        if cue is None:
+    cues = {
+        i: cue
+        for i, token in enumerate(found)
+        if token.value is not None and (not token.unit or _in_pounds(text, found, clause, i))
+        and (cue := _cue(text, found, clause, i)) is not None
+    }  # fmt: skip
+    if not cues:
+        return None, frozenset()
+    at = max(cues, key=lambda i: (cues[i][0], i))
+    _, low, high, first, last = cues[at]
+    inside = frozenset(range(first, last + 1))
+    for i, (_, least, most, begins, ends) in cues.items():
+        following = found[ends + 1].word if ends + 1 < len(found) else ""
+        is_bare = not following or clause[ends + 1] != clause[i] or _is(following, "small")
+        if i == at or abs(clause[i] - clause[at]) > 1 or not is_bare:
             continue
-        strength, low, high, first, last = cue
-        if strength < strongest:
+        # "at least 20 dollars, 60 at most": the other end
+        if low is None and most is None and least is not None and least < (high or 0.0):
+            low = least
+        elif high is None and least is None and most is not None and most > (low or 0.0):
+            high = most
+        else:
             continue
-        strongest = strength
-        span = Limit(low, high, found[first].start, found[last].end)
-        best = span, frozenset(range(first, last + 1))
-    return best or (None, frozenset())
+        inside |= frozenset(range(begins, ends + 1))
+    said = Limit(low, high, found[min(inside)].start, found[max(inside)].end)
+    return said, inside
 
 
 def _cue(
@@ -161,15 +174,17 @@ def _cue(
     after = found[i + 1].word if i + 1 < len(found) else ""
     before = found[i - 1].word if i else ""
     marked = before in "$€£" if before else False
-    is_currency = marked or _is(after, "currency") or after in ("$", "€", "£")
-    first, last = (i - 1 if marked else i), (i + 1 if is_currency and not marked and after else i)
+    names_money = _is(after, "currency") or after in ("$", "€", "£")
+    is_currency = marked or names_money or bool(found[i].unit)
+    first, last = (i - 1 if marked else i), (i + 1 if names_money and not marked else i)
     around = _around(found, clause, i)
     words = [found[j].word for j in around]
     near_money = any(_is(word, "money") for word in words)
     upper, lower, start = _comparison(text, found, clause, first)
     tail = _BOUND.match(text[found[i].end :].lower())
     if tail:
-        upper, lower = not tail["lower"], bool(tail["lower"])
+        lower = bool(tail["lower"] or tail["least"])
+        upper = not lower
         while last + 1 < len(found) and found[last + 1].end <= found[i].end + tail.end():
             last += 1
     if not is_currency and not near_money and not (upper or lower):
@@ -192,6 +207,13 @@ def _cue(
     if lower and not upper:
         return strength, value, None, first, last
     return strength, None, value, first, last
+
+
+def _in_pounds(text: str, found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> bool:
+    """Say whether the unit of token ``i`` is money's pound ("spend 30 pounds")."""
+    is_pound = text[found[i].start : found[i].end].lower().rstrip("s").endswith("pound")
+    near = range(max(0, i - _NEAR), i)
+    return is_pound and any(clause[j] == clause[i] and _is(found[j].word, "money") for j in near)
 
 
 @lru_cache(maxsize=16384)
@@ -234,15 +256,21 @@ def _comparison(
         if word == ">":
             return False, True, j
         in_upper, in_lower = _is(word, "upper"), _is(word, "lower")
-        is_negated = any(
-            found[k].word in known["negators"] or found[k].word == "t"
-            for k in range(max(0, j - 4), j)
-            if abs(clause[k] - clause[j]) <= 1
-        )
+        negators = [
+            k
+            for k in range(max(0, j - _FAR), j)
+            if (found[k].word in known["negators"] or found[k].word == "t")
+            and (clause[k] == clause[j] or (k >= j - 4 and clause[k] == clause[j] - 1))
+        ]
+        is_negated = bool(negators)
         if in_upper and not (in_lower and not is_negated):
-            upper, lower, start = True, False, j
+            # "not under 40" is a lower end; "not red, under 40" is none
+            is_turned = is_negated and negators[-1] >= j - 2 and clause[negators[-1]] == clause[j]
+            lower = is_turned and not in_lower
+            upper, start = not lower, j
             break
         if in_lower:
+            is_negated = is_negated or _is_refused(found, clause, j, i)
             upper, lower, start = is_negated, not is_negated, j
             if is_negated:
                 start = max(0, j - 1)
@@ -255,6 +283,20 @@ def _comparison(
         ):
             start -= 1
     return upper, lower, start
+
+
+def _is_refused(found: tuple[Token, ...], clause: tuple[int, ...], first: int, amount: int) -> bool:
+    """Say whether the words around "over 40" (tokens ``first`` to ``amount``) want none beyond it."""
+    known = english()
+    if found[first].word in ("least", "minimum"):
+        return False
+    last = min(len(found), amount + _FAR)
+    around = [k for k in range(max(0, first - _FAR), last) if abs(clause[k] - clause[amount]) <= 1]
+    said = {found[k].word for k in around}
+    of_all = {found[k].word for k in around if first - 4 < k < first}
+    if not said.isdisjoint(known["welcomes"]):
+        return False
+    return not (said.isdisjoint(known["refuses"]) and of_all.isdisjoint(known["universal"]))
 
 
 def _range_start(text: str, found: tuple[Token, ...], i: int, first: int) -> int | None:

@@ -128,10 +128,15 @@ def _number(value: float, word: str, start: int, end: int) -> Token:
 
 
 def _joined(raw: list[Token], plain: str) -> list[Token]:
-    """Join number words: "twenty five", "one hundred and twenty"."""
+    """Join number words and what multiplies: "twenty five", "one hundred and twenty", "$2k"."""
     joined: list[Token] = []
     for token in raw:
         last = joined[-1] if joined else None
+        if last is not None and last.value is not None and _is_digit(last):
+            of_money = plain[max(0, last.start - 1) : last.start] in tuple("$€£")
+            if token.word == "k" and token.start == last.end and of_money:  # $1.5k
+                joined[-1] = _number(last.value * 1000, last.word, last.start, token.end)
+                continue
         if last is not None and last.value is not None and not _is_digit(last):
             value = last.value
             between = plain[last.end : token.start].strip(" -")

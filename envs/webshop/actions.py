@@ -87,6 +87,10 @@ class WebShopActions(ActionVocabulary):
         """Say yes of searches: the page of results says what was searched."""
         return action.startswith("search[")
 
+    def opens(self, action: str) -> bool:
+        """Say yes of clicks on a product."""
+        return OPENED.fullmatch(action) is not None
+
     def move_of(self, instruction: str, action: str) -> str:
         """Return a key of :data:`MOVES`, else the verb."""
         if searched := _SEARCH.fullmatch(action):

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
 
-import numpy as np
-
-from envs.asking.values import covered
 from envs.protocols import NOTE
 from envs.webshop.actions import BACK, BUY, DETAILS, FEATURES, NEXT, OPENED, PREV
 from envs.webshop.pages import PRICE, SEARCH, dollars
@@ -22,7 +19,6 @@ PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
 _PRODUCT = re.compile(r"([0-9a-z]{10})( \(seen\))?(?: \| (.*))?")
 _PAGE = re.compile(r"Page (\d+) \(Total results: \d+\)")
-_SAID = 0.5  # how far a title must say a word to hold it
 _ACTED = re.compile(r"(\d+)\. ((?:search|click)\[.*)")
 
 
@@ -175,23 +171,9 @@ def read(text: str, actions: Sequence[str], part: Callable[..., str] | None = No
 
 
 def title_scores(page: Reading) -> dict[str, float]:
-    """Return the weighted share (0 to 1) of the instruction's words in each title, by ASIN.
-
-    A word counts the more, the fewer titles hold it, and the surer it belongs to what is asked.
-    """
-    if not page.products:
-        return {}
-    request = page.wanted.request
-    cover = np.array([covered(request, p.title) for p in page.products], dtype=np.float32)
-    holders = (cover > _SAID).sum(axis=0)
-    rarity = np.log((len(page.products) + 1) / (holders + 1)) + 0.2
-    # A word that the instruction says twice counts once.
-    first = {token.key: i for i, token in reversed(list(enumerate(request.tokens)))}
-    once = np.isin(np.arange(len(request.tokens)), list(first.values()))
-    weights = page.wanted.weights("all") * rarity * once
-    whole = float(weights[holders > 0].sum()) or 1.0
-    scores = cover @ weights / whole
-    return {p.asin: float(score) for p, score in zip(page.products, scores, strict=True)}
+    """Return the weighed share (0 to 1) of the instruction's words in each title, by ASIN."""
+    scores = page.wanted.scores([product.title for product in page.products])
+    return {p.asin: score for p, score in zip(page.products, scores, strict=True)}
 
 
 def _product(line: re.Match[str]) -> Product:

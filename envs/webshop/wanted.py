@@ -1,110 +1,27 @@
-"""What an instruction asks of the page that is shown: the aligner's scores, as actors need them."""
+"""What an instruction asks of a page of the shop: what to search for, and which words a page met."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from envs.asking.request import Limit, Request, read_request
-from envs.asking.subject import VALUED, meets, missing_values
-from envs.asking.values import Asked, ask_choices, covered
-from envs.asking.weights import ROLES
-from envs.asking.words import matters, runs, word_roles
+from envs.asking.values import covered
+from envs.asking.wanted import Wanted as Asking
+from envs.asking.words import matters
 from envs.protocols import Chunk
 from envs.webshop.forms import FORMS
 
-_THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
-_SEARCHED = 0.25  # how much a word must matter to be searched for
-_GLUE = 3  # marks that join words to one, such as "a01#black"
-_FEWEST = 2  # words below which a search is for all that could matter
+_SEARCHED = 0.25  # how much a word must matter to be noted
 _MET = 0.5  # how far a page must say a word to have met it
 #: What is noted of a product's page that met nothing.
 NOTHING = "nothing"
-_LEAST = (
-    0.15  # weight of a word that most likely is talk: rare words of titles are still told by it
-)
-Weights = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """An instruction beside a page. ``choices`` are the page's, in its order."""
-
-    request: Request
-    choices: tuple[Asked, ...] = ()
-    title: str = ""
-    _cache: dict[str, Weights] = field(default_factory=dict, compare=False, hash=False)
-
-    @classmethod
-    def of(
-        cls, instruction: str, choices: Sequence[tuple[str, tuple[str, ...]]] = (), title: str = ""
-    ) -> "Wanted":
-        """Align ``instruction`` with the (name, values) of a page about ``title``."""
-        asked = ask_choices(instruction, tuple(choices), title) if choices else ()
-        return cls(read_request(instruction), asked, title)
-
-    @property
-    def limit(self) -> Limit | None:
-        """The limit on what it may cost."""
-        return self.request.limit
-
-    def weights(self, role: str) -> Weights:
-        """Return how much each word of the instruction says of ``role``.
-
-        ``described`` is of the thing and its properties, ``all`` with its values, which count half.
-        """
-        chances = word_roles(self.request)
-        if role == "described":
-            return np.asarray(chances[:, _THING] + chances[:, _PROPERTY])
-        if role == "all":
-            sure = 1 - chances[:, _TALK] - 0.5 * chances[:, _VALUE]
-            return np.asarray(np.where(_content(self.request), np.maximum(sure, _LEAST), 0.0))
-        return np.asarray(chances[:, ROLES.index(role)])
-
-    def share(self, text: str, role: str = "described") -> float:
-        """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 without any."""
-        return _share(self.request, text, role)
-
-    def phrases(self, *roles: str) -> tuple[tuple[int, ...], ...]:
-        """Return the runs of words that most likely are of ``roles``, as places of tokens."""
-        return runs(self.request, roles)
-
-    def phrase_shares(self, text: str, *roles: str) -> list[float]:
-        """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
-        cover = covered(self.request, text)
-        return [sum(cover[i] for i in run) / len(run) for run in self.phrases(*roles)]
-
-    def words(self, *roles: str) -> str:
-        """Return the words of ``roles``, as the instruction writes them."""
-        return _words(self.request, roles)
+class Wanted(Asking):
+    """What is asked, with the forms of searches."""
 
     def searched(self, form: str) -> str:
         """Return the words to search for: all of it, or the part that ``form`` names ("" if none)."""
-        text = _words(self.request, FORMS[form])
-        if form == "search" and len(text.split()) < _FEWEST:
-            return _words(self.request, ROLES)
-        return text
-
-    def unsaid(self, text: str) -> float:
-        """Return how many words of properties ``text`` does not say, weighed by how sure that is."""
-        open_ = 1 - np.asarray(covered(self.request, text), dtype=np.float32)
-        return float(self.weights("property") @ open_)
-
-    def missing(self) -> float:
-        """Return how many words of values this page does not offer, weighed by how sure that is."""
-        found = missing_values(self.request, self.choices, self.title)
-        return float(found[found > VALUED].sum())
-
-    def meets(self) -> float:
-        """Return the probability that the page's product can be what is asked, as far as it shows."""
-        return meets(self.request, self.choices, self.title)
-
-
-def is_excluded(wanted: Wanted, price: float | None) -> bool:
-    """Say whether the instruction's limit rules ``price`` out."""
-    return price is not None and wanted.limit is not None and wanted.limit.excludes(price)
+        return self.written(*FORMS[form])
 
 
 def evidence(chunks: Sequence[Chunk], instruction: str) -> str:
@@ -137,45 +54,3 @@ def evidence(chunks: Sequence[Chunk], instruction: str) -> str:
     words = request.tokens
     said = [request.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
     return ", ".join(dict.fromkeys(said)) or NOTHING
-
-
-@lru_cache(maxsize=4096)
-def _content(request: Request) -> tuple[bool, ...]:
-    return tuple(
-        not token.is_small and i not in request.in_limit for i, token in enumerate(request.tokens)
-    )
-
-
-@lru_cache(maxsize=16384)
-def _share(request: Request, text: str, role: str) -> float:
-    weights = Wanted(request).weights(role)
-    total = float(weights.sum())
-    if total < 0.5:
-        return 1.0
-    return float(weights @ np.asarray(covered(request, text), dtype=np.float32)) / total
-
-
-@lru_cache(maxsize=4096)
-def _words(request: Request, roles: tuple[str, ...]) -> str:
-    chances = word_roles(request)
-    wanted = [ROLES.index(role) for role in roles]
-    whole = set(roles) >= {"thing", "property", "value"}
-    picked: list[str] = []
-    end = -1
-    for i, token in enumerate(request.tokens):
-        if token.is_small or i in request.in_limit:
-            continue
-        if whole:
-            is_wanted = "talk" in roles or matters(request)[i] >= _SEARCHED
-        else:
-            is_wanted = chances[i].argmax() in wanted
-        if is_wanted:
-            between, word = request.text[end : token.start], request.text[token.start : token.end]
-            if picked and len(between) < _GLUE and not any(c.isspace() for c in between):
-                picked[-1] += between + word  # "a01#black" is one word for a search
-            else:
-                picked.append(word)
-            end = token.end
-    return " ".join(
-        "".join(c if c not in "[]<>" else " " for c in " ".join(picked)).split()
-    ).lower()

@@ -24,6 +24,7 @@ import numpy as np
 
 from envs.asking.request import read_request
 from envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
+from nodes.act import offered
 from nodes.act.encoding import Encoded, most_alike
 from nodes.act.simple import ASKED, marked_in
 from nodes.protocols import FRAME, BuiltContext, Vector
@@ -71,8 +72,8 @@ _PAGE_BLOCKS = (
     *(f"last verb {i}" for i in range(_VERBS)), *(f"asked verb {i}" for i in range(_VERBS)),
     *(f"status {i}" for i in range(_VERBS)),
 )  # fmt: skip
-ROW_FEATURES = (*_ROW, *_BLOCKS)
-PAGE_FEATURES = (*_PAGE, *_PAGE_BLOCKS)
+ROW_FEATURES = (*_ROW, *_BLOCKS, *(f"offered: {name}" for name in offered.ROW))
+PAGE_FEATURES = (*_PAGE, *_PAGE_BLOCKS, *(f"offered: {name}" for name in offered.PAGE))
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,10 @@ class _Reading:
     def __init__(self, context: BuiltContext, step: int, view: View) -> None:
         self._step = step
         found = ASKED.search(context.part("instruction", "question"))
-        self._asked = _asked_of(view, found[1] if found else "")
+        instruction = found[1] if found else ""
+        self._asked = _asked_of(view, instruction)
+        self._offered = offered.Offered(context, step, view, instruction)
+        self._view = view
         self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
         self._page = " ".join(
@@ -202,7 +206,7 @@ class _Reading:
             marked = marked_in(piece, view)
             for action in piece.actions:
                 if takes_text(action):
-                    texts = _texts(self._asked)
+                    texts = list(self._offered.texts) or _texts(self._asked)
                     self._candidates += [(fill(action, text), "", False) for text in texts]
                 else:
                     self._candidates.append((action, beside, action in marked))
@@ -241,8 +245,9 @@ class _Reading:
                     float(is_done[i] and not past[_SAID_THERE]), float(not is_done[i]),
                     min(verbs[verb_of(action)], 20) / 20,
                     *self._written(action), *self._told(action, names[i], weights),
-                    *_hashed(_words(action), _WORDS), *_hashed((verb_of(action),), _VERBS),
-                    *self._last_verb,
+                    *_hashed(self._telling(_words(action)), _WORDS),
+                    *_hashed((verb_of(action),), _VERBS), *self._last_verb,
+                    *self._offered.row(action),
                 ]
             )  # fmt: skip
             places[kinds[i]] += 1
@@ -363,13 +368,20 @@ class _Reading:
         last = (verb_of(steps[-1].action),) if steps else ()
         quality = tuple(w for w in _words(asked.instruction) if w in asked.quality)
         blocks = (
-            _hashed(tuple(sorted(asked.thing)), _WORDS), _hashed(tuple(sorted(asked.value)), _WORDS),
-            _hashed(quality, _VERBS), _hashed(_words(self._page), _WORDS),
+            _hashed(self._telling(tuple(sorted(asked.thing))), _WORDS),
+            _hashed(self._telling(tuple(sorted(asked.value))), _WORDS),
+            _hashed(self._telling(quality), _VERBS),
+            _hashed(self._telling(_words(self._page)), _WORDS),
             _hashed(told.carried_verbs, _VERBS),
             _hashed(last, _VERBS), _hashed(tuple(verb_of(s.action) for s in to_asked), _VERBS),
-            _hashed(_words(self._status), _VERBS),
+            _hashed(self._telling(_words(self._status)), _VERBS),
         )  # fmt: skip
-        return np.asarray([*known, *(x for block in blocks for x in block)], dtype=np.float32)
+        numbers = [*known, *(x for block in blocks for x in block), *self._offered.page()]
+        return np.asarray(numbers, dtype=np.float32)
+
+    def _telling(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Return ``words`` where they tell what is likely; none where pages tell all that counts."""
+        return words if self._view.recalls else ()
 
 
 def names_of(text: str) -> frozenset[str]:

@@ -70,14 +70,32 @@ class Policy(ActorParams):
 
 
 def load_scorer(name: str) -> "tuple[nn.Module, dict[str, Any]]":
-    """Return (scorer, meta) of checkpoint ``name``. Raises ``UserError`` if it does not fit."""
+    """Return (scorer, meta) of checkpoint ``name``; features that came later than it have weight zero.
+
+    Raises ``UserError`` where it was made for features that are no more.
+    """
     from stores.assets.weights import require_match
 
     fix = "train it again for these features (stategate train actor)"
     scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, fix))
-    there = encoder(str(meta.get("encoder", ""))).name
-    require_match(name, meta, "encoder", there, fix)
-    return scorer, meta
+    there = encoder(str(meta.get("encoder", "")))
+    if meta.get("encoder") == there.name:
+        return scorer, meta
+    known = meta.get("features", {})
+    sides = [
+        (known.get("row", ()), there.row_features), (known.get("page", ()), there.page_features),
+    ]  # fmt: skip
+    if not all(old and set(old) <= set(now) for old, now in sides):
+        require_match(name, meta, "encoder", there.name, fix)
+    (old_row, row), (old_page, page) = sides
+    sizes = {**meta["architecture"], "d_row": len(row), "d_page": len(page)}
+    wider, weights = make_scorer(**sizes), scorer.state_dict()
+    for layer, old, now in (("row", old_row, row), ("page", old_page, page)):
+        own = weights[f"{layer}.weight"]
+        weights[f"{layer}.weight"] = own.new_zeros(len(own), len(now))
+        weights[f"{layer}.weight"][:, [list(now).index(f) for f in old]] = own
+    wider.load_state_dict(weights)
+    return wider.eval(), {**meta, "architecture": sizes, "encoder": there.name}
 
 
 def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":

@@ -179,6 +179,8 @@ def page_piece(
         tokens_after=count_tokens(text),
         score=score,
         dropped_actions=tuple(a for a in dict.fromkeys(chunk.actions) if a not in actions),
+        role=chunk.role,
+        choice=chunk.choice.name if chunk.choice is not None else "",
     )
 
 

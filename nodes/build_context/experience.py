@@ -33,6 +33,7 @@ from nodes.protocols import (
 )
 from nodes.registry import InnerContext
 from nodes.resources import Resources
+from stores.bank.bank import Row
 from stores.bank.places import bank_place, seeded
 from stores.bank.state_bank import Hit, StateBank
 from stores.text import one_line
@@ -142,10 +143,11 @@ class Experience(AdvisedContext):
         description="'fits': the page offers the move; 'alike': and only states in the same kind of "
         "situation count",
     )
-    pick: Literal["best", "proven", "random"] = Field(
+    pick: Literal["best", "proven", "random", "shuffled"] = Field(
         default="best",
         description="the nearest state's advice; 'proven': of the move that beat other moves of the "
-        "same past tasks; 'random': any row of the bank, a control",
+        "same past tasks; two controls: 'random': any row of the bank; 'shuffled': the nearest "
+        "states, what was done there dealt out at random",
     )
     margin: float = Field(
         default=0.5, ge=0, description="worth by which a move must beat the others (proven)"
@@ -203,6 +205,8 @@ class StateAdvisor:
             hits = self._alike(query, request, params.top_k * _WIDER)[: params.top_k]
         else:
             hits = self._search(query, params.top_k)
+        if params.pick == "shuffled":
+            hits = [Hit(row, hit.score) for hit in hits for row in self._dealt(hit.row.n)]
         notes = self._left_out(query)
         passed = [hit for hit in hits if self._passes(hit, request)]
         # Decisions of one past state are equally near: among those the one of most worth.
@@ -301,6 +305,11 @@ class StateAdvisor:
         seed = hashlib.sha256(b"".join(vector.tobytes() for vector in query.values())).hexdigest()
         rows = self.bank.bank.drawn(f"{self._params.seed}{seed}", self._params.top_k)
         return [Hit(row, 0.0) for row in rows if trust_of(row) >= self._params.min_trust]
+
+    def _dealt(self, number: int) -> list[Row]:
+        """Return the row whose advice is dealt out to row ``number``, none of an untrusted source."""
+        rows = self.bank.bank.drawn(f"{self._params.seed}/{number}", 1)
+        return [row for row in rows if trust_of(row) >= self._params.min_trust]
 
     def _q(self, hit: Hit) -> float:
         """Return the worth of a row; under ``shuffle_q`` that of another row, drawn by its number."""

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.webshop.bm25 import stem
 from nodes.models.transport import limited_client
 from nodes.protocols import Embedder
-from stores.corpus.lexical import Lexical, stop_words
+from stores.corpus.lexical import Lexical, stemmer, stop_words
 from stores.errors import ModelUnavailable, UserError, needs, told_as
 from stores.loopback import on_loopback
 
@@ -38,7 +37,7 @@ def bm25_over(
     def tokens(text: str) -> list[str]:
         words = re.findall(r"\w\w+", text.lower())
         kept = [word for word in words if not drops or word not in stop_words()]
-        return [stem(word) for word in kept] if stemmed else kept
+        return list(stemmer("porter").stemWords(kept)) if stemmed else kept
 
     return Lexical(texts, tokens, k1=k1, b=b, repeats=False)
 

@@ -150,7 +150,7 @@ class GrowingLexical:
 def words(text: str) -> list[str]:
     """Return the stems of ``text``'s words, in order, without the most common English ones."""
     found = [w for w in re.findall(r"\w+", text.lower()) if w not in stop_words()]
-    stems: list[str] = _stemmer().stemWords(found)
+    stems: list[str] = stemmer("english").stemWords(found)
     return stems
 
 
@@ -163,9 +163,10 @@ def stop_words() -> frozenset[str]:
     return frozenset(STOPWORDS_EN_PLUS)
 
 
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:
+@lru_cache(maxsize=2)
+def stemmer(algorithm: str) -> Any:
+    """Return Snowball's stemmer of that name ("english", "porter")."""
     with needs("qa"):
         import Stemmer
 
-    return Stemmer.Stemmer("english")
+    return Stemmer.Stemmer(algorithm)

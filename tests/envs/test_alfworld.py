@@ -148,6 +148,8 @@ def test_more_games_are_written_as_files(tmp_path):
     make(["--seed", "3", "--count", "5", "--out", str(tmp_path)])
     world = AlfWorld.load(tmp_path)
     assert {split: len(names) for split, names in world.splits.items()} == {"valid_unseen": 5}
+    make(["--seed", "3", "--count", "2", "--split", "train", "--out", str(tmp_path / "more")])
+    assert list(AlfWorld.load(tmp_path / "more").splits) == ["train"]
     for name in world.games:
         session, seen = world.reset({"game": name})
         for command in world.walkthrough(name):

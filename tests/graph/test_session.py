@@ -7,14 +7,16 @@ import sys
 import textwrap
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from graph import Session, build_graph, load_config
 from stores.errors import UserError
 from tests.graph.test_graph import TASK, buys_goal, config, scripted, thread
 
 
-def session(settings=None, **kw):
-    return Session(build_graph(settings or config()), "t", task=TASK["task"], **kw)
+def session(settings=None, checkpointer=None, **kw):
+    graph = build_graph(settings or config(), checkpointer=checkpointer)
+    return Session(graph, "t", task=TASK["task"], **kw)
 
 
 def test_step_tells_what_was_read_and_done():
@@ -167,6 +169,16 @@ def test_a_human_actor_waits_for_act():
     with pytest.raises(UserError, match=r"session\.act"):
         here.step()
     assert here.act("search[lamp]").step == 0
+
+
+@pytest.mark.parametrize("returned", [None, "search[lamp]", ("search[lamp]", 1)])
+def test_an_actor_that_decides_nothing_is_named_and_nothing_is_lost(monkeypatch, returned):
+    monkeypatch.setattr("nodes.act.shop.rule.Rule.build", lambda *_: lambda *_: returned)
+    here = session(checkpointer=(kept := InMemorySaver()))
+    with pytest.raises(UserError, match=r"actor rule: it returned .*, not a Decision"):
+        here.step()
+    monkeypatch.undo()
+    assert session(checkpointer=kept).step().step == 0
 
 
 def test_step_after_an_interrupt_between_building_and_acting():

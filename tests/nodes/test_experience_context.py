@@ -156,6 +156,9 @@ def test_controls_differ_from_the_real_thing_and_repeat_themselves(tmp_path, res
     random = [told(pick="random", seed=seed) for seed in range(6)]
     assert random == [told(pick="random", seed=seed) for seed in range(6)]
     assert len(set(random)) > 2
+    dealt = [told(pick="shuffled", min_score=0.9, seed=seed) for seed in range(6)]
+    assert dealt == [told(pick="shuffled", min_score=0.9, seed=seed) for seed in range(6)]
+    assert len(set(dealt)) > 2
     shuffled = {told(shuffle_q=True, min_q=9, seed=seed) for seed in range(8)}
     assert len(shuffled) > 1
     assert shuffled != {told(min_q=9)}

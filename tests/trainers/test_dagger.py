@@ -70,6 +70,18 @@ def test_it_learns_resumes_and_says_what_it_is(tmp_path, monkeypatch):
         dagger.train(settings(tmp_path / "c"))
 
 
+def test_it_learns_in_several_worlds_at_once(tmp_path):
+    beside = "also={dagger: [data=sample, games=3, exam=1, max_steps=4, 'builders={full: 1}']}"
+    summary = dagger.train(settings(tmp_path, "games=2", "max_steps=4", beside))
+    meta = read_meta(str(tmp_path / "policy"))
+    assert (meta["world"], meta["episodes"], len(meta["data"]["sha256"])) == (
+        "alfworld, alfworld",
+        5,
+        2,
+    )
+    assert [row["n"] for row in summary["rows"]] == [2, 1]
+
+
 def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision():
     plan = course("sample", 0)
     readers = Readers({"full": 1}, make_resources("hashing", "none", plan.env), 2000, 2000)

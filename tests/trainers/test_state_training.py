@@ -6,8 +6,10 @@ from typing import Literal
 import pytest
 
 from envs.webshop.view import WebShopView
+from nodes.build_context.compress import Compress
 from nodes.build_context.query import trained_query
 from nodes.models.embedders import Hashing
+from nodes.observe.alfworld import AlfWorldEnv
 from nodes.observe.webshop import WebShopEnv
 from nodes.protocols import EnvParams
 from nodes.registry import Kind, registry
@@ -19,8 +21,14 @@ from stores.traces import Event
 from stores.traces.trajectories import Trajectory, read_trajectories, write_trajectories
 from trainers.alfworld.collect import collect as collect_rooms
 from trainers.episodes import split_by_group
-from trainers.settings import AllocatorSettings, RetrieverSettings, StateSettings, read_settings
-from trainers.state import allocator, model, retriever
+from trainers.settings import (
+    AllocatorSettings,
+    GatesSettings,
+    RetrieverSettings,
+    StateSettings,
+    read_settings,
+)
+from trainers.state import allocator, gates, model, retriever
 from trainers.webshop.collect import collect
 
 
@@ -182,3 +190,24 @@ def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path):
         retriever.train(read_settings(RetrieverSettings, "retriever", told))
     finally:
         registry().slots["env"].pop("plain")
+
+
+def test_gates_and_the_state_that_learns_with_them_fit_each_other(tmp_path):
+    collect_rooms("sample", tmp_path, n=4, heldout=1)
+    common = [
+        f"data={tmp_path / 'train.jsonl'}", f"heldout={tmp_path / 'heldout.jsonl'}", "batch=2",
+        "validation=0.3", "embedder={kind: hashing, dimension: 64}", "epochs=4", "d_state=16",
+        "d_event=8", "learning_rate=0.01", f"checkpoint={tmp_path / 'gates'}",
+    ]  # fmt: skip
+    own = [f"run={tmp_path / 'own'}", f"tuned={tmp_path / 'state'}"]
+    (row,) = gates.train(read_settings(GatesSettings, "gates_alfworld", [*common, *own]))["rows"]
+    assert row["n"] == 1
+    history = json.loads((tmp_path / "own" / "history.json").read_text())
+    assert history[-1]["train_loss"] < history[1]["train_loss"]
+    updater = Gru(checkpoint=str(tmp_path / "state"))
+    resources = Resources(None, Hashing(dimension=64), updater, AlfWorldEnv())
+    params = Compress(allocator="uniform", gates=str(tmp_path / "gates"))
+    assert params.build(resources)
+    assert (
+        read_meta(str(tmp_path / "gates"))["state_sha256"] == updater.build(resources).fingerprint
+    )

@@ -8,16 +8,16 @@ and then, and learns from them and the last few epochs' (a run that was stopped 
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, nn
 from torch.optim import Optimizer
 
-from nodes.act.encoding import encoder
+from nodes.act.encoding import Encoder, encoder
 from nodes.act.policy import load_scorer, make_scorer
 from stores.assets.weights import save_weights
 from stores.errors import UserError
@@ -26,23 +26,64 @@ from trainers.episodes import Readers, make_resources
 from trainers.fitting import Figures, descend, fit, pick_device
 from trainers.policy.reinforce import Course
 from trainers.policy.rollout import Rollout, Start, collate, roll, sized_batches
-from trainers.settings import DaggerSettings, open_run
+from trainers.settings import DaggerSettings, open_run, read_settings
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
+
+
+class _School:
+    """A world's course, how contexts are made of its episodes, and its teacher's word."""
+
+    def __init__(self, settings: DaggerSettings, reading: Encoder, device: torch.device) -> None:
+        self.course: Course = import_module(settings.course).course(settings.data, settings.seed)
+        if self.course.teacher is None:
+            raise UserError(f"{settings.course} has no teacher: train by imitation (train actor)")
+        self.resources = make_resources(settings.embedder, settings.updater, self.course.env)
+        self._readers = Readers(
+            settings.builders, self.resources, settings.low, settings.high, settings.memory
+        )
+        self._settings, self._reading, self._device = settings, reading, device
+        self._modes = sorted(self.course.worlds)
+        rng = random.Random(settings.seed)
+        held = [task for tasks in self.course.exams.values() for task in tasks]
+        self.exam = self._starts(rng.sample(held, min(settings.exam, len(held))), rng, 0.0)
+
+    def drawn(self, rng: random.Random) -> list[Start]:
+        """Return an epoch's episodes."""
+        training = list(self.course.training)
+        return self._starts(rng.sample(training, min(self._settings.games, len(training))), rng)
+
+    def _starts(
+        self, tasks: Sequence[Mapping[str, Any]], rng: random.Random, helped: float = _HELPED
+    ) -> list[Start]:
+        def help_of() -> float:
+            return helped * (rng.random() < helped) if helped else 0.0
+
+        return [
+            Start(task, self._modes[i % len(self._modes)], self._readers.draw(rng), help_of())
+            for i, task in enumerate(tasks)
+        ]
+
+    def play(
+        self, scorer: nn.Module, starts: Sequence[Start], generator: Generator | None
+    ) -> list[Rollout]:
+        """Play; where actions are drawn by ``generator``, the teacher looks on."""
+        return roll(
+            self.course.worlds, self._readers, self._reading, starts, scorer, generator,
+            self._settings.max_steps, self._device, self.course.teacher if generator else None,
+        )  # fmt: skip
 
 
 def train(settings: DaggerSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     device = pick_device(settings.device)
-    course: Course = import_module(settings.course).course(settings.data, settings.seed)
-    teacher = course.teacher
-    if teacher is None:
-        raise UserError(f"{settings.course} has no teacher: train by imitation (train actor)")
     reading = encoder(settings.encoder)
-    data = {"sha256": course.fingerprint}
+    others = [read_settings(DaggerSettings, *one) for one in settings.also.items()]
+    schools = [_School(one, reading, device) for one in (settings, *others)]
+    names = [school.resources.view.name for school in schools]
+    hashes = [school.course.fingerprint for school in schools]
+    data = {"sha256": hashes if others else hashes[0]}
     run = open_run(settings, {"data": data})
-    resources = make_resources(settings.embedder, settings.updater, course.env)
-    readers = Readers(settings.builders, resources, settings.low, settings.high, settings.memory)
     torch.manual_seed(settings.seed)
     sizes = {
         "d_row": len(reading.row_features), "d_page": len(reading.page_features),
@@ -57,31 +98,11 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
             )
         scorer.load_state_dict(before.state_dict())
     recent: deque[list[Rollout]] = deque(maxlen=settings.keep)
-    rng = random.Random(settings.seed)
-    modes = sorted(course.worlds)
-    held = [task for tasks in course.exams.values() for task in tasks]
-    exam = [
-        Start(task, modes[i % len(modes)], readers.draw(rng))
-        for i, task in enumerate(rng.sample(held, min(settings.exam, len(held))))
-    ]
-
-    def play(starts: Sequence[Start], generator: Generator | None) -> list[Rollout]:
-        scorer.eval()
-        return roll(
-            course.worlds, readers, reading, starts, scorer, generator, settings.max_steps, device,
-            teacher if generator else None,
-        )  # fmt: skip
 
     def train_epoch(optimizer: Optimizer, generator: Generator) -> Iterator[Figures]:
         own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
-        drawn = own.sample(list(course.training), min(settings.games, len(course.training)))
-        starts = [
-            Start(
-                task, modes[i % len(modes)], readers.draw(own), _HELPED * (own.random() < _HELPED)
-            )
-            for i, task in enumerate(drawn)
-        ]
-        rollouts = play(starts, generator)
+        scorer.eval()
+        rollouts = [one for s in schools for one in s.play(scorer, s.drawn(own), generator)]
         yield {
             "train_success": mean([float(one.reward == 1) for one in rollouts]),
             "agreement": mean([float(p in good) for one in rollouts for p, good in _taught(one)]),
@@ -101,25 +122,34 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
                 loss = -logp.masked_fill(~is_good, -1e9).logsumexp(-1).mean()
                 yield {"train_loss": descend(scorer, loss, optimizer)}
 
+    def examined() -> list[list[Rollout]]:
+        scorer.eval()
+        return [school.play(scorer, school.exam, None) for school in schools]
+
     def validate() -> dict[str, float]:
-        return {"heldout_success": mean([float(one.reward == 1) for one in play(exam, None)])}
+        won = [mean([float(one.reward == 1) for one in rollouts]) for rollouts in examined()]
+        each = dict(zip((f"heldout_{name}" for name in names), won, strict=True)) if others else {}
+        return {"heldout_success": mean(won), **each}
 
     history = fit(scorer, settings, "heldout_success", train_epoch, validate)
-    rollouts = play(exam, None)
-    values = {"success": [float(one.reward == 1) for one in rollouts]}
-    values["steps"] = [float(one.steps) for one in rollouts]
-    row = {"agent": "policy", "n": len(rollouts), **with_errors(values)}
+    rows = []
+    for name, rollouts in zip(names, examined(), strict=True):
+        values = {"success": [float(one.reward == 1) for one in rollouts]}
+        values["steps"] = [float(one.steps) for one in rollouts]
+        agent = f"policy, {name}" if others else "policy"
+        rows.append({"agent": agent, "n": len(rollouts), **with_errors(values)})
+    games = sum(one.games for one in (settings, *others))
     meta = {
-        "kind": "policy", "architecture": sizes, "encoder": reading.name, "world": resources.view.name,
+        "kind": "policy", "architecture": sizes, "encoder": reading.name, "world": ", ".join(names),
         "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
         "embedder": None, "trained": "imitation of a teacher on its own episodes",
-        "builders": settings.builders, "metrics": row, "epochs": len(history) - 1,
-        "episodes": settings.games * (len(history) - 1),
-        "data": {"name": Path(settings.data).name, **data}, "seed": settings.seed,
-        **provenance(),
+        "builders": settings.builders, "metrics": rows if others else rows[0],
+        "epochs": len(history) - 1, "episodes": games * (len(history) - 1),
+        "data": {"name": ", ".join(Path(one.data).name for one in (settings, *others)), **data},
+        "seed": settings.seed, **provenance(),
     }  # fmt: skip
     save_weights(settings.checkpoint, scorer.state_dict(), meta, half=False)
-    return run.summarise([row], [])
+    return run.summarise(rows, [])
 
 
 def _taught(one: Rollout) -> list[tuple[int, tuple[int, ...]]]:

@@ -38,7 +38,7 @@ def with_lookalikes(plan: Practice, seed: int, wording: str, exam: str) -> Pract
         for base in own:
             rng = random.Random(f"{seed} {side} {base.asin}")
             number += 1
-            if made := invent(base, own, f"X{number:09d}", rng):
+            if made := invent(base, own, f"BX{number:08d}", rng):
                 more[side].append(made)
     shop = world.stocked([product for own in more.values() for product in own])
     added: dict[str, list[int]] = {"train": [], "held": []}

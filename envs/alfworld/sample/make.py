@@ -1,7 +1,8 @@
 """Invent households: ``python -m envs.alfworld.sample.make`` writes the games that ship.
 
 ``… --seed 5 --count 200 --out FOLDER`` writes other games, as files that ``AlfWorld.load`` reads;
-with ``--renamed`` each game has words of its own for its furniture and things.
+with ``--renamed`` each game has words of its own for its furniture and things, ``--split train`` are
+games to record episodes of.
 
 Rooms are drawn from ``recipe.yaml``; things lie where they usually do, and sometimes elsewhere. Games
 to train on and ``valid_seen`` share rooms, ``valid_unseen`` has rooms of its own. The same seed gives
@@ -41,10 +42,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--count", type=int, default=100, help="games, all of rooms of their own")
     parser.add_argument("--out", type=Path, help="folder to write game files to, for AlfWorld.load")
     parser.add_argument("--renamed", action="store_true", help="words that no other game has")
+    parser.add_argument("--split", choices=tuple(COUNTS), default="valid_unseen")
     wanted = parser.parse_args(words)
     if wanted.out is not None:
         for number in range(wanted.count):
-            name, game = invent_game(wanted.seed, "valid_unseen", number, wanted.renamed)
+            name, game = invent_game(wanted.seed, wanted.split, number, wanted.renamed)
             write_json(wanted.out / name / GAME, {"pddl_domain": domain(), **game})
         return
     content = {"pddl_domain": _text("domain.pddl"), "games": dict(invent(SEED, COUNTS))}

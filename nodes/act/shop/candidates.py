@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from envs.asking.wanted import is_excluded
 from envs.asking.weights import ROLES
 from envs.protocols import View
 from envs.webshop.actions import OPENED
 from envs.webshop.forms import FORMS
 from envs.webshop.pages import SEARCH
 from envs.webshop.prompt import Reading, Trail, read, title_scores
-from envs.webshop.wanted import Wanted, is_excluded
+from envs.webshop.wanted import Wanted
 from nodes.act.encoding import Encoded, most_alike
 from nodes.act.shop.option_features import OPTION, option_features, pending
 from nodes.act.shop.product_features import PRODUCT, best_two, met_share, product_features

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from envs.asking.wanted import is_excluded
 from envs.webshop.prompt import Product, Reading, Trail, title_scores
-from envs.webshop.wanted import Wanted, is_excluded
+from envs.webshop.wanted import Wanted
 
 _WHOLE = 0.95  # share of its words from which a phrase is said
 

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
+from envs.asking.wanted import is_excluded
 from envs.webshop.actions import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from envs.webshop.forms import FORMS
 from envs.webshop.prompt import Product, Reading, Trail, read, title_scores
-from envs.webshop.wanted import is_excluded
 from nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stores.text import one_line
 

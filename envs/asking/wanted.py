@@ -1,0 +1,164 @@
+"""What an instruction asks of the page that is shown: the aligner's scores, as actors need them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.asking.request import Limit, Request, read_request
+from envs.asking.subject import VALUED, meets, missing_values
+from envs.asking.values import Asked, ask_choices, covered
+from envs.asking.weights import ROLES
+from envs.asking.words import matters, runs, word_roles
+
+_THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
+_SEARCHED = 0.25  # how much a word must matter to be written
+_GLUE = 3  # marks that join words to one, such as "a01#black"
+_FEWEST = 2  # words below which all that could matter are written
+#: Weight of a word that most likely is talk: rare words of titles are still told by it.
+_LEAST = 0.15
+_SAID = 0.5  # how far a title must say a word to hold it
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An instruction beside a page. ``choices`` are the page's, in its order."""
+
+    request: Request
+    choices: tuple[Asked, ...] = ()
+    title: str = ""
+
+    @classmethod
+    def of(
+        cls, instruction: str, choices: Sequence[tuple[str, tuple[str, ...]]] = (), title: str = ""
+    ) -> Self:
+        """Align ``instruction`` with the (name, values) of a page about ``title``."""
+        asked = ask_choices(instruction, tuple(choices), title) if choices else ()
+        return cls(read_request(instruction), asked, title)
+
+    @property
+    def limit(self) -> Limit | None:
+        """The limit on amounts."""
+        return self.request.limit
+
+    def weights(self, role: str) -> Weights:
+        """Return how much each word of the instruction says of ``role``.
+
+        ``described`` is of the thing and its properties, ``all`` with its values, which count half.
+        """
+        chances = word_roles(self.request)
+        if role == "described":
+            return np.asarray(chances[:, _THING] + chances[:, _PROPERTY])
+        if role == "all":
+            sure = 1 - chances[:, _TALK] - 0.5 * chances[:, _VALUE]
+            return np.asarray(np.where(_content(self.request), np.maximum(sure, _LEAST), 0.0))
+        return np.asarray(chances[:, ROLES.index(role)])
+
+    def share(self, text: str, role: str = "described") -> float:
+        """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 without any."""
+        return _share(self.request, text, role)
+
+    def phrases(self, *roles: str) -> tuple[tuple[int, ...], ...]:
+        """Return the runs of words that most likely are of ``roles``, as places of tokens."""
+        return runs(self.request, roles)
+
+    def phrase_shares(self, text: str, *roles: str) -> list[float]:
+        """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
+        cover = covered(self.request, text)
+        return [sum(cover[i] for i in run) / len(run) for run in self.phrases(*roles)]
+
+    def words(self, *roles: str) -> str:
+        """Return the words of ``roles``, as the instruction writes them."""
+        return _words(self.request, roles)
+
+    def written(self, *roles: str) -> str:
+        """Return what to write where text is wanted: the words of ``roles`` ("" if none).
+
+        Where nearly nothing is of any role but talk, it is all words that could matter.
+        """
+        text = _words(self.request, roles)
+        is_whole = set(roles) >= set(ROLES[:_TALK])
+        return self.words(*ROLES) if is_whole and len(text.split()) < _FEWEST else text
+
+    def unsaid(self, text: str) -> float:
+        """Return how many words of properties ``text`` does not say, weighed by how sure that is."""
+        open_ = 1 - np.asarray(covered(self.request, text), dtype=np.float32)
+        return float(self.weights("property") @ open_)
+
+    def missing(self) -> float:
+        """Return how many words of values this page does not offer, weighed by how sure that is."""
+        found = missing_values(self.request, self.choices, self.title)
+        return float(found[found > VALUED].sum())
+
+    def scores(self, titles: Sequence[str]) -> list[float]:
+        """Return the weighed share (0 to 1) of the instruction's words in each of competing titles.
+
+        A word counts the more, the fewer titles hold it, and the surer it belongs to what is asked.
+        """
+        if not titles:
+            return []
+        tokens = self.request.tokens
+        cover = np.array([covered(self.request, title) for title in titles], dtype=np.float32)
+        holders = (cover > _SAID).sum(axis=0)
+        rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
+        # A word that the instruction says twice counts once.
+        first = {token.key: i for i, token in reversed(list(enumerate(tokens)))}
+        once = np.isin(np.arange(len(tokens)), list(first.values()))
+        weights = self.weights("all") * rarity * once
+        whole = float(weights[holders > 0].sum()) or 1.0
+        return [float(score) for score in cover @ weights / whole]
+
+    def meets(self) -> float:
+        """Return how likely what the page is about can be what is asked, as far as it shows."""
+        return meets(self.request, self.choices, self.title)
+
+
+def is_excluded(wanted: Wanted, amount: float | None) -> bool:
+    """Say whether the instruction's limit rules ``amount`` out."""
+    return amount is not None and wanted.limit is not None and wanted.limit.excludes(amount)
+
+
+@lru_cache(maxsize=4096)
+def _content(request: Request) -> tuple[bool, ...]:
+    return tuple(
+        not token.is_small and i not in request.in_limit for i, token in enumerate(request.tokens)
+    )
+
+
+@lru_cache(maxsize=16384)
+def _share(request: Request, text: str, role: str) -> float:
+    weights = Wanted(request).weights(role)
+    total = float(weights.sum())
+    if total < 0.5:
+        return 1.0
+    return float(weights @ np.asarray(covered(request, text), dtype=np.float32)) / total
+
+
+@lru_cache(maxsize=4096)
+def _words(request: Request, roles: tuple[str, ...]) -> str:
+    chances = word_roles(request)
+    wanted = [ROLES.index(role) for role in roles]
+    whole = set(roles) >= {"thing", "property", "value"}
+    picked: list[str] = []
+    end = -1
+    for i, token in enumerate(request.tokens):
+        if token.is_small or i in request.in_limit:
+            continue
+        if whole:
+            is_wanted = "talk" in roles or matters(request)[i] >= _SEARCHED
+        else:
+            is_wanted = chances[i].argmax() in wanted
+        if is_wanted:
+            between, word = request.text[end : token.start], request.text[token.start : token.end]
+            if picked and len(between) < _GLUE and not any(c.isspace() for c in between):
+                picked[-1] += between + word  # "a01#black" is one word for a search
+            else:
+                picked.append(word)
+            end = token.end
+    return " ".join(
+        "".join(c if c not in "[]<>" else " " for c in " ".join(picked)).split()
+    ).lower()
