@@ -84,7 +84,7 @@ def _is_taken_back(request: Request, i: int) -> bool:
 def word_rows(request: Request) -> Floats:
     """Return each word's features and meaning: (tokens, len(WORD) + SIZE).
 
-    What a word means tells talk ("committee", "select") from what shops sell, also where nobody said it
+    What a word means tells talk ("committee", "select") from things, also where nobody said it
     while this was learned; no word itself is a feature.
     """
     meanings = [meaning_of(token.key) for token in request.tokens]

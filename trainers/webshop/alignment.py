@@ -8,10 +8,9 @@ only (``envs.asking``), so what they learn holds for any world's words.
 """
 
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,33 +28,35 @@ from envs.asking.request import read_request
 from envs.asking.subject import subject_features
 from envs.asking.text import content
 from envs.asking.values import ask_choices, locate, value_features
-from envs.asking.weights import NONE, ROLES, SUBJECT, VALUE, WORD, install
-from envs.asking.words import AROUND, word_rows
+from envs.asking.weights import NONE, SUBJECT, VALUE, WORD, install
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
-from envs.webshop.wordings import TEMPLATE, families, names_of, reword
-from envs.webshop.wordings.changes import CHANGES
+from envs.webshop.wordings import TEMPLATE, names_of, reword
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance
 from stores.text import stem
-from stores.tokens import encoding
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
+from trainers.webshop.roles import (
+    RoleNetwork,
+    Words,
+    in_other_words,
+    role_loss,
+    roles_right,
+    words_of_goal,
+)
 
 _HIDDEN = {"word": 48, "roles": 32, "value": 24, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
-_SWAPPED = 0.25  # share of words in the place of which others stand
 _THINNED = 0.35  # share of wordings that ask for less than the goal
-_MASKED = 0.3  # share of words whose meaning is not told, of some instructions all
 #: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
 _TRAINING = ("train", "held-out", "unseen", "strange", "fresh", "untried")
 _DEVELOPING = ("develop", "paraphrased")
 #: Drawn twice as often: they have the most to tell apart.
 _OFTEN = ("negation", "amend", "bare")
-_REWORDED = ("synonyms", "near-words")  # always said in the same other words
 
 
 @dataclass(frozen=True)
@@ -67,42 +68,6 @@ class Choosing:
     asked: int
     excluded: tuple[int, ...]
     family: str
-
-
-@dataclass(frozen=True)
-class Words:
-    """The words of an instruction: features, sentences, the place of each one's role (-1: none)."""
-
-    rows: NDArray[np.float32]
-    sentences: NDArray[np.int64]
-    roles: NDArray[np.int64]
-    family: str
-
-
-class RoleNetwork(nn.Module):
-    """What ``envs.asking.words.word_roles`` does, for many instructions at once."""
-
-    def __init__(self, size: int, near: int, hidden: int) -> None:
-        super().__init__()
-        around = 2 * AROUND + 1
-        self.near = nn.Linear(around * size, near)
-        self.whole = nn.Linear((around + 1) * near, hidden)
-        self.out = nn.Linear(hidden, len(ROLES))
-
-    def forward(self, rows: Tensor, sentences: Tensor) -> Tensor:
-        """Return logits (B, n, roles) of ``rows`` (B, n, size); padding is of sentence -1."""
-        there = (sentences >= 0).unsqueeze(-1).float()
-        near = torch.tanh(self.near(_around(rows))) * there
-        same = (sentences.unsqueeze(2) == sentences.unsqueeze(1)).float()
-        whole = same @ near / same.sum(2, keepdim=True)
-        logits: Tensor = self.out(torch.tanh(self.whole(torch.cat([_around(near), whole], dim=-1))))
-        return logits
-
-
-def _around(rows: Tensor) -> Tensor:
-    padded = nn.functional.pad(rows, (0, 0, AROUND, AROUND))
-    n = rows.shape[1]
-    return torch.cat([padded[:, i : i + n] for i in range(2 * AROUND + 1)], dim=-1)
 
 
 class Aligner(nn.Module):
@@ -155,63 +120,6 @@ def meanings(settings: AlignerSettings) -> dict[str, Tensor]:
 
 def _layers(size: int, hidden: int, out: int) -> Any:
     return nn.Sequential(nn.Linear(size, hidden), nn.Tanh(), nn.Linear(hidden, out))
-
-
-def words_of_goal(goal: Mapping[str, Any]) -> Words:
-    """Return the words of a goal's instruction, with the role that the goal gives each."""
-    return _with_roles(goal["instruction_text"], _roles(goal), str(goal.get("wording", TEMPLATE)))
-
-
-def _with_roles(text: str, roles: NDArray[np.int64], family: str) -> Words:
-    request = read_request(text)
-    return Words(word_rows(request), np.asarray(request.sentence, dtype=np.int64), roles, family)
-
-
-def _roles(goal: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Return the place of each word's role, -1 of small words and a limit's."""
-    request = read_request(goal["instruction_text"])
-    # Names are told, so that of a word that is said twice the place beside its name is the value's.
-    parts = {
-        "property": [(text, "") for text in goal["attributes"]],
-        "thing": [(goal["query"], "")],
-        "value": [(str(value), name) for name, value in goal["goal_options"].items()],
-    }
-    roles = np.full(len(request.tokens), ROLES.index("talk"), dtype=np.int64)
-    change = CHANGES.get(families().get(str(goal.get("wording")), {}).get("change", ""))
-    is_fixed = change is not None and goal["wording"] in _REWORDED
-    for role, texts in parts.items():  # of words that are several, the last role counts
-        for text, name in texts:
-            said = change(text, random.Random(0)) if is_fixed and change else text
-            span = locate(request, said, name)
-            for place in span.places if span.is_whole else ():
-                roles[place] = ROLES.index(role)
-    for i, token in enumerate(request.tokens):
-        if token.is_small or i in request.in_limit:
-            roles[i] = -1
-    return roles
-
-
-def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
-    """Return the words of a goal's instruction, any English ones in the place of some, roles as before.
-
-    So what a word means is no more than a hint: patterns and training products are a few hundred.
-    """
-    text, roles = goal["instruction_text"], _roles(goal)
-    tokens = read_request(text).tokens
-    for place in range(len(tokens) - 1, -1, -1):
-        token = tokens[place]
-        if roles[place] >= 0 and token.word.isalpha() and rng.random() < _SWAPPED:
-            text = text[: token.start] + rng.choice(_english_words()) + text[token.end :]
-    if len(read_request(text).tokens) != len(tokens):
-        return words_of_goal(goal)
-    return _with_roles(text, roles, str(goal.get("wording", TEMPLATE)))
-
-
-@cache
-def _english_words() -> tuple[str, ...]:
-    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
-    texts = (encoding().decode([i]) for i in range(1000, 50_000))
-    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
 
 
 def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Choosing]:
@@ -397,7 +305,9 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
         own = [c for c in held_choices if name in ("all", c.family)]
         mine = [w for w in held_words if name in ("all", w.family)]
         pages = [s for s in held_subjects if name in ("all", s.family)]
-        figures = measure(model, own) | _words_right(model, mine) | _subjects_right(model, pages)
+        figures = (
+            measure(model, own) | roles_right(model.word, mine) | _subjects_right(model, pages)
+        )
         rows.append({"agent": name, "n": len(own), **figures})
     sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
     meta = {
@@ -421,30 +331,11 @@ def _fit_words(
     held: Sequence[Words],
 ) -> None:  # fmt: skip
     def loss(part: Tensor) -> Tensor:
-        rows, sentences, roles = _padded([fitted[i] for i in part.tolist()])
-        # Words are told by their place, too: without their own meaning, others', or any at all.
-        hidden = torch.rand(*sentences.shape, 1) < _MASKED
-        hidden |= torch.rand(len(rows), 1, 1) < _MASKED
-        rows[..., len(WORD) :] *= ~hidden
-        logits = model.word(rows, sentences).flatten(0, 1)
-        return cross_entropy(logits, roles.flatten(), ignore_index=-1)
+        return role_loss(model.word, [fitted[i] for i in part.tolist()])
 
     _fit(
         model, settings, name, len(fitted), loss, "roles_right",
-        lambda: _words_right(model, held), batch=settings.batch // 2,
-    )  # fmt: skip
-
-
-def _padded(words: Sequence[Words]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows (B, n, features), sentences and roles (B, n), -1 where an instruction has ended."""
-    from torch.nn.utils.rnn import pad_sequence
-
-    def padded(parts: list[Any], value: float) -> Tensor:
-        return pad_sequence([torch.from_numpy(p) for p in parts], True, value)
-
-    return (
-        padded([w.rows for w in words], 0.0), padded([w.sentences for w in words], -1),
-        padded([w.roles for w in words], -1),
+        lambda: roles_right(model.word, held), batch=settings.batch // 2,
     )  # fmt: skip
 
 
@@ -476,20 +367,6 @@ def _fit(
 
     own = settings.model_copy(update={"run": f"{settings.run}/{name}"})
     return len(fit(model, own, metric, train_epoch, validate)) - 1
-
-
-def _words_right(model: Aligner, words: Sequence[Words]) -> dict[str, float]:
-    """Return how often a word's role is right, and whether it is talk."""
-    if not words:
-        return {}
-    rows, sentences, roles = _padded(words)
-    with torch.inference_mode():
-        best = model.word(rows, sentences).argmax(-1)[roles >= 0]
-    roles, talk = roles[roles >= 0], ROLES.index("talk")
-    return {
-        "roles_right": float((best == roles).float().mean()),
-        "talk_right": float(((best == talk) == (roles == talk)).float().mean()),
-    }
 
 
 def batch(
