@@ -173,7 +173,7 @@ def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
 
 
 def echo_ladder(piece: Piece, tier: int) -> Ladder:
-    """Take a step apart that wrote what is asked: its first word ("1. search[red") stays."""
+    """Take a step apart that wrote what is asked: its first word stays, so that it can be seen."""
     number, words = piece.text.split(" ", 1)
     head, *rest = _WORD.findall(words)
     texts = [f"{number} {head}", *([words[len(head) :]] if rest else ())]
