@@ -29,6 +29,12 @@ def _vector(key: str) -> Floats | None:
     return unit
 
 
+def meaning_of(key: str) -> Floats:
+    """Return (SIZE,), a stem's meaning as a vector of length 1; zeros where it is unknown."""
+    vector = _vector(key)
+    return np.zeros(SIZE, dtype=np.float32) if vector is None else vector
+
+
 @lru_cache(maxsize=65536)
 def likeness(one: str, other: str) -> float:
     """Return the cosine (0 to 1) of two stems' meanings; 0 where one is unknown."""

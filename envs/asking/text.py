@@ -11,7 +11,8 @@ from stores.text import stem
 
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
 _TOKEN = re.compile(
-    r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra)[ -]?(?P<letter>large|small|l|s)\b)"
+    r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra(?![ls]\b))[ -]?"
+    r"(?P<letter>large|small|l|s)\b)"
     r"|[0-9]+(?:[.,][0-9]+)*|[^\W\d_]+|[$€£<>\"']"
 )
 _ONES = (

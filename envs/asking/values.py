@@ -18,6 +18,7 @@ _FUZZY, _FUZZY_LONG = 4, 8  # letters of a word that may hold one slip, or two
 _REACH = 4  # words that a name reaches
 _ENOUGH = 0.6  # quality from which a word counts as found
 _REPAIR = 10  # words between a value and what it is corrected to
+_JOINTS = ("", "-", ".", "#", "_")  # what stands within a name
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ def value_features(
     repairs = _repairs(request, spans, whole_sets)
     meant = _meant(request, wanted, spans, title)
     most, second = _two_best(meant)
+    roles = [_roles(request, span) for span in spans]
+    surest, next_ = _two_best([role["value"] for role in roles])
     for i, (keys, span) in enumerate(zip(wanted, spans, strict=True)):
         places = frozenset(span.places)
         pairs = list(zip(keys, span.quality, strict=True))
@@ -175,17 +178,40 @@ def value_features(
             not places,
             *left_over(request, places, title, name_keys),
             *repairs[i], meant[i], meant[i] - (second if meant[i] >= most else most),
+            roles[i]["value"], roles[i]["thing"], roles[i]["property"],
+            roles[i]["value"] - (next_ if roles[i]["value"] >= surest else surest),
+            _is_glued(request, places),
         )  # fmt: skip
     column = dict(zip(VALUE, rows.T, strict=True))
     none = np.array(
         [
             column["coverage"].max(), column["all found"].max(), bool(name_at), math.log(n) / 4,
             column["letters alike"].max(), column["matters"].max(), column["has number"].max(), n == 1,
-            column["meant"].max(),
+            column["meant"].max(), column["of a value"].max(),
         ],
         dtype=np.float32,
     )  # fmt: skip
     return rows, none
+
+
+def _roles(request: Request, span: Span) -> dict[str, float]:
+    """Return how probable it is that the words of ``span``, where it is whole, are of each role."""
+    if not span.is_whole:
+        return dict.fromkeys(ROLES, 0.0)
+    chances = word_roles(request)[list(span.places)].mean(axis=0)
+    return dict(zip(ROLES, chances.tolist(), strict=True))
+
+
+def _is_glued(request: Request, places: frozenset[int]) -> bool:
+    """Say whether a stretch is part of a longer name: "black" of "a4-black", "men" of "men's"."""
+    found = request.tokens
+
+    def joins(i: int) -> bool:
+        return 0 < i < len(found) and request.text[found[i - 1].end : found[i].start] in _JOINTS
+
+    return any(
+        joins(max(p, q)) for p in places for q in (p - 1, p + 1) if q not in places
+    )  # fmt: skip
 
 
 def _repairs(

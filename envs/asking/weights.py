@@ -1,9 +1,9 @@
 """The aligner's weights: their columns, and where they come from.
 
-Three small networks with general features only (no word is a feature): of each word of an instruction
-what it is; of each of several exclusive values whether it is asked for or excluded; of what a page is
-about whether it can be what is asked. Trained on many wordings (``stategate train aligner``); they run
-without torch.
+Three small networks with general features only (what a word means is one, no word is): of each word of
+an instruction what it is; of each of several exclusive values whether it is asked for or excluded; of
+what a page is about whether it can be what is asked. Trained on many wordings (``stategate train
+aligner``); they run without torch.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ WORD = (
     "mark after", "small before", "small after", "twice", "sentence place", "small share",
     "long sentence",
     "first half", "after in", "after with", "after for", "after of", "after colon", "after a number",
-    "asks", "money", "retracts", "taken back",
+    "asks", "money", "retracts", "taken back", "holds a digit",
 )  # fmt: skip
 #: What a word of an instruction is: of the thing itself, a property of it, a value to choose, or talk.
 ROLES = ("thing", "property", "value", "talk")
@@ -32,7 +32,8 @@ VALUE = (
     "matters", "letters alike", "said twice", "has number", "rarity", "slips", "last of two",
     "other excluded",
     "nothing found", "gap", "beside", "taken back", "replaces", "said before", "said after", "meant",
-    "meant most",
+    "meant most", "of a value", "of the thing", "of a property", "of a value most",
+    "glued",
 )  # fmt: skip
 NONE = (
     "best coverage",
@@ -44,6 +45,7 @@ NONE = (
     "any number",
     "one",
     "meant",
+    "of a value",
 )
 SUBJECT = (
     "values missing", "sure values missing", "worst missing", "value words", "choices", "open",
@@ -78,7 +80,7 @@ def _shipped() -> dict[str, Floats]:
 
     arrays, meta = load_arrays(CHECKPOINT, "aligner")
     columns: dict[str, Any] = meta["architecture"]
-    known = {"word": WORD, "value": VALUE, "none": NONE, "subject": SUBJECT}
+    known = {"word": (*WORD, "meaning"), "value": VALUE, "none": NONE, "subject": SUBJECT}
     if any(tuple(columns.get(name, ())) != names for name, names in known.items()):
         from stores.errors import UserError
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from envs.asking.meaning import SIZE, meaning_of
 from envs.asking.request import Request
 from envs.asking.text import Token, english
 from envs.asking.weights import ROLES, WORD, Floats, network, on_install
@@ -14,7 +15,7 @@ from stores.tokens import encoding
 _REACH = 4  # words that a negation reaches
 _NAMED = re.compile(r"[:=]|\s-\s")
 _REPAIR = 5  # words from one that is taken back to what says so
-_AROUND = 2  # words on either side that are seen with a word
+AROUND = 2  # words on either side that are seen with a word
 
 
 @lru_cache(maxsize=65536)
@@ -63,6 +64,7 @@ def word_features(request: Request) -> Floats:
             i > 0 and bool(_NAMED.search(request.text[found[i - 1].end : token.start])),
             i > 0 and found[i - 1].value is not None, token.word in asks,
             token.word in english()["money"], token.word in retracts, _is_taken_back(request, i),
+            token.value is None and any(c.isdigit() for c in token.word),
         )  # fmt: skip
     return rows
 
@@ -79,20 +81,39 @@ def _is_taken_back(request: Request, i: int) -> bool:
     return any(not token.is_small for token in request.tokens[cue + 1 : cue + 1 + _REPAIR])
 
 
+def word_rows(request: Request) -> Floats:
+    """Return each word's features and meaning: (tokens, len(WORD) + SIZE).
+
+    What a word means tells talk ("committee", "select") from things, also where nobody said it
+    while this was learned; no word itself is a feature.
+    """
+    meanings = [meaning_of(token.key) for token in request.tokens]
+    return np.concatenate(
+        [word_features(request), np.asarray(meanings).reshape(-1, SIZE)], axis=1, dtype=np.float32
+    )
+
+
 def around(rows: Floats) -> Floats:
-    """Return each word's features beside those of the words around it: (n, 5 len(WORD))."""
-    padded = np.pad(rows, ((_AROUND, _AROUND), (0, 0)))
-    return np.concatenate([padded[i : i + len(rows)] for i in range(2 * _AROUND + 1)], axis=1)
+    """Return each word's row beside those of the words around it: (n, 5 columns)."""
+    padded = np.pad(rows, ((AROUND, AROUND), (0, 0)))
+    return np.concatenate([padded[i : i + len(rows)] for i in range(2 * AROUND + 1)], axis=1)
 
 
 @lru_cache(maxsize=4096)
 def word_roles(request: Request) -> Floats:
-    """Return (tokens, len(ROLES)): how probable it is that a word says what kind of thing is asked."""
+    """Return (tokens, len(ROLES)): how probable it is that a word says what kind of thing is asked.
+
+    Two layers see a word and those around it, the second the first's view of its sentence, too.
+    """
     net = network("word")
     if not request.tokens:
         return np.zeros((0, len(ROLES)), dtype=np.float32)
-    hidden = np.tanh(around(word_features(request)) @ net["w1"] + net["b1"])
-    logits = hidden @ net["w2"] + net["b2"]
+    near = np.tanh(around(word_rows(request)) @ net["w1"] + net["b1"])
+    sentences = np.asarray(request.sentence)
+    same = (sentences[:, None] == sentences).astype(np.float32)
+    whole = same @ near / same.sum(axis=1, keepdims=True)
+    hidden = np.tanh(np.concatenate([around(near), whole], axis=1) @ net["w2"] + net["b2"])
+    logits = hidden @ net["w3"] + net["b3"]
     chances = np.exp(logits - logits.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)
     for i, token in enumerate(request.tokens):

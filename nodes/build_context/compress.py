@@ -18,6 +18,7 @@ from nodes.build_context.detail import (
     INSTRUCTION,
     Ladder,
     chunk_ladder,
+    echo_ladder,
     instruction_ladder,
     plain_ladder,
 )
@@ -229,23 +230,22 @@ def _ladder(
     if piece.kind == "history":
         if piece.id == "history":
             return plain_ladder(piece, -1)
-        return plain_ladder(piece, *_age_tiers(request, pieces, i, chunks))
+        tiers = _age_tiers(pieces, i, chunks)
+        action = piece.text.partition(". ")[2].partition("\n")[0]
+        if request.view.actions.is_echoed(action):
+            return echo_ladder(piece, tiers[0])
+        return plain_ladder(piece, *tiers)
     # What is settled must be known; what is open, the choices themselves tell.
     lines = view.status(request.observation, list(chunks.values()))
     settled = {unbroken(line.text) for line in lines if line.is_settled}
     return plain_ladder(piece, *(-1 if x in settled else 2 for x in piece.text.splitlines()))
 
 
-def _age_tiers(
-    request: ContextRequest, pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]
-) -> tuple[int, int]:
+def _age_tiers(pieces: Sequence[Piece], i: int, chunks: Mapping[str, Chunk]) -> tuple[int, int]:
     """Return the tiers of a line of history and of what is noted under it.
 
     Where entries compete, what others met is compared with them; elsewhere it can wait.
     """
-    action = pieces[i].text.partition(". ")[2].partition("\n")[0]
-    if request.view.actions.is_echoed(action):
-        return 2, 2  # what is asked says it already
     if len(pieces) - 1 - i < _LAST:
         return -1, -1
     return 0, 1 if any(chunk.role == "entry" for chunk in chunks.values()) else 2

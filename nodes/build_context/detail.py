@@ -172,6 +172,15 @@ def plain_ladder(piece: Piece, *tiers: int) -> Ladder:
     return Ladder(parts, sorted(units, key=lambda unit: (unit.tier, unit.place)))
 
 
+def echo_ladder(piece: Piece, tier: int) -> Ladder:
+    """Take a step apart that wrote what is asked: its first word stays, so that it can be seen."""
+    number, words = piece.text.split(" ", 1)
+    head, *rest = _WORD.findall(words)
+    texts = [f"{number} {head}", *([words[len(head) :]] if rest else ())]
+    units = [Unit(i, 3 if i else tier, _cost(text)) for i, text in enumerate(texts)]
+    return Ladder([_Part(text, unit=i) for i, text in enumerate(texts)], units)
+
+
 def _segments(
     chunk: Chunk, fragment: Fragment, parts: list[_Part], units: list[Unit], asked: Focus,
     said: set[int], groups: int,

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +23,40 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.optim import Optimizer
 from tqdm import tqdm
 
-from envs.asking.meaning import reduced
+from envs.asking.meaning import SIZE, reduced
 from envs.asking.request import read_request
 from envs.asking.subject import subject_features
 from envs.asking.text import content
 from envs.asking.values import ask_choices, locate, value_features
-from envs.asking.weights import NONE, ROLES, SUBJECT, VALUE, WORD, install
-from envs.asking.words import around, word_features
+from envs.asking.weights import NONE, SUBJECT, VALUE, WORD, install
 from envs.webshop import WebShop
 from envs.webshop.catalogue import Product
 from envs.webshop.reward import score
-from envs.webshop.wordings import TEMPLATE, families, names_of, reword
-from envs.webshop.wordings.changes import CHANGES
+from envs.webshop.wordings import TEMPLATE, names_of, reword
 from stores.assets.weights import save_weights
 from stores.runs import mean, provenance
 from stores.text import stem
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
+from trainers.webshop.roles import (
+    RoleNetwork,
+    Words,
+    in_other_words,
+    role_loss,
+    roles_right,
+    words_of_goal,
+)
 
-_HIDDEN = {"word": 16, "value": 16, "subject": 8}
+_HIDDEN = {"word": 48, "roles": 32, "value": 24, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
-_OFTEN = ("negation", "amend")  # drawn twice as often: they have the most to tell apart
-_REWORDED = ("synonyms", "near-words")  # always said in the same other words
+_THINNED = 0.35  # share of wordings that ask for less than the goal
+#: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
+_TRAINING = ("train", "held-out", "unseen", "strange", "fresh", "untried")
+_DEVELOPING = ("develop", "paraphrased")
+#: Drawn twice as often: they have the most to tell apart.
+_OFTEN = ("negation", "amend", "bare")
 
 
 @dataclass(frozen=True)
@@ -59,22 +70,13 @@ class Choosing:
     family: str
 
 
-@dataclass(frozen=True)
-class Words:
-    """The words of one instruction that are no small words, and the place of each one's role."""
-
-    rows: NDArray[np.float32]
-    roles: NDArray[np.int64]
-    family: str
-
-
 class Aligner(nn.Module):
     """The networks, a hidden layer each, and the words' meanings, which are not trained."""
 
     def __init__(self, meaning: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.meaning = meaning
-        self.word = _layers(5 * len(WORD), _HIDDEN["word"], len(ROLES))
+        self.word = RoleNetwork(len(WORD) + SIZE, _HIDDEN["word"], _HIDDEN["roles"])
         self.value = _layers(len(VALUE), _HIDDEN["value"], 2)
         self.none = nn.Linear(len(NONE), 1)
         self.subject = _layers(len(SUBJECT), _HIDDEN["subject"], 1)
@@ -82,12 +84,14 @@ class Aligner(nn.Module):
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``envs.asking`` reads them."""
         found: dict[str, Tensor] = {}
-        for part in ("word", "value", "subject"):
-            layers = getattr(self, part)
-            first, last = layers[0], layers[2]
-            named = {"w1": first.weight.T, "b1": first.bias, "w2": last.weight.T, "b2": last.bias}
-            found |= {f"{part}/{name}": tensor for name, tensor in named.items()}
-        found |= {"value/w3": self.none.weight.T, "value/b3": self.none.bias}
+        layers = {
+            "word": (self.word.near, self.word.whole, self.word.out),
+            "value": (self.value[0], self.value[2], self.none),
+            "subject": (self.subject[0], self.subject[2]),
+        }
+        for part, own in layers.items():
+            for i, layer in enumerate(own, 1):
+                found |= {f"{part}/w{i}": layer.weight.T, f"{part}/b{i}": layer.bias}
         return {**found, **self.meaning}
 
 
@@ -116,32 +120,6 @@ def meanings(settings: AlignerSettings) -> dict[str, Tensor]:
 
 def _layers(size: int, hidden: int, out: int) -> Any:
     return nn.Sequential(nn.Linear(size, hidden), nn.Tanh(), nn.Linear(hidden, out))
-
-
-def words_of_goal(goal: Mapping[str, Any]) -> Words:
-    """Return the words of a goal's instruction, with the role that the goal gives each."""
-    request = read_request(goal["instruction_text"])
-    # Names are told, so that of a word that is said twice the place beside its name is the value's.
-    parts = {
-        "property": [(text, "") for text in goal["attributes"]],
-        "thing": [(goal["query"], "")],
-        "value": [(str(value), name) for name, value in goal["goal_options"].items()],
-    }
-    roles = np.full(len(request.tokens), ROLES.index("talk"), dtype=np.int64)
-    change = CHANGES.get(families().get(str(goal.get("wording")), {}).get("change", ""))
-    is_fixed = change is not None and goal["wording"] in _REWORDED
-    for role, texts in parts.items():  # of words that are several, the last role counts
-        for text, name in texts:
-            said = change(text, random.Random(0)) if is_fixed and change else text
-            span = locate(request, said, name)
-            for place in span.places if span.is_whole else ():
-                roles[place] = ROLES.index(role)
-    places = [
-        i for i, token in enumerate(request.tokens)
-        if not token.is_small and i not in request.in_limit
-    ]  # fmt: skip
-    rows = around(word_features(request))[places]
-    return Words(rows, roles[places], str(goal.get("wording", TEMPLATE)))
 
 
 def choosings(goal: Mapping[str, Any], pages: Sequence[Product]) -> Iterator[Choosing]:
@@ -239,8 +217,9 @@ def say(
     families: Sequence[str],
     times: int,
     seed: int,
+    is_thinned: bool = False,
 ) -> list[Said]:
-    """Say each goal in ``times`` wordings, the template's among them."""
+    """Say each goal in ``times`` wordings, the template's among them; some goals ask for less."""
     rng = random.Random(seed)
     said: list[Said] = []
     for i, goal in enumerate(goals):
@@ -251,9 +230,20 @@ def say(
             family = rng.choice([*families, *_OFTEN, TEMPLATE])
             words = dict(goal)
             if family != TEMPLATE:
-                words = reword(goal, own, family, f"{seed} {i} {lap}")
+                asked = _thinned(goal, rng) if is_thinned and rng.random() < _THINNED else goal
+                words = reword(asked, own, family, f"{seed} {i} {lap}")
             said.append(Said(words, (own, *rng.sample(others, min(2, len(others))))))
     return said
+
+
+def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Return a goal that asks for little: people say less than the shop's goals do."""
+    few = min(len(goal["attributes"]), rng.randint(1, 2))
+    options = {name: value for name, value in goal["goal_options"].items() if rng.random() < 0.5}
+    return {
+        **goal, "attributes": rng.sample(list(goal["attributes"]), few), "goal_options": options,
+        "price_upper": rng.choice((goal["price_upper"], 1_000_000.0)),
+    }  # fmt: skip
 
 
 def train(settings: AlignerSettings) -> dict[str, Any]:
@@ -263,45 +253,68 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     run = open_run(settings, facts)
     sides = [plan.training, plan.heldout + plan.made_heldout]
     fitted, held = ([plan.world.goals[i] for i in side] for side in sides)
-    names, develop = names_of("train"), names_of("develop")
-    said = [
-        say(plan.world, fitted, names, settings.times, settings.seed),
-        say(plan.world, held, names, 2, settings.seed + 1),
-        say(plan.world, held, develop, 4, settings.seed + 2),
-    ]
+    names = [name for split in _TRAINING for name in names_of(split)]
+    develop = [name for split in _DEVELOPING for name in names_of(split)]
+    said = say(plan.world, fitted, names, settings.times, settings.seed, is_thinned=True)
+    held_said = say(plan.world, held, develop, 4, settings.seed + 1)
     torch.manual_seed(settings.seed)
     model = Aligner(meanings(settings))
     # Where words stand is told from the goals' parts alone: nothing is known of roles yet.
     nothing = {name: np.zeros(t.shape, np.float32) for name, t in model.arrays().items()}
     install({**nothing, **{name: t.numpy() for name, t in model.meaning.items()}})
     shown = partial(tqdm, disable=None)
-    words = [[words_of_goal(one.goal) for one in part] for part in said]
-    _fit_words(model, settings, words[0], words[1])
-    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
-    choices = [
-        [c for one in shown(part, desc="pages") for c in choosings(one.goal, one.pages)]
-        for part in said
+    rng = random.Random(settings.seed)
+    words = [
+        (words_of_goal(one.goal), in_other_words(one.goal, rng))
+        for one in shown(said, desc="words")
     ]
-    epochs = _fit_values(model, settings, choices[0], choices[1])
-    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
-    subjects = [
-        [s for one in shown(part, desc="subjects") for s in subjects_of(plan.world, one)]
-        for part in said
-    ]
-    _fit_subjects(model, settings, subjects[0], subjects[1])
+    held_words = [words_of_goal(one.goal) for one in held_said]
+    # The other networks read roles as they come in families that nobody has heard: of each half of the
+    # families by a network that learned from the other half.
+    folds = [names.index(one.goal.get("wording", names[0])) % 2 for one in said]
+    readers = []
+    for fold in (0, 1):
+        reader = Aligner(model.meaning)
+        heard = [pair for pair, own in zip(words, folds, strict=True) if own != fold]
+        _fit_words(reader, settings, f"half-{fold}", list(chain(*heard)), held_words)
+        readers.append(reader)
+    _fit_words(model, settings, "words", list(chain(*words)), held_words)
+
+    def read_by_strangers(see: Callable[["Said"], Iterator[Any]], desc: str) -> list[Any]:
+        found: list[Any] = []
+        for fold, reader in enumerate(readers):
+            reader.value, reader.none = model.value, model.none
+            _install(reader)
+            own = [one for one, half in zip(said, folds, strict=True) if half == fold]
+            found += [x for one in shown(own, desc=desc) for x in see(one)]
+        _install(model)
+        return found
+
+    def choices_of(one: Said) -> Iterator[Choosing]:
+        return choosings(one.goal, one.pages)
+
+    choices = read_by_strangers(choices_of, "pages")
+    held_choices = [c for one in shown(held_said, desc="pages") for c in choices_of(one)]
+    epochs = _fit_values(model, settings, choices, held_choices)
+    about = partial(subjects_of, plan.world)
+    subjects = read_by_strangers(about, "subjects")
+    held_subjects = [s for one in shown(held_said, desc="subjects") for s in about(one)]
+    _fit_subjects(model, settings, subjects, held_subjects)
     rows: list[dict[str, Any]] = []
     for name in ("all", TEMPLATE, *develop):
-        own = [c for c in choices[2] if name in ("all", c.family)]
-        mine = [w for w in words[2] if name in ("all", w.family)]
-        about = [s for s in subjects[2] if name in ("all", s.family)]
-        figures = measure(model, own) | _words_right(model, mine) | _subjects_right(model, about)
+        own = [c for c in held_choices if name in ("all", c.family)]
+        mine = [w for w in held_words if name in ("all", w.family)]
+        pages = [s for s in held_subjects if name in ("all", s.family)]
+        figures = (
+            measure(model, own) | roles_right(model.word, mine) | _subjects_right(model, pages)
+        )
         rows.append({"agent": name, "n": len(own), **figures})
     sizes = {f"hidden_{name}": size for name, size in _HIDDEN.items()}
     meta = {
         "kind": "aligner", "trained": "wordings", "seed": settings.seed, "metrics": rows[0],
         "architecture": {
-            "word": list(WORD), "value": list(VALUE), "none": list(NONE), "subject": list(SUBJECT),
-            **sizes,
+            "word": [*WORD, "meaning"], "value": list(VALUE), "none": list(NONE),
+            "subject": list(SUBJECT), **sizes,
         },
         "families": list(names), "epochs": epochs, **facts, **provenance(),
     }  # fmt: skip
@@ -309,15 +322,20 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
     return run.summarise(rows, [])
 
 
+def _install(model: Aligner) -> None:
+    install({name: tensor.detach().numpy() for name, tensor in model.arrays().items()})
+
+
 def _fit_words(
-    model: Aligner, settings: AlignerSettings, fitted: Sequence[Words], held: Sequence[Words]
-) -> None:
-    rows = torch.from_numpy(np.concatenate([w.rows for w in fitted]))
-    roles = torch.from_numpy(np.concatenate([w.roles for w in fitted]))
+    model: Aligner, settings: AlignerSettings, name: str, fitted: Sequence[Words],
+    held: Sequence[Words],
+) -> None:  # fmt: skip
+    def loss(part: Tensor) -> Tensor:
+        return role_loss(model.word, [fitted[i] for i in part.tolist()])
+
     _fit(
-        model, settings, "words", len(rows),
-        lambda part: cross_entropy(model.word(rows[part]), roles[part]),
-        "roles_right", lambda: _words_right(model, held), batch=8 * settings.batch,
+        model, settings, name, len(fitted), loss, "roles_right",
+        lambda: roles_right(model.word, held), batch=settings.batch // 2,
     )  # fmt: skip
 
 
@@ -332,7 +350,7 @@ def _fit_values(
     def validate() -> dict[str, float]:
         return {f"validation_{name}": value for name, value in measure(model, held).items()}
 
-    return _fit(model, settings, "values", len(fitted), loss, "validation_right", validate)
+    return _fit(model, settings, "values", len(fitted), loss, "validation_fair", validate)
 
 
 def _fit(
@@ -349,22 +367,6 @@ def _fit(
 
     own = settings.model_copy(update={"run": f"{settings.run}/{name}"})
     return len(fit(model, own, metric, train_epoch, validate)) - 1
-
-
-def _words_right(model: Aligner, words: Sequence[Words]) -> dict[str, float]:
-    """Return how often a word's role is right, and whether it is talk."""
-    if not words:
-        return {}
-    roles = np.concatenate([w.roles for w in words])
-    with torch.inference_mode():
-        told = (
-            model.word(torch.from_numpy(np.concatenate([w.rows for w in words]))).argmax(-1).numpy()
-        )
-    talk = ROLES.index("talk")
-    return {
-        "roles_right": float((told == roles).mean()),
-        "talk_right": float(((told == talk) == (roles == talk)).mean()),
-    }
 
 
 def batch(
@@ -410,6 +412,7 @@ def measure(model: Aligner, choices: Sequence[Choosing]) -> dict[str, float]:
             ruled_out += ((ruled > 0) & present)[excluded > 0].float().tolist()
     return {
         "right": mean(right), "right_offered": mean(offered), "right_none": mean(none),
+        "fair": (mean(offered) + mean(none)) / 2,
         "excluded_found": mean(ruled_out), "calibration_error": _calibration(sure, right),
     }  # fmt: skip
 

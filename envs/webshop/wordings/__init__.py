@@ -20,7 +20,9 @@ from envs.webshop.wordings.changes import CHANGES, in_words
 from stores.errors import UserError
 
 TEMPLATE = "template"
-SPLITS = ("train", "develop", "held-out", "unseen", "strange", "fresh", "paraphrased", "untried")
+SPLITS = (
+    "train", "develop", "held-out", "unseen", "strange", "fresh", "paraphrased", "untried", "distant",
+)  # fmt: skip
 _NO_LIMIT = 1_000_000.0
 _GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
 _KEPT = 0.6  # share of the options that a family with ``drop`` keeps

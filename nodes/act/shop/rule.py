@@ -60,7 +60,7 @@ class Rule(ActorParams):
     patience: int = Field(default=12, ge=0, description="the step from which it settles")
     pages: int = Field(default=2, ge=1, description="how many results pages it looks at")
     threshold: float = Field(
-        default=0.85,
+        default=0.35,
         ge=0,
         le=1,
         description="share of the wanted attributes that the features must name; 0: never read them",
@@ -111,17 +111,16 @@ class RuleActor:
         fits = [p for p in page.products if not is_excluded(page.wanted, p.price)]
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.asin not in tried]
-        known = [product for product in ranked if product.asin in trail.read]
-        known.sort(key=lambda p: -_met(page, trail, p.asin, p.title))
-        if step >= self._params.patience and (
-            again := known or [p for p in ranked if p not in fresh]
-        ):
-            return again[0].action, "time to settle for the best that was read or opened"
+        known = [product for product in ranked if product.asin in trail.opened]
+        known.sort(key=lambda p: (p.asin not in trail.read, -_met(page, trail, p.asin, p.title)))
+        again = known or [p for p in ranked if p.is_seen]
+        if step >= self._params.patience and again:
+            return again[0].action, "time to settle for what met most of those opened"
         if fresh:
             return fresh[0].action, "best match of the titles"
         if page.number < self._params.pages and NEXT in page.actions:
             return NEXT, "nothing left on this page"
-        rest = known or ranked or page.products
+        rest = again or ranked or page.products
         return (rest[0].action, "the best of those tried") if rest else None
 
     def _item(self, page: Reading, trail: Trail, step: int) -> tuple[str, str] | None:

@@ -1,0 +1,160 @@
+"""What each word of an instruction is: the network that learns it, and what it learns from.
+
+A goal says which words of its instruction are of the thing, its properties and the values to choose;
+the rest is talk. What runs without torch is ``envs.asking.words``.
+"""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
+
+from envs.asking.request import read_request
+from envs.asking.values import locate
+from envs.asking.weights import ROLES, WORD
+from envs.asking.words import AROUND, word_rows
+from envs.webshop.wordings import TEMPLATE, families
+from envs.webshop.wordings.changes import CHANGES
+from stores.tokens import encoding
+
+_SWAPPED = 0.25  # share of words in the place of which others stand
+_MASKED = 0.3  # share of words whose meaning is not told, of some instructions all
+_REWORDED = ("synonyms", "near-words")  # always said in the same other words
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of an instruction: features, sentences, the place of each one's role (-1: none)."""
+
+    rows: NDArray[np.float32]
+    sentences: NDArray[np.int64]
+    roles: NDArray[np.int64]
+    family: str
+
+
+class RoleNetwork(nn.Module):
+    """What ``envs.asking.words.word_roles`` does, for many instructions at once."""
+
+    def __init__(self, size: int, near: int, hidden: int) -> None:
+        super().__init__()
+        around = 2 * AROUND + 1
+        self.near = nn.Linear(around * size, near)
+        self.whole = nn.Linear((around + 1) * near, hidden)
+        self.out = nn.Linear(hidden, len(ROLES))
+
+    def forward(self, rows: Tensor, sentences: Tensor) -> Tensor:
+        """Return logits (B, n, roles) of ``rows`` (B, n, size); padding is of sentence -1."""
+        there = (sentences >= 0).unsqueeze(-1).float()
+        near = torch.tanh(self.near(_around(rows))) * there
+        same = (sentences.unsqueeze(2) == sentences.unsqueeze(1)).float()
+        whole = same @ near / same.sum(2, keepdim=True)
+        logits: Tensor = self.out(torch.tanh(self.whole(torch.cat([_around(near), whole], dim=-1))))
+        return logits
+
+
+def _around(rows: Tensor) -> Tensor:
+    padded = nn.functional.pad(rows, (0, 0, AROUND, AROUND))
+    n = rows.shape[1]
+    return torch.cat([padded[:, i : i + n] for i in range(2 * AROUND + 1)], dim=-1)
+
+
+def words_of_goal(goal: Mapping[str, Any]) -> Words:
+    """Return the words of a goal's instruction, with the role that the goal gives each."""
+    return _with_roles(goal["instruction_text"], _roles(goal), str(goal.get("wording", TEMPLATE)))
+
+
+def _with_roles(text: str, roles: NDArray[np.int64], family: str) -> Words:
+    request = read_request(text)
+    return Words(word_rows(request), np.asarray(request.sentence, dtype=np.int64), roles, family)
+
+
+def _roles(goal: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the place of each word's role, -1 of small words and a limit's."""
+    request = read_request(goal["instruction_text"])
+    # Names are told, so that of a word that is said twice the place beside its name is the value's.
+    parts = {
+        "property": [(text, "") for text in goal["attributes"]],
+        "thing": [(goal["query"], "")],
+        "value": [(str(value), name) for name, value in goal["goal_options"].items()],
+    }
+    roles = np.full(len(request.tokens), ROLES.index("talk"), dtype=np.int64)
+    change = CHANGES.get(families().get(str(goal.get("wording")), {}).get("change", ""))
+    is_fixed = change is not None and goal["wording"] in _REWORDED
+    for role, texts in parts.items():  # of words that are several, the last role counts
+        for text, name in texts:
+            said = change(text, random.Random(0)) if is_fixed and change else text
+            span = locate(request, said, name)
+            for place in span.places if span.is_whole else ():
+                roles[place] = ROLES.index(role)
+    for i, token in enumerate(request.tokens):
+        if token.is_small or i in request.in_limit:
+            roles[i] = -1
+    return roles
+
+
+def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
+    """Return the words of a goal's instruction, any English ones in the place of some, roles as before.
+
+    So what a word means is no more than a hint: patterns and training products are a few hundred.
+    """
+    text, roles = goal["instruction_text"], _roles(goal)
+    tokens = read_request(text).tokens
+    for place in range(len(tokens) - 1, -1, -1):
+        token = tokens[place]
+        if roles[place] >= 0 and token.word.isalpha() and rng.random() < _SWAPPED:
+            text = text[: token.start] + rng.choice(_english_words()) + text[token.end :]
+    if len(read_request(text).tokens) != len(tokens):
+        return words_of_goal(goal)
+    return _with_roles(text, roles, str(goal.get("wording", TEMPLATE)))
+
+
+@cache
+def _english_words() -> tuple[str, ...]:
+    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
+    texts = (encoding().decode([i]) for i in range(1000, 50_000))
+    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
+
+
+def padded(words: Sequence[Words]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows (B, n, features), sentences and roles (B, n), -1 where an instruction has ended."""
+
+    def filled(parts: list[Any], value: float) -> Tensor:
+        return pad_sequence([torch.from_numpy(p) for p in parts], True, value)
+
+    return (
+        filled([w.rows for w in words], 0.0), filled([w.sentences for w in words], -1),
+        filled([w.roles for w in words], -1),
+    )  # fmt: skip
+
+
+def role_loss(network: RoleNetwork, words: Sequence[Words]) -> Tensor:
+    """Return the mean cross-entropy of the roles of ``words``, some of their meanings hidden."""
+    rows, sentences, roles = padded(words)
+    # Words are told by their place, too: without their own meaning, others', or any at all.
+    hidden = torch.rand(*sentences.shape, 1) < _MASKED
+    hidden |= torch.rand(len(rows), 1, 1) < _MASKED
+    rows[..., len(WORD) :] *= ~hidden
+    return cross_entropy(network(rows, sentences).flatten(0, 1), roles.flatten(), ignore_index=-1)
+
+
+def roles_right(network: RoleNetwork, words: Sequence[Words]) -> dict[str, float]:
+    """Return how often a word's role is right, and whether it is talk."""
+    if not words:
+        return {}
+    rows, sentences, roles = padded(words)
+    with torch.inference_mode():
+        best = network(rows, sentences).argmax(-1)[roles >= 0]
+    roles, talk = roles[roles >= 0], ROLES.index("talk")
+    return {
+        "roles_right": float((best == roles).float().mean()),
+        "talk_right": float(((best == talk) == (roles == talk)).float().mean()),
+    }
