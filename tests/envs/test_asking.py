@@ -92,6 +92,13 @@ def test_values_are_asked_however_they_are_named(instruction, size, color):
     assert best(instruction, SIZES, COLORS, title="Cotton shirt") == {"size": size, "color": color}
 
 
+def test_a_value_that_nobody_taught_is_told_by_its_place():
+    offered = [("size", ("16 x 16 inch", "20 x 20 inch")), ("color", ("ivory", "mustard", "blush"))]
+    said = "the mustard decorative pillows please, 20 x 20 inch"
+    found = best(said, *offered, title="Decorative pillows, throw covers")
+    assert found == {"size": "20 x 20 inch", "color": "mustard"}
+
+
 def test_probabilities_are_of_one_choice():
     (asked,) = ask_choices("a blue shirt, not red", (COLORS,), "shirt")
     assert sum(asked.asked) + asked.none == pytest.approx(1.0, abs=1e-5)
