@@ -294,7 +294,8 @@ def _is_refused(found: tuple[Token, ...], clause: tuple[int, ...], first: int, a
     around = [k for k in range(max(0, first - _FAR), last) if abs(clause[k] - clause[amount]) <= 1]
     said = {found[k].word for k in around}
     of_all = {found[k].word for k in around if first - 4 < k < first}
-    if not said.isdisjoint(known["welcomes"]):
+    own = {found[k].word for k in around if clause[k] == clause[amount]}
+    if not own.isdisjoint(known["welcomes"]):
         return False
     return not (said.isdisjoint(known["refuses"]) and of_all.isdisjoint(known["universal"]))
 

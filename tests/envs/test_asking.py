@@ -32,6 +32,7 @@ COLORS = ("color", ("red", "blue", "forest green", "army green"))
         ("40 dollars is my limit", None, 40.0),
         ("a lamp, anything past 40 dollars is out of reach", None, 40.0),
         ("a lamp; over 60 dollars and the deal is off", None, 60.0),
+        ("I want a lamp, anything over 40 dollars is out of reach", None, 40.0),
         ("a lamp, unless they charge more than $50", None, 50.0),
         ("never in my life have I spent over 30 dollars on a lamp", None, 30.0),
         ("my wife does not want me to go over 65 dollars", None, 65.0),
