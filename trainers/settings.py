@@ -188,6 +188,11 @@ class AlignerSettings(Settings):
 
     data: str = Field(description="'sample', 'official' or a folder of the world's files")
     times: int = Field(default=8, ge=1, description="wordings of each goal")
+    recombined: int = Field(
+        default=12_000,
+        ge=0,
+        description="goals of other goals' parts, from which words' roles are learned",
+    )
 
 
 #: Trainers by name: what follows ``stategate train``, and the name of the default YAML file.

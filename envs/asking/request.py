@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from envs.asking.text import Token, english, tokens
+from stores.tokens import encoding
 
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|\s+[-–/|>]+\s+|(?<=\w): ")
-_CLAUSE = re.compile(r"[,;:!?()\n|/\"<>]|(?<!\bmax)(?<!\bmin)\.|\s-\s")
+_CLAUSE = re.compile(r"[,;:!?()\n|/\"<>]|(?<!\bmax)(?<!\bmin)\.(?!\d)|\s-\s")
 _MARKS = 2  # punctuation marks between an amount and a word of money ("Money? - 70")
 _NEAR = 6  # words between an amount and what says that it is a limit
+_HEART = 3
 _FAR = 9  # words around an amount among which beyond it is refused
 _RANGE = re.compile(r"^\s*(?:dollars?|bucks?|usd)?\s*(?:-|–|to|and|or)\s*[$€£]?\s*$")
 #: What behind an amount makes it an upper end ("70 at most"), or a lower one ("20 or more").
 _BOUND = re.compile(
     r"^\W*(?:dollars?|bucks?|usd|euros?)?\W*(?:(?:or|and)\s+(?:less|under|below|cheaper|(?P<lower>more|over|above|up(?:wards?)?))"
     r"|(?P<least>at\s+least|minimum|upwards?|up(?=\s*(?:[,.;!?)]|$)))|at\s+(?:the\s+)?(?:very\s+)?(?:most|outside|maximum)|tops|max(?:imum)?"
-    r"|(?:is|as)\s+(?:my|the|our)\s+(?:limit|ceiling|maximum|cap))\b(?!\W*\d)"
+    r"|(?:has\s+to|must|should|will)\s+(?:cover|do|suffice|be\s+enough)"
+    r"|(?:is|as)\s+(?:my|the|our)\s+(?:(?:very\s+)?most|limit|ceiling|maximum|cap|end))\b(?!\W*\d)"
 )
 
 
@@ -140,7 +143,7 @@ def _limit(
     cues = {
         i: cue
         for i, token in enumerate(found)
-        if token.value is not None and (not token.unit or _in_pounds(text, found, clause, i))
+        if token.value is not None and _may_be_money(text, found, clause, i)
         and (cue := _cue(text, found, clause, i)) is not None
     }  # fmt: skip
     if not cues:
@@ -209,6 +212,15 @@ def _cue(
     return strength, None, value, first, last
 
 
+def _may_be_money(text: str, found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> bool:
+    """Say whether token ``i`` can be an amount of money: no other unit, and no heart ("<3")."""
+    before = found[i - 1].word if i else ""
+    if before == "<" and found[i].value == _HEART and found[i - 1].end == found[i].start:
+        return False
+    # Of "$70" in quotation marks the last mark is no inch.
+    return not found[i].unit or before in ("$", "€", "£") or _in_pounds(text, found, clause, i)
+
+
 def _in_pounds(text: str, found: tuple[Token, ...], clause: tuple[int, ...], i: int) -> bool:
     """Say whether the unit of token ``i`` is money's pound ("spend 30 pounds")."""
     is_pound = text[found[i].start : found[i].end].lower().rstrip("s").endswith("pound")
@@ -220,8 +232,8 @@ def _in_pounds(text: str, found: tuple[Token, ...], clause: tuple[int, ...], i: 
 def _is(word: str, kind: str) -> bool:
     """Say whether ``word`` is of a closed class, one slip of the keyboard forgiven in longer words."""
     known = english()[kind]
-    if word in known or len(word) < 5:
-        return word in known
+    if word in known or len(word) < 5 or len(encoding().encode_ordinary(f" {word}")) == 1:
+        return word in known  # a word of its own, as "lease" beside "least"
     from rapidfuzz.distance import OSA
 
     return any(len(k) > 4 and k[0] == word[0] and OSA.distance(word, k) == 1 for k in known)
@@ -270,7 +282,7 @@ def _comparison(
             upper, start = not lower, j
             break
         if in_lower:
-            is_negated = is_negated or _is_refused(found, clause, j, i)
+            is_negated = is_negated or in_upper or _is_refused(found, clause, j, i)
             upper, lower, start = is_negated, not is_negated, j
             if is_negated:
                 start = max(0, j - 1)
@@ -297,7 +309,17 @@ def _is_refused(found: tuple[Token, ...], clause: tuple[int, ...], first: int, a
     own = {found[k].word for k in around if clause[k] == clause[amount]}
     if not own.isdisjoint(known["welcomes"]):
         return False
-    return not (said.isdisjoint(known["refuses"]) and of_all.isdisjoint(known["universal"]))
+    # "an invoice above 40 won't be signed"
+    is_denied = any(
+        (found[k].word in known["negators"] or found[k].word == "t")
+        for k in around
+        if k > amount and clause[k] == clause[amount]
+    )
+    return (
+        is_denied
+        or not said.isdisjoint(known["refuses"])
+        or not of_all.isdisjoint(known["universal"])
+    )
 
 
 def _range_start(text: str, found: tuple[Token, ...], i: int, first: int) -> int | None:

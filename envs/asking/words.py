@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +16,6 @@ from stores.tokens import encoding
 _REACH = 4  # words that a negation reaches
 _NAMED = re.compile(r"[:=]|\s-\s")
 _REPAIR = 5  # words from one that is taken back to what says so
-AROUND = 2  # words on either side that are seen with a word
 
 
 @lru_cache(maxsize=65536)
@@ -93,33 +93,44 @@ def word_rows(request: Request) -> Floats:
     )
 
 
-def around(rows: Floats) -> Floats:
-    """Return each word's row beside those of the words around it: (n, 5 columns)."""
-    padded = np.pad(rows, ((AROUND, AROUND), (0, 0)))
-    return np.concatenate([padded[i : i + len(rows)] for i in range(2 * AROUND + 1)], axis=1)
-
-
 @lru_cache(maxsize=4096)
 def word_roles(request: Request) -> Floats:
     """Return (tokens, len(ROLES)): how probable it is that a word says what kind of thing is asked.
 
-    Two layers see a word and those around it, the second the first's view of its sentence, too.
+    A recurrent network reads the instruction from both ends, so a word is told by all that stands
+    around it.
     """
     net = network("word")
     if not request.tokens:
         return np.zeros((0, len(ROLES)), dtype=np.float32)
-    near = np.tanh(around(word_rows(request)) @ net["w1"] + net["b1"])
-    sentences = np.asarray(request.sentence)
-    same = (sentences[:, None] == sentences).astype(np.float32)
-    whole = same @ near / same.sum(axis=1, keepdims=True)
-    hidden = np.tanh(np.concatenate([around(near), whole], axis=1) @ net["w2"] + net["b2"])
-    logits = hidden @ net["w3"] + net["b3"]
+    seen = np.tanh(word_rows(request) @ net["w1"] + net["b1"])
+    read = np.tanh(_read_both_ways(seen, net) @ net["w3"] + net["b3"])
+    logits = read @ net["w4"] + net["b4"]
     chances = np.exp(logits - logits.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)
     for i, token in enumerate(request.tokens):
         if token.is_small or i in request.in_limit:
             chances[i] = (0.0, 0.0, 0.0, 1.0)
     return np.asarray(chances, dtype=np.float32)
+
+
+def _read_both_ways(seen: Floats, net: Mapping[str, Floats]) -> Floats:
+    """Return the states (n, 2 H) of a gated recurrent unit that reads ``seen`` forwards, and backwards.
+
+    The weights have both directions, (2, ..., 3 H); the gates come in the order reset, update, new.
+    """
+    ways = np.stack([seen, seen[::-1]])
+    inputs = ways @ net["w2"] + net["b2"][:, None]
+    size = net["u2"].shape[1]
+    state = np.zeros((2, 1, size), dtype=np.float32)
+    states = np.empty((2, len(seen), size), dtype=np.float32)
+    for i in range(len(seen)):
+        own, now = state @ net["u2"] + net["c2"][:, None], inputs[:, i : i + 1]
+        gates = 1 / (1 + np.exp(-(now + own)[..., : 2 * size]))
+        new = np.tanh(now[..., 2 * size :] + gates[..., :size] * own[..., 2 * size :])
+        state = new + gates[..., size:] * (state - new)
+        states[:, i] = state[:, 0]
+    return np.concatenate([states[0], states[1][::-1]], axis=1)
 
 
 @lru_cache(maxsize=4096)

@@ -39,6 +39,7 @@ from stores.text import stem
 from trainers.fitting import Figures, descend, fit
 from trainers.settings import AlignerSettings, open_run
 from trainers.webshop.goals import load_shop, practice
+from trainers.webshop.recombined import recombined
 from trainers.webshop.roles import (
     RoleNetwork,
     Words,
@@ -48,12 +49,14 @@ from trainers.webshop.roles import (
     words_of_goal,
 )
 
-_HIDDEN = {"word": 48, "roles": 32, "value": 24, "subject": 8}
+_HIDDEN = {"word": 64, "roles": 32, "value": 24, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
 _THINNED = 0.35  # share of wordings that ask for less than the goal
 #: Splits of wordings that it learns from, those played in former rounds among them, and is chosen by.
-_TRAINING = ("train", "held-out", "unseen", "strange", "fresh", "untried")
+_TRAINING = (
+    "train", "held-out", "unseen", "strange", "fresh", "untried", "distant", "blind", "blind-second",
+)  # fmt: skip
 _DEVELOPING = ("develop", "paraphrased")
 #: Drawn twice as often: they have the most to tell apart.
 _OFTEN = ("negation", "amend", "bare")
@@ -85,14 +88,14 @@ class Aligner(nn.Module):
         """Return the weights as ``envs.asking`` reads them."""
         found: dict[str, Tensor] = {}
         layers = {
-            "word": (self.word.near, self.word.whole, self.word.out),
             "value": (self.value[0], self.value[2], self.none),
             "subject": (self.subject[0], self.subject[2]),
         }
         for part, own in layers.items():
             for i, layer in enumerate(own, 1):
                 found |= {f"{part}/w{i}": layer.weight.T, f"{part}/b{i}": layer.bias}
-        return {**found, **self.meaning}
+        words = {f"word/{name}": tensor for name, tensor in self.word.arrays().items()}
+        return {**words, **found, **self.meaning}
 
 
 def meanings(settings: AlignerSettings) -> dict[str, Tensor]:
@@ -268,17 +271,27 @@ def train(settings: AlignerSettings) -> dict[str, Any]:
         (words_of_goal(one.goal), in_other_words(one.goal, rng))
         for one in shown(said, desc="words")
     ]
+    offered = [plan.world.products[asin] for asin in sorted({goal["asin"] for goal in fitted})]
+    strange = recombined(fitted, offered, names, settings.recombined, settings.seed)
+    strange_words = [words_of_goal(goal) for goal in shown(strange, desc="recombined")]
     held_words = [words_of_goal(one.goal) for one in held_said]
+
     # The other networks read roles as they come in families that nobody has heard: of each half of the
     # families by a network that learned from the other half.
-    folds = [names.index(one.goal.get("wording", names[0])) % 2 for one in said]
+    def half_of(goal: Mapping[str, Any]) -> int:
+        return names.index(goal.get("wording", names[0])) % 2
+
+    folds = [half_of(one.goal) for one in said]
     readers = []
     for fold in (0, 1):
         reader = Aligner(model.meaning)
         heard = [pair for pair, own in zip(words, folds, strict=True) if own != fold]
-        _fit_words(reader, settings, f"half-{fold}", list(chain(*heard)), held_words)
+        also = [
+            own for goal, own in zip(strange, strange_words, strict=True) if half_of(goal) != fold
+        ]
+        _fit_words(reader, settings, f"half-{fold}", [*chain(*heard), *also], held_words)
         readers.append(reader)
-    _fit_words(model, settings, "words", list(chain(*words)), held_words)
+    _fit_words(model, settings, "words", [*chain(*words), *strange_words], held_words)
 
     def read_by_strangers(see: Callable[["Said"], Iterator[Any]], desc: str) -> list[Any]:
         found: list[Any] = []

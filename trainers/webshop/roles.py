@@ -5,10 +5,8 @@ the rest is talk. What runs without torch is ``envs.asking.words``.
 """
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,27 +14,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from envs.asking.request import read_request
 from envs.asking.values import locate
 from envs.asking.weights import ROLES, WORD
-from envs.asking.words import AROUND, word_rows
+from envs.asking.words import word_rows
 from envs.webshop.wordings import TEMPLATE, families
 from envs.webshop.wordings.changes import CHANGES
-from stores.tokens import encoding
+from trainers.webshop.recombined import english_words
 
 _SWAPPED = 0.25  # share of words in the place of which others stand
-_MASKED = 0.3  # share of words whose meaning is not told, of some instructions all
+_DROPPED = 0.2  # share of units
+_MASKED = 0.2  # share of words whose meaning is not told, of some instructions all
 _REWORDED = ("synonyms", "near-words")  # always said in the same other words
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of an instruction: features, sentences, the place of each one's role (-1: none)."""
+    """The words of an instruction: features (n, columns), and each one's role by place (-1: none)."""
 
     rows: NDArray[np.float32]
-    sentences: NDArray[np.int64]
     roles: NDArray[np.int64]
     family: str
 
@@ -44,27 +42,36 @@ class Words:
 class RoleNetwork(nn.Module):
     """What ``envs.asking.words.word_roles`` does, for many instructions at once."""
 
-    def __init__(self, size: int, near: int, hidden: int) -> None:
+    def __init__(self, size: int, hidden: int, read: int) -> None:
         super().__init__()
-        around = 2 * AROUND + 1
-        self.near = nn.Linear(around * size, near)
-        self.whole = nn.Linear((around + 1) * near, hidden)
-        self.out = nn.Linear(hidden, len(ROLES))
+        self.seen = nn.Linear(size, hidden)
+        self.both = nn.GRU(hidden, hidden, bidirectional=True, batch_first=True)
+        self.read = nn.Linear(2 * hidden, read)
+        self.out = nn.Linear(read, len(ROLES))
+        self.drop = nn.Dropout(_DROPPED)
 
-    def forward(self, rows: Tensor, sentences: Tensor) -> Tensor:
-        """Return logits (B, n, roles) of ``rows`` (B, n, size); padding is of sentence -1."""
-        there = (sentences >= 0).unsqueeze(-1).float()
-        near = torch.tanh(self.near(_around(rows))) * there
-        same = (sentences.unsqueeze(2) == sentences.unsqueeze(1)).float()
-        whole = same @ near / same.sum(2, keepdim=True)
-        logits: Tensor = self.out(torch.tanh(self.whole(torch.cat([_around(near), whole], dim=-1))))
+    def forward(self, rows: Tensor, lengths: Tensor) -> Tensor:
+        """Return logits (B, n, roles) of ``rows`` (B, n, size), of which ``lengths`` (B) count."""
+        seen = self.drop(torch.tanh(self.seen(rows)))
+        packed = pack_padded_sequence(seen, lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(
+            self.both(packed)[0], batch_first=True, total_length=rows.shape[1]
+        )
+        logits: Tensor = self.out(torch.tanh(self.read(self.drop(states))))
         return logits
 
-
-def _around(rows: Tensor) -> Tensor:
-    padded = nn.functional.pad(rows, (0, 0, AROUND, AROUND))
-    n = rows.shape[1]
-    return torch.cat([padded[:, i : i + n] for i in range(2 * AROUND + 1)], dim=-1)
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the weights as ``word_roles`` reads them."""
+        gru = self.both
+        names = {"w2": "weight_ih", "u2": "weight_hh", "b2": "bias_ih", "c2": "bias_hh"}
+        both = {
+            name: torch.stack([getattr(gru, f"{own}_l0"), getattr(gru, f"{own}_l0_reverse")])
+            for name, own in names.items()
+        }
+        found = {name: t.transpose(1, 2) if t.dim() == 3 else t for name, t in both.items()}
+        for i, layer in ((1, self.seen), (3, self.read), (4, self.out)):
+            found |= {f"w{i}": layer.weight.T, f"b{i}": layer.bias}
+        return found
 
 
 def words_of_goal(goal: Mapping[str, Any]) -> Words:
@@ -74,7 +81,7 @@ def words_of_goal(goal: Mapping[str, Any]) -> Words:
 
 def _with_roles(text: str, roles: NDArray[np.int64], family: str) -> Words:
     request = read_request(text)
-    return Words(word_rows(request), np.asarray(request.sentence, dtype=np.int64), roles, family)
+    return Words(word_rows(request), roles, family)
 
 
 def _roles(goal: Mapping[str, Any]) -> NDArray[np.int64]:
@@ -111,48 +118,36 @@ def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
     for place in range(len(tokens) - 1, -1, -1):
         token = tokens[place]
         if roles[place] >= 0 and token.word.isalpha() and rng.random() < _SWAPPED:
-            text = text[: token.start] + rng.choice(_english_words()) + text[token.end :]
+            text = text[: token.start] + rng.choice(english_words()) + text[token.end :]
     if len(read_request(text).tokens) != len(tokens):
         return words_of_goal(goal)
     return _with_roles(text, roles, str(goal.get("wording", TEMPLATE)))
 
 
-@cache
-def _english_words() -> tuple[str, ...]:
-    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
-    texts = (encoding().decode([i]) for i in range(1000, 50_000))
-    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
-
-
 def padded(words: Sequence[Words]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows (B, n, features), sentences and roles (B, n), -1 where an instruction has ended."""
-
-    def filled(parts: list[Any], value: float) -> Tensor:
-        return pad_sequence([torch.from_numpy(p) for p in parts], True, value)
-
-    return (
-        filled([w.rows for w in words], 0.0), filled([w.sentences for w in words], -1),
-        filled([w.roles for w in words], -1),
-    )  # fmt: skip
+    """Return rows (B, n, features), lengths (B) and roles (B, n), -1 where an instruction has ended."""
+    rows = pad_sequence([torch.from_numpy(w.rows) for w in words], True)
+    roles = pad_sequence([torch.from_numpy(w.roles) for w in words], True, -1)
+    return rows, torch.tensor([len(w.rows) for w in words]), roles
 
 
 def role_loss(network: RoleNetwork, words: Sequence[Words]) -> Tensor:
     """Return the mean cross-entropy of the roles of ``words``, some of their meanings hidden."""
-    rows, sentences, roles = padded(words)
+    rows, lengths, roles = padded(words)
     # Words are told by their place, too: without their own meaning, others', or any at all.
-    hidden = torch.rand(*sentences.shape, 1) < _MASKED
+    hidden = torch.rand(*roles.shape, 1) < _MASKED
     hidden |= torch.rand(len(rows), 1, 1) < _MASKED
     rows[..., len(WORD) :] *= ~hidden
-    return cross_entropy(network(rows, sentences).flatten(0, 1), roles.flatten(), ignore_index=-1)
+    return cross_entropy(network(rows, lengths).flatten(0, 1), roles.flatten(), ignore_index=-1)
 
 
 def roles_right(network: RoleNetwork, words: Sequence[Words]) -> dict[str, float]:
     """Return how often a word's role is right, and whether it is talk."""
     if not words:
         return {}
-    rows, sentences, roles = padded(words)
+    rows, lengths, roles = padded(words)
     with torch.inference_mode():
-        best = network(rows, sentences).argmax(-1)[roles >= 0]
+        best = network(rows, lengths).argmax(-1)[roles >= 0]
     roles, talk = roles[roles >= 0], ROLES.index("talk")
     return {
         "roles_right": float((best == roles).float().mean()),

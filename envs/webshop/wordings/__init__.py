@@ -1,8 +1,20 @@
 """Wordings: a goal's structured parts said in other words than the shop's own template.
 
 A *family* is a way of asking (a question, keywords, a story, with typos, by what is not wanted …) with
-twenty patterns or more; ``families.yaml`` holds them by split: to train on, to develop with, and held
-out. The same goal, family and seed give the same words. Everything that the goal asks for stays in its
+twenty patterns or more; ``families`` holds a file for each split: to train on, to develop with, and to
+play once (the rest, in the order of ``SPLITS``; no pattern or limit stands in two of them). Who wrote
+those that are called blind had read neither the other families nor what reads them.
+
+A pattern's slots are filled from a goal's parts: ``{kind}`` of product, ``{attributes}``, ``{values}``
+of its options, ``{limit}`` of its price; what stands in [brackets] goes where its slot is empty.
+A family has
+
+- ``values``: how a value is said; ``{name}`` is the option's name, ``{other}`` another value of it. A
+  mapping goes by name.
+- ``limit``: ``{n}`` 40, ``{cents}`` 40.00, ``{words}`` forty, ``{low}`` a lower end.
+- ``change``: what is done to the whole text. ``drop``: options, of which some are not asked for.
+
+The same goal, family and seed give the same words. Everything that the goal asks for stays in its
 text; a family that *drops* some of it returns a goal that asks for less, as people's do.
 """
 
@@ -22,6 +34,7 @@ from stores.errors import UserError
 TEMPLATE = "template"
 SPLITS = (
     "train", "develop", "held-out", "unseen", "strange", "fresh", "paraphrased", "untried", "distant",
+    "blind", "blind-second",
 )  # fmt: skip
 _NO_LIMIT = 1_000_000.0
 _GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
@@ -33,11 +46,11 @@ _SLOT = re.compile(r"\{(\w+)\}")
 @cache
 def families() -> Mapping[str, Mapping[str, Any]]:
     """Return each family by name, with its ``split``."""
-    text = Path(__file__).with_name("families.yaml").read_text("utf-8")
+    folder = Path(__file__).with_name("families")
     return {
         name: {**family, "split": split}
-        for split, named in yaml.safe_load(text).items()
-        for name, family in named.items()
+        for split in SPLITS
+        for name, family in yaml.safe_load((folder / f"{split}.yaml").read_text("utf-8")).items()
     }
 
 
