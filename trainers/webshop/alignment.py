@@ -49,7 +49,7 @@ from trainers.webshop.roles import (
     words_of_goal,
 )
 
-_HIDDEN = {"word": 64, "roles": 32, "value": 24, "subject": 8}
+_HIDDEN = {"word": 64, "roles": 32, "value": 32, "subject": 8}
 _BINS = 10
 _LETTERS = 14  # of a word whose meaning is kept
 _THINNED = 0.35  # share of wordings that ask for less than the goal
@@ -58,8 +58,9 @@ _TRAINING = (
     "train", "held-out", "unseen", "strange", "fresh", "untried", "distant", "blind", "blind-second",
 )  # fmt: skip
 _DEVELOPING = ("develop", "paraphrased")
-#: Drawn twice as often: they have the most to tell apart.
-_OFTEN = ("negation", "amend", "bare")
+#: Drawn more often than others: they have the most to tell apart, and the shop's own words are usual.
+_OFTEN = ("negation", "amend", "correction", "bare", TEMPLATE)
+_OFTENER = 0.3  # share of wordings that are drawn among these
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def say(
         hits = [shop.products[a] for a in shop.search(f"{goal['query']} {goal['name']}", 12)]
         others = [p for p in hits if p.asin != own.asin and p.options]
         for lap in range(times):
-            family = rng.choice([*families, *_OFTEN, TEMPLATE])
+            family = rng.choice(_OFTEN if rng.random() < _OFTENER else families)
             words = dict(goal)
             if family != TEMPLATE:
                 asked = _thinned(goal, rng) if is_thinned and rng.random() < _THINNED else goal
