@@ -315,8 +315,11 @@ def _is_refused(found: tuple[Token, ...], clause: tuple[int, ...], first: int, a
         for k in around
         if k > amount and clause[k] == clause[amount]
     )
+    # "I get fired above 40": what happens to somebody there, who does not want it
+    is_of_somebody = not own.isdisjoint(known["people"]) and own.isdisjoint(known["wants"])
     return (
         is_denied
+        or is_of_somebody
         or not said.isdisjoint(known["refuses"])
         or not of_all.isdisjoint(known["universal"])
     )

@@ -34,6 +34,8 @@ COLORS = ("color", ("red", "blue", "forest green", "army green"))
         ("a lamp; an invoice above $40.00 won't be signed", None, 40.0),
         ("buyer withdraws beyond 40 dollars", None, 40.0),
         ("a lamp, over 40 dollars is not a problem", 40.0, None),
+        ("a lamp. I get fired above 40 bucks.", None, 40.0),
+        ("I need a watch over 100 dollars", 100.0, None),
         ("payday is far off so 40 has to cover it", None, 40.0),
         ("the lease only lets me charge forty dollars for a lamp", None, 40.0),
         ('he said: "a lamp, not a dime over $40"', None, 40.0),

@@ -1,10 +1,13 @@
 """Wordings: many families, apart by split; what the goal asks stays in its text."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from envs.asking.request import read_request
 from envs.asking.values import locate
-from envs.webshop import WebShop
+from envs.webshop import WebShop, wordings
 from envs.webshop.wordings import SPLITS, families, names_of, reword
 from evals.core.statistics import cluster_error, paired
 from stores.errors import UserError
@@ -25,6 +28,10 @@ def every_pattern(split):
 
 def test_families_are_many_and_apart():
     assert len(families()) >= 12
+    assert len(families()) == sum(len(names_of(split)) for split in SPLITS)
+    files = Path(wordings.__file__).with_name("families").glob("*.yaml")
+    named = [name for file in files for name in yaml.safe_load(file.read_text("utf-8"))]
+    assert sorted(named) == sorted(families())  # no name stands in two splits
     assert all(len(set(family["patterns"])) >= 20 for family in families().values())
     assert len(names_of("held-out")) >= 4
     patterns = [p for family in families().values() for p in family["patterns"]]
