@@ -5,6 +5,7 @@ the rest is talk. What runs without torch is ``envs.asking.words``.
 """
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from envs.asking.request import read_request
+from envs.asking.request import Request, read_request
 from envs.asking.values import locate
 from envs.asking.weights import ROLES, WORD
 from envs.asking.words import word_rows
@@ -99,13 +100,25 @@ def _roles(goal: Mapping[str, Any]) -> NDArray[np.int64]:
     for role, texts in parts.items():  # of words that are several, the last role counts
         for text, name in texts:
             said = change(text, random.Random(0)) if is_fixed and change else text
+            places = () if role == "value" else _verbatim(request, said)
             span = locate(request, said, name)
-            for place in span.places if span.is_whole else ():
+            for place in places or (span.places if span.is_whole else ()):
                 roles[place] = ROLES.index(role)
     for i, token in enumerate(request.tokens):
         if token.is_small or i in request.in_limit:
             roles[i] = -1
     return roles
+
+
+def _verbatim(request: Request, said: str) -> tuple[int, ...]:
+    """Return the words of all places where ``said`` stands: "heathers cotton, cotton heather" are two."""
+    found = re.finditer(rf"(?<!\w){re.escape(said.lower())}(?!\w)", request.text.lower())
+    spans = [match.span() for match in found]
+    return tuple(
+        i
+        for i, token in enumerate(request.tokens)
+        if any(start <= token.start < end for start, end in spans)
+    )
 
 
 def in_other_words(goal: Mapping[str, Any], rng: random.Random) -> Words:
