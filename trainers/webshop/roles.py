@@ -111,7 +111,7 @@ def _roles(goal: Mapping[str, Any]) -> NDArray[np.int64]:
 
 
 def _verbatim(request: Request, said: str) -> tuple[int, ...]:
-    """Return the words of all places where ``said`` stands: "heathers cotton, cotton heather" are two."""
+    """Return the words of all places where ``said`` stands, as of "dry clean" in "clean, dry clean"."""
     found = re.finditer(rf"(?<!\w){re.escape(said.lower())}(?!\w)", request.text.lower())
     spans = [match.span() for match in found]
     return tuple(
