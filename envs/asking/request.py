@@ -315,11 +315,16 @@ def _is_refused(found: tuple[Token, ...], clause: tuple[int, ...], first: int, a
         for k in around
         if k > amount and clause[k] == clause[amount]
     )
-    # "I get fired above 40": what happens to somebody there, who does not want it
-    is_of_somebody = not own.isdisjoint(known["people"]) and own.isdisjoint(known["wants"])
+    # "I get fired above 40": what happens to somebody there, who does not want it; "a bill above 40
+    # would sink the plan": what that does
+    behind = next((k for k in around if k > amount and found[k].word not in known["currency"]), 0)
+    is_subject = (
+        bool(behind) and clause[behind] == clause[amount] and found[behind].word in known["verbs"]
+    )
+    happens = is_subject or not own.isdisjoint(known["people"])
     return (
         is_denied
-        or is_of_somebody
+        or (happens and own.isdisjoint(known["wants"]))
         or not said.isdisjoint(known["refuses"])
         or not of_all.isdisjoint(known["universal"])
     )

@@ -35,6 +35,7 @@ COLORS = ("color", ("red", "blue", "forest green", "army green"))
         ("buyer withdraws beyond 40 dollars", None, 40.0),
         ("a lamp, over 40 dollars is not a problem", 40.0, None),
         ("a lamp. I get fired above 40 bucks.", None, 40.0),
+        ("a lamp; a bill higher than 40 dollars would sink the plan", None, 40.0),
         ("I need a watch over 100 dollars", 100.0, None),
         ("payday is far off so 40 has to cover it", None, 40.0),
         ("the lease only lets me charge forty dollars for a lamp", None, 40.0),
