@@ -12,7 +12,7 @@ from envs.asking.text import Token, english, tokens
 from stores.tokens import encoding
 
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|\s+[-–/|>]+\s+|(?<=\w): ")
-_CLAUSE = re.compile(r"[,;:!?()\n|/\"<>]|(?<!\bmax)(?<!\bmin)\.(?!\d)|\s-\s")
+_CLAUSE = re.compile(r"[,;:!?()\n|/\"<>]|(?<!\bmax)(?<!\bmin)\.(?!\d)|\s[-–—]+\s")
 _MARKS = 2  # punctuation marks between an amount and a word of money ("Money? - 70")
 _NEAR = 6  # words between an amount and what says that it is a limit
 _HEART = 3
