@@ -34,7 +34,7 @@ from stores.errors import UserError
 TEMPLATE = "template"
 SPLITS = (
     "train", "develop", "held-out", "unseen", "strange", "fresh", "paraphrased", "untried", "distant",
-    "blind", "blind-second", "blind-third", "blind-fourth",
+    "blind", "blind-second", "blind-third", "blind-fourth", "blind-fifth",
 )  # fmt: skip
 _NO_LIMIT = 1_000_000.0
 _GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
