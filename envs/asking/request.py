@@ -15,8 +15,8 @@ _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+|\s+[-–/|>]+\s+|(?<=\w): ")
 _CLAUSE = re.compile(r"[,;:!?()\n|/\"<>]|(?<!\bmax)(?<!\bmin)\.(?!\d)|\s[-–—]+\s")
 _MARKS = 2  # punctuation marks between an amount and a word of money ("Money? - 70")
 _NEAR = 6  # words between an amount and what says that it is a limit
-_HEART = 3
 _FAR = 9  # words around an amount among which beyond it is refused
+_HEART = 3  # of "<3", which is no amount
 _RANGE = re.compile(r"^\s*(?:dollars?|bucks?|usd)?\s*(?:-|–|to|and|or)\s*[$€£]?\s*$")
 #: What behind an amount makes it an upper end ("70 at most"), or a lower one ("20 or more").
 _BOUND = re.compile(
@@ -271,7 +271,7 @@ def _comparison(
         negators = [
             k
             for k in range(max(0, j - _FAR), j)
-            if (found[k].word in known["negators"] or found[k].word == "t")
+            if _denies(found[k])
             and (clause[k] == clause[j] or (k >= j - 4 and clause[k] == clause[j] - 1))
         ]
         is_negated = bool(negators)
@@ -310,11 +310,7 @@ def _is_refused(found: tuple[Token, ...], clause: tuple[int, ...], first: int, a
     if not own.isdisjoint(known["welcomes"]):
         return False
     # "an invoice above 40 won't be signed"
-    is_denied = any(
-        (found[k].word in known["negators"] or found[k].word == "t")
-        for k in around
-        if k > amount and clause[k] == clause[amount]
-    )
+    is_denied = any(_denies(found[k]) for k in around if k > amount and clause[k] == clause[amount])
     # "I get fired above 40": what happens to somebody there, who does not want it; "a bill above 40
     # would sink the plan": what that does
     behind = next((k for k in around if k > amount and found[k].word not in known["currency"]), 0)
@@ -328,6 +324,11 @@ def _is_refused(found: tuple[Token, ...], clause: tuple[int, ...], first: int, a
         or not said.isdisjoint(known["refuses"])
         or not of_all.isdisjoint(known["universal"])
     )
+
+
+def _denies(token: Token) -> bool:
+    """Say whether a word excludes: "not", or the end of "won't"."""
+    return token.word in english()["negators"] or token.word == "t"
 
 
 def _range_start(text: str, found: tuple[Token, ...], i: int, first: int) -> int | None:

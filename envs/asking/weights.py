@@ -81,8 +81,11 @@ def _shipped() -> dict[str, Floats]:
     arrays, meta = load_arrays(CHECKPOINT, "aligner")
     columns: dict[str, Any] = meta["architecture"]
     known = {"word": (*WORD, "meaning"), "value": VALUE, "none": NONE, "subject": SUBJECT}
-    if any(tuple(columns.get(name, ())) != names for name, names in known.items()):
+    is_known = all(tuple(columns.get(name, ())) == names for name, names in known.items())
+    if not is_known or "word/u2" not in arrays:  # an earlier network of words was not recurrent
         from stores.errors import UserError
 
-        raise UserError("checkpoint 'aligner' has other features: stategate train aligner")
+        raise UserError(
+            "checkpoint 'aligner' has other features or another network: stategate train aligner"
+        )
     return arrays

@@ -3,7 +3,8 @@
 Goals of training products, and made ones for products that no goal names, are said in the wordings
 to train on; choices are those of the goal's product and of others that the shop's search finds for it,
 so that a value that is not offered is seen too. Products are split between training and validation;
-what is reported is on the wordings to develop with, on products held back. All networks see numbers
+what is reported is on the wordings to develop with (corrections, negations and the template among
+them), on products held back. All networks see numbers
 only (``envs.asking``), so what they learn holds for any world's words.
 """
 

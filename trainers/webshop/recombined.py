@@ -8,7 +8,7 @@ are made up in their usual forms.
 
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -35,7 +35,7 @@ _UNITS = "inch inches cm mm ft oz ounce lb ml g pack count pieces pair".split()
 
 def recombined(
     goals: Sequence[Mapping[str, Any]],
-    products: Iterable[Product],
+    products: Sequence[Product],
     families: Sequence[str],
     count: int,
     seed: int,
@@ -45,13 +45,9 @@ def recombined(
     kinds = sorted({goal["query"] for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
     offered: dict[str, list[str]] = {}
-    any_product = None
     for product in products:
-        any_product = product
         for name, values in product.options.items():
             offered.setdefault(name, []).extend(map(str, values))
-    if any_product is None:
-        return []
     made = []
     for i in range(count):
         if rng.random() < _USUALLY:
@@ -69,7 +65,7 @@ def recombined(
             name: (value, _value(name, offered, rng))
             for name, value in goal["goal_options"].items()
         }
-        shown = replace(any_product, options=others)
+        shown = replace(products[0], options=others)
         made.append(reword(goal, shown, rng.choice(families), f"{seed} {i}"))
     return made
 
